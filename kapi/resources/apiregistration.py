@@ -18,7 +18,7 @@ from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep_metadata
 
 #: a label of local APIServices that says who manages them; those with "onstart" and "true" are the server's own
@@ -118,8 +118,7 @@ class APIServiceStrategy(PlainStrategy):
             return
         path = _SPEC.child("service")
         for field in ("namespace", "name"):
-            if not service.get(field):
-                errors.append(required(path.child(field)))
+            need(service.get(field), path, errors, field)
         port = service.get("port", DEFAULT_PORT)
         if not 0 < port < 1 << 16:
             errors.append(

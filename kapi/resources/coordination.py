@@ -13,7 +13,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_config_map_key, is_label_key
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -93,11 +93,9 @@ class LeaseCandidateStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
-        if not spec.get("leaseName"):
-            errors.append(required(_SPEC.child("leaseName")))
+        need(spec.get("leaseName"), _SPEC, errors, "leaseName")
         emulated = _version(spec, "emulationVersion", errors)
-        if not spec.get("binaryVersion"):
-            errors.append(required(_SPEC.child("binaryVersion")))
+        need(spec.get("binaryVersion"), _SPEC, errors, "binaryVersion")
         binary = _version(spec, "binaryVersion", errors)
         if spec.get("binaryVersion") and spec.get("emulationVersion") and binary.order() < emulated.order():
             text = "must be greater than or equal to `emulationVersion`"

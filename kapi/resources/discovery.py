@@ -6,7 +6,7 @@ Upstream: ``pkg/apis/discovery/validation``, ``pkg/registry/discovery/endpointsl
 from __future__ import annotations
 
 from kapi.machinery.each import each_of, elements
-from kapi.machinery.field import Path, duplicate, invalid, required, too_many
+from kapi.machinery.field import Path, invalid, required, too_many
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
@@ -19,7 +19,19 @@ from kapi.resources.shared.names import (
     is_label_value,
     subdomain_name,
 )
-from kapi.resources.shared.rules import Errors, Rule, at, check, enum, not_supported, same, struct
+from kapi.resources.shared.rules import (
+    Errors,
+    Rule,
+    at,
+    at_most,
+    check,
+    distinct,
+    enum,
+    need,
+    same,
+    struct,
+    supported,
+)
 from kapi.resources.shared.strategies import PlainStrategy
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
@@ -75,9 +87,7 @@ def _hints(hints: Object, path: Path, errors: Errors, ctx: object) -> None:
         seen: set[str] = set()
         for hint, place in each_of(path.child(part), named):
             name, here = hint.get("name", ""), place.child("name")
-            if name in seen:
-                errors.append(duplicate(here, name))
-            seen.add(name)
+            distinct(name, seen, here, errors)
             rule(name, here, errors, ctx)
 
 
@@ -90,16 +100,16 @@ def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors) -
         return
     for endpoint, here in each_of(path, endpoints):
         addresses, listed = endpoint.get("addresses") or [], here.child("addresses")
-        if not addresses:
-            errors.append(required(listed, "must contain at least 1 address"))
-        elif len(addresses) > _MAX_ADDRESSES:
+        if (
+            need(addresses, listed, errors, detail="must contain at least 1 address")
+            and len(addresses) > _MAX_ADDRESSES
+        ):
             errors.append(too_many(listed, len(addresses), _MAX_ADDRESSES))
         for address, place in each_of(listed, addresses):
             _address(address, kind, place, listed, errors)
         _NODE_NAME(endpoint, here, errors, None)
         topology = endpoint.get("deprecatedTopology") or {}
-        if len(topology) > _MAX_TOPOLOGY:
-            errors.append(too_many(here.child("deprecatedTopology"), len(topology), _MAX_TOPOLOGY))
+        at_most(len(topology), _MAX_TOPOLOGY, here, errors, "deprecatedTopology")
         validate_labels(topology, here.child("deprecatedTopology"), errors)
         _HOSTNAME_AND_HINTS(endpoint, here, errors, None)
 
@@ -113,9 +123,7 @@ def _ports(ports: list[Object], path: Path, errors: Errors) -> None:
         here, name = place, port.get("name") or ""
         if name:
             check(is_dns1123_label)(name, here.child("name"), errors, None)
-        if name in seen:
-            errors.append(duplicate(here.child("name"), name))
-        seen.add(name)
+        distinct(name, seen, here, errors, "name")
         _PORT_TAIL(port, here, errors, None)
 
 
@@ -145,10 +153,8 @@ class EndpointSliceStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         kind = obj.get("addressType") or ""
-        if not kind:
-            errors.append(required(Path("addressType")))
-        elif kind not in _ADDRESS_TYPES:
-            errors.append(not_supported(Path("addressType"), kind, _ADDRESS_TYPES))
+        if need(kind, Path("addressType"), errors):
+            supported(kind, _ADDRESS_TYPES, Path("addressType"), errors)
         _ports(obj.get("ports") or [], Path("ports"), errors)
         found: Errors = []
         _endpoints(obj.get("endpoints") or [], kind, Path("endpoints"), found)

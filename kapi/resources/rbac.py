@@ -15,7 +15,7 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_path_segment_name, path_segment_name, subdomain_name
-from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.rules import Errors, check, need, not_supported, supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.selectors import is_convertible, validate_label_selector
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
@@ -28,8 +28,7 @@ _SELECTORS = Path("aggregationRule").child("clusterRoleSelectors")
 
 def validate_policy_rule(rule: Object, path: Path, errors: Errors, *, namespaced: bool) -> None:
     """A rule is about resources or about URLs, not about both."""
-    if not rule.get("verbs"):
-        errors.append(required(path.child("verbs"), "verbs must contain at least one value"))
+    need(rule.get("verbs"), path, errors, "verbs", detail="verbs must contain at least one value")
     urls = rule.get("nonResourceURLs") or []
     if urls:
         here = path.child("nonResourceURLs")
@@ -39,10 +38,8 @@ def validate_policy_rule(rule: Object, path: Path, errors: Errors, *, namespaced
             detail = "rules cannot apply to both regular resources and non-resource URLs"
             errors.append(invalid(here, urls, detail))
         return
-    if not rule.get("apiGroups"):
-        errors.append(required(path.child("apiGroups"), "resource rules must supply at least one api group"))
-    if not rule.get("resources"):
-        errors.append(required(path.child("resources"), "resource rules must supply at least one resource"))
+    need(rule.get("apiGroups"), path, errors, "apiGroups", detail="resource rules must supply at least one api group")
+    need(rule.get("resources"), path, errors, "resources", detail="resource rules must supply at least one resource")
 
 
 def default_subjects(subjects: list[Object]) -> None:
@@ -53,8 +50,7 @@ def default_subjects(subjects: list[Object]) -> None:
 
 def validate_subject(subject: Object, path: Path, errors: Errors, *, namespaced: bool) -> None:
     name, kind, group = subject.get("name") or "", subject.get("kind", ""), subject.get("apiGroup") or ""
-    if not name:
-        errors.append(required(path.child("name")))
+    need(name, path, errors, "name")
     if kind == "ServiceAccount":
         if name:
             check(subdomain_name)(name, path.child("name"), errors, None)
@@ -113,8 +109,7 @@ class RoleBindingStrategy(PlainStrategy):
         group, kind = reference.get("apiGroup", ""), reference.get("kind", "")
         if group != GROUP:
             errors.append(not_supported(_REFERENCE.child("apiGroup"), group, (GROUP,)))
-        if kind not in self.kinds:
-            errors.append(not_supported(_REFERENCE.child("kind"), kind, self.kinds))
+        supported(kind, self.kinds, _REFERENCE, errors, "kind")
         require("name", then=check(is_path_segment_name))(reference, _REFERENCE, errors, ctx)
         for subject, here in each_of(Path("subjects"), obj.get("subjects")):
             validate_subject(subject, here, errors, namespaced=self.namespaced)

@@ -35,7 +35,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import subdomain_name
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported, supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
 _SPEC = Path("spec")
@@ -94,8 +94,7 @@ class _Policy(_Guarded):
             errors.append(required(_SPEC.child("matchConstraints")))
         else:
             validate_match(match, _SPEC.child("matchConstraints"), errors)
-            if not match.get("resourceRules"):
-                errors.append(required(_SPEC.child("matchConstraints", "resourceRules")))
+            need(match.get("resourceRules"), _SPEC, errors, "matchConstraints", "resourceRules")
             self._operations(match, errors)
         before = (old or {}).get("spec") or {}
         same = old is not None and all(before.get(part) == spec.get(part) for part in ("paramKind", "matchConditions"))
@@ -117,9 +116,9 @@ class _Policy(_Guarded):
         )
         for variable, here in each(_SPEC.child("variables"), spec):
             path, name = here, variable.get("name") or ""
-            if not name.strip():
-                errors.append(required(path.child("name"), "name is not specified"))
-            elif not _IDENTIFIER.match(name) or name in _RESERVED:
+            if need(name.strip(), path, errors, "name", detail="name is not specified") and (
+                not _IDENTIFIER.match(name) or name in _RESERVED
+            ):
                 errors.append(invalid(path.child("name"), name, "must be a valid CEL identifier"))
             expression = variable.get("expression") or ""
             if not expression.strip():
@@ -173,9 +172,7 @@ class ValidatingPolicyStrategy(_Policy):
 
     def _validation(self, validation: Object, composition: Composition, path: Path, errors: Errors) -> None:
         expression = validation.get("expression") or ""
-        if not expression.strip():
-            errors.append(required(path.child("expression"), "expression is not specified"))
-        else:
+        if need(expression.strip(), path, errors, "expression", detail="expression is not specified"):
             _check_expression(expression, composition.environment, (BOOL,), path.child("expression"), errors)
         text = validation.get("messageExpression") or ""
         if text and not text.strip():
@@ -220,10 +217,8 @@ class ValidatingPolicyStatusStrategy(PlainStatusStrategy):
         warnings = (status.get("typeChecking") or {}).get("expressionWarnings") or ()
         for i, warning in enumerate(warnings):
             here = path.child("typeChecking", "expressionWarnings").index(i)
-            if not warning.get("warning"):
-                errors.append(required(here.child("warning")))
-            if not (warning.get("fieldRef") or "").strip():
-                errors.append(required(here.child("fieldRef")))
+            need(warning.get("warning"), here, errors, "warning")
+            need((warning.get("fieldRef") or "").strip(), here, errors, "fieldRef")
         validate_status_conditions(status.get("conditions") or [], path.child("conditions"), errors)
 
 
@@ -243,15 +238,12 @@ class MutatingPolicyStrategy(_Policy):
         spec = obj.get("spec") or {}
         env = self._common(spec, old, errors).environment
         mutations = spec.get("mutations") or []
-        if not mutations:
-            errors.append(required(_SPEC.child("mutations"), "mutations must contain at least one item"))
+        need(mutations, _SPEC, errors, "mutations", detail="mutations must contain at least one item")
         for i, mutation in enumerate(mutations):
             self._mutation(mutation, env, _SPEC.child("mutations").index(i), errors)
         policy = spec.get("reinvocationPolicy") or ""
-        if not policy:
-            errors.append(required(_SPEC.child("reinvocationPolicy")))
-        elif policy not in REINVOCATION_POLICIES:
-            errors.append(not_supported(_SPEC.child("reinvocationPolicy"), policy, REINVOCATION_POLICIES))
+        if need(policy, _SPEC, errors, "reinvocationPolicy"):
+            supported(policy, REINVOCATION_POLICIES, _SPEC, errors, "reinvocationPolicy")
 
     def _mutation(self, mutation: Object, env: Environment, path: Path, errors: Errors) -> None:
         kind = mutation.get("patchType") or ""
@@ -267,9 +259,7 @@ class MutatingPolicyStrategy(_Policy):
             errors.append(required(path.child(own), f"must be specified when patchType is {kind}"))
         else:
             here, text = path.child(own, "expression"), (given.get("expression") or "").strip()
-            if not text:
-                errors.append(required(here))
-            else:
+            if need(text, here, errors):
                 wanted = list_of(JSON_PATCH) if own == "jsonPatch" else OBJECT
                 _check_expression(text, env, (wanted,), here, errors)
         if mutation.get(other) is not None:
@@ -282,8 +272,7 @@ def _mutating_operations(match: Object, path: Path, errors: Errors) -> None:
     """There is no object to change in a deletion."""
     for rule in elements(match, "resourceRules"):
         for operation in elements(rule, "operations"):
-            if operation not in _MUTATING_OPERATIONS:
-                errors.append(not_supported(path.child("resourceRules", "operations"), operation, _MUTATING_OPERATIONS))
+            supported(operation, _MUTATING_OPERATIONS, path, errors, "resourceRules", "operations")
 
 
 class BindingStrategy(_Guarded):
@@ -298,9 +287,7 @@ class BindingStrategy(_Guarded):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
         name = spec.get("policyName") or ""
-        if not name:
-            errors.append(required(_SPEC.child("policyName")))
-        else:
+        if need(name, _SPEC, errors, "policyName"):
             errors.extend(invalid(_SPEC.child("policyName"), name, text) for text in subdomain_name(name))
         validate_param_ref(spec.get("paramRef"), _SPEC.child("paramRef"), errors)
         validate_match(spec.get("matchResources"), _SPEC.child("matchResources"), errors)
@@ -330,8 +317,7 @@ def _validation_actions(actions: list[str], path: Path, errors: Errors) -> None:
             "and headers serves no purpose)"
         )
         errors.append(invalid(path, actions, why))
-    if not seen:
-        errors.append(required(path, "at least one validation action is required"))
+    need(seen, path, errors, detail="at least one validation action is required")
 
 
 def policy_table(part: str, name: str, description: str) -> TableColumns:

@@ -6,12 +6,12 @@ Upstream: ``pkg/apis/admissionregistration/validation``, ``.../v1/defaults.go``.
 from __future__ import annotations
 
 from kapi.machinery.each import each, elements
-from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_many
+from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import CompileError, compile_expression, environment
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_path_segment_name
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, at_most, distinct, need, not_supported
 from kapi.resources.shared.selectors import has_invalid_values, validate_label_selector
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -50,8 +50,7 @@ def default_match(match: Object | None) -> None:
 def validate_rule(rule: Object, path: Path, errors: Errors) -> None:
     """A rule with operations."""
     operations = rule.get("operations") or []
-    if not operations:
-        errors.append(required(path.child("operations")))
+    need(operations, path, errors, "operations")
     if len(operations) > 1 and "*" in operations:
         errors.append(
             invalid(path.child("operations"), operations, "if '*' is present, must not specify other operations")
@@ -61,8 +60,7 @@ def validate_rule(rule: Object, path: Path, errors: Errors) -> None:
             errors.append(not_supported(path.child("operations").index(i), operation, OPERATIONS))
     for field, called in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
         values = rule.get(field) or []
-        if not values:
-            errors.append(required(path.child(field)))
+        need(values, path, errors, field)
         if len(values) > 1 and "*" in values:
             errors.append(invalid(path.child(field), values, f"if '*' is present, must not specify other {called}"))
         if field == "apiVersions":
@@ -74,8 +72,7 @@ def validate_rule(rule: Object, path: Path, errors: Errors) -> None:
 
 
 def _resources(resources: list[str], path: Path, errors: Errors) -> None:
-    if not resources:
-        errors.append(required(path))
+    need(resources, path, errors)
     any_subresource: set[str] = set()
     any_resource: set[str] = set()
     plain = False
@@ -122,9 +119,7 @@ def validate_match(match: Object | None, path: Path, errors: Errors) -> None:
             seen: set[str] = set()
             for name, place in each(here.child("resourceNames"), rule):
                 errors.extend(invalid(place, name, text) for text in is_path_segment_name(name))
-                if name in seen:
-                    errors.append(duplicate(place, name))
-                seen.add(name)
+                distinct(name, seen, place, errors)
             validate_rule(rule, here, errors)
 
 
@@ -148,14 +143,11 @@ def selectors_have_invalid_values(webhooks: list[Object]) -> bool:
 
 def validate_conditions(conditions: list[Object], path: Path, errors: Errors, *, params: bool = False) -> None:
     """Match conditions; ``params``: whether their expressions may use parameters."""
-    if len(conditions) > _MAX_CONDITIONS:
-        errors.append(too_many(path, len(conditions), _MAX_CONDITIONS))
+    at_most(len(conditions), _MAX_CONDITIONS, path, errors)
     seen: set[str] = set()
     for i, condition in enumerate(conditions):
         here, expression = path.index(i), (condition.get("expression") or "").strip()
-        if not expression:
-            errors.append(required(here.child("expression")))
-        else:
+        if need(expression, here, errors, "expression"):
             try:
                 compile_expression(expression, environment(params=params))
             except CompileError as error:
@@ -165,9 +157,7 @@ def validate_conditions(conditions: list[Object], path: Path, errors: Errors, *,
             errors.append(required(here.child("name")))
             continue
         validate_label_name(name, here.child("name"), errors)
-        if name in seen:
-            errors.append(duplicate(here.child("name"), name))
-        seen.add(name)
+        distinct(name, seen, here, errors, "name")
 
 
 # -- references ---------------------------------------------------------------------------------------------------
@@ -191,9 +181,7 @@ def validate_param_kind(kind: Object, path: Path, errors: Errors) -> None:
         elif texts := is_dns1035_label(version):
             errors.append(invalid(here, version, ",".join(texts)))
     name = kind.get("kind") or ""
-    if not name:
-        errors.append(required(path.child("kind")))
-    elif texts := is_dns1035_label(name.lower()):
+    if need(name, path, errors, "kind") and (texts := is_dns1035_label(name.lower())):
         why = "may have mixed case, but should otherwise match: " + ",".join(texts)
         errors.append(invalid(path.child("kind"), name, why))
 
@@ -213,7 +201,5 @@ def validate_param_ref(reference: Object | None, path: Path, errors: Errors) -> 
     if not name and selector is None:
         errors.append(required(path, "one of name or selector must be specified"))
     action = reference.get("parameterNotFoundAction") or ""
-    if not action:
-        errors.append(required(path.child("parameterNotFoundAction")))
-    elif action not in ("Allow", "Deny"):
+    if need(action, path, errors, "parameterNotFoundAction") and action not in ("Allow", "Deny"):
         errors.append(not_supported(path.child("parameterNotFoundAction"), action, ("Deny", "Allow")))

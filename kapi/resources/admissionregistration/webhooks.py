@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from kapi.machinery.each import each, elements
-from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.rules import (
     FAILURE_POLICIES,
@@ -23,7 +23,7 @@ from kapi.resources.admissionregistration.rules import (
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_port_number
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, distinct, need, not_supported
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -99,9 +99,7 @@ class WebhookStrategy(PlainStrategy):
             )
             name = webhook.get("name") or ""
             if unique and name:
-                if name in seen:
-                    errors.append(duplicate(path.child("name"), name))
-                seen.add(name)
+                distinct(name, seen, path, errors, "name")
 
     def _webhook(
         self, webhook: Object, path: Path, errors: Errors, allow_values: bool, no_effects: bool, same_conditions: bool
@@ -207,8 +205,7 @@ def validate_service(service: Object, path: Path, errors: Errors) -> None:
     """A webhook's service reference."""
     # upstream's callers swap the two arguments, so that each error has the other's path
     for field, other in (("namespace", "name"), ("name", "namespace")):
-        if not service.get(field):
-            errors.append(required(path.child(other)))
+        need(service.get(field), path, errors, other)
     port = service.get("port", 443)
     if texts := is_port_number(port):
         errors.append(invalid(path.child("port"), port, "port is not valid: " + ", ".join(texts)))

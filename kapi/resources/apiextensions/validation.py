@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery.each import each, each_of, elements
-from kapi.machinery.field import FieldError, Path, invalid, not_supported, required
+from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.names import dns_1035_label, dns_subdomain
 from kapi.machinery.tree import Object, Tree, equal
 from kapi.resources.apiextensions.approval import approval_errors
@@ -18,6 +18,7 @@ from kapi.resources.apiextensions.version_rules import (
     validate_subresources,
 )
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
+from kapi.resources.shared.rules import need, supported
 
 _EXTENSIONS = (
     "x-kubernetes-embedded-resource",
@@ -90,8 +91,7 @@ def _spec(spec: Object, options: Options, path: Path) -> list[FieldError]:
     _versions(spec, options, path, errors)
     given = spec.get("names") or {}
     for name in ("plural", "singular", "kind", "listKind"):
-        if not given.get(name):
-            errors.append(required(path.child("names", name)))
+        need(given.get(name), path, errors, "names", name)
     errors.extend(_names(given, path.child("names")))
     _of_all_versions(spec, options, path, errors)
     _conversion(spec, options, path.child("conversion"), errors)
@@ -177,18 +177,14 @@ def _go_versions(spec: Object) -> Tree:
 
 def _group(spec: Object, path: Path, errors: list[FieldError]) -> None:
     group, scope = spec.get("group") or "", spec.get("scope") or ""
-    if not group:
-        errors.append(required(path.child("group")))
-    else:
+    if need(group, path, errors, "group"):
         texts = dns_subdomain(group)
         if texts:
             errors.append(invalid(path.child("group"), group, ",".join(texts)))
         elif "." not in group:
             errors.append(invalid(path.child("group"), group, "should be a domain with at least one dot"))
-    if not scope:
-        errors.append(required(path.child("scope")))
-    elif scope not in ("Cluster", "Namespaced"):
-        errors.append(not_supported(path.child("scope"), scope, ("Cluster", "Namespaced")))
+    if need(scope, path, errors, "scope"):
+        supported(scope, ("Cluster", "Namespaced"), path, errors, "scope")
 
 
 def _schema_presence(

@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import unicodedata
 
-from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, not_supported, required, too_many
+from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required, too_many
 from kapi.machinery.pem import authority_pool
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration import webhooks
+from kapi.resources.shared.rules import need, supported
 from kapi.schema.structural.field_path import field_path
 
 MAX_SELECTABLE = 8
@@ -32,10 +33,8 @@ def validate_conversion(
     """``any_bundle``: an unreadable CA bundle is accepted; ``known_review``: this server must know one of the review versions."""
     strategy, client = conversion.get("strategy") or "", conversion.get("webhookClientConfig")
     reviews = conversion.get("conversionReviewVersions") or []
-    if not strategy:
-        errors.append(required(path.child("strategy")))
-    elif strategy not in ("None", "Webhook"):
-        errors.append(not_supported(path.child("strategy"), strategy, ("None", "Webhook")))
+    if need(strategy, path, errors, "strategy"):
+        supported(strategy, ("None", "Webhook"), path, errors, "strategy")
     at = path.child("webhookClientConfig")
     if strategy != "Webhook":
         text = "should not be set when strategy is not set to Webhook"
@@ -106,9 +105,7 @@ def validate_subresources(subresources: Object | None, path: Path, errors: list[
         ("statusReplicasPath", ".status.", "should be a json path under .status"),
     ):
         value, at = scale.get(name) or "", path.child("scale." + name)
-        if not value:
-            errors.append(required(at))
-        else:
+        if need(value, at, errors):
             problems = _simple_path(value, at)
             if not problems and not value.startswith(prefix):
                 problems = [invalid(at, value, text)]
@@ -124,20 +121,15 @@ def validate_subresources(subresources: Object | None, path: Path, errors: list[
 
 def validate_column(column: Object, path: Path, errors: list[FieldError]) -> None:
     """Appends the errors of an additional printer column."""
-    if not column.get("name"):
-        errors.append(required(path.child("name")))
+    need(column.get("name"), path, errors, "name")
     type_, text = column.get("type") or "", "must be one of " + ",".join(_COLUMN_TYPES)
-    if not type_:
-        errors.append(required(path.child("type"), text))
-    elif type_ not in _COLUMN_TYPES:
+    if need(type_, path, errors, "type", detail=text) and type_ not in _COLUMN_TYPES:
         errors.append(invalid(path.child("type"), type_, text))
     format_ = column.get("format") or ""
     if format_ and format_ not in _COLUMN_FORMATS:
         errors.append(invalid(path.child("format"), format_, "must be one of " + ",".join(_COLUMN_FORMATS)))
     json_path = column.get("jsonPath") or ""
-    if not json_path:
-        errors.append(required(path.child("JSONPath")))
-    else:
+    if need(json_path, path, errors, "JSONPath"):
         errors.extend(_simple_path(json_path, path.child("JSONPath")))
 
 

@@ -39,7 +39,7 @@ from kapi.resources.shared.replicas import (
     validate_int_or_percent,
     validate_selector,
 )
-from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.rules import Errors, need, not_supported, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -109,9 +109,7 @@ def validate_spec(
     spec: Object, errors: Errors, options: PodOptions, *, update: bool = False, skip_template: bool = False
 ) -> None:
     policy = spec.get("podManagementPolicy", "")
-    if not policy:
-        errors.append(field.required(_SPEC.child("podManagementPolicy")))
-    elif policy not in ("OrderedReady", "Parallel"):
+    if need(policy, _SPEC, errors, "podManagementPolicy") and policy not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
         errors.append(field.invalid(_SPEC.child("podManagementPolicy"), policy, text))
     _validate_strategy(spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy"), errors)

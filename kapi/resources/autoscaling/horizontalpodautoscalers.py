@@ -28,6 +28,7 @@ from kapi.resources.shared.rules import (
     each,
     enum,
     holds,
+    need,
     not_supported,
     required,
     struct,
@@ -87,8 +88,7 @@ def _version_problem(ref: Object, without_group: bool) -> str:
 def _reference(ref: Object, path: Path, errors: Errors, any_version: bool, without_group: bool) -> None:
     for part in ("kind", "name"):
         value = ref.get(part, "")
-        if not value:
-            errors.append(field.required(path.child(part)))
+        need(value, path, errors, part)
         for text in is_path_segment_name(value) if value else ():
             errors.append(field.invalid(path.child(part), value, text))
     problem = "" if any_version else _version_problem(ref, without_group)
@@ -106,8 +106,7 @@ def _positive(quantity: str) -> bool:
 
 def _target_type(target: Object, path: Path, errors: Errors, ctx: object) -> None:
     kind = target.get("type", "")
-    if not kind:
-        errors.append(field.required(path.child("type"), "must specify a metric target type"))
+    need(kind, path, errors, "type", detail="must specify a metric target type")
     if kind not in _TARGET_TYPES:
         _IS_TYPE(kind, path.child("type"), errors, ctx)
 
@@ -183,8 +182,7 @@ _RULES: dict[str, Rule] = {
 
 def _metric(metric: Object, path: Path, errors: Errors, ctx: _Options) -> None:
     kind, listed = metric.get("type", ""), sorted(_SOURCES)
-    if not kind:
-        errors.append(field.required(path.child("type"), "must specify a metric source type"))
+    need(kind, path, errors, "type", detail="must specify a metric source type")
     if kind not in _SOURCES:
         errors.append(not_supported(path.child("type"), kind, listed))
     present = [part for part in _RULES if metric.get(part) is not None]

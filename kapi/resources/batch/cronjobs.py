@@ -17,7 +17,7 @@ from kapi.resources.definition import FieldText, Resource, StrategyContext, Subr
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, NONE, UNSET, column, label_selector, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_counts
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported, supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _BOUNDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
@@ -192,10 +192,8 @@ class CronJobStrategy(PlainStrategy):
             for text in zone_texts(zone):
                 errors.append(field.invalid(_SPEC.child("timeZone"), zone, text))
         policy = spec.get("concurrencyPolicy", "")
-        if not policy:
-            errors.append(field.required(_SPEC.child("concurrencyPolicy")))
-        elif policy not in _POLICIES:
-            errors.append(not_supported(_SPEC.child("concurrencyPolicy"), policy, _POLICIES))
+        if need(policy, _SPEC, errors, "concurrencyPolicy"):
+            supported(policy, _POLICIES, _SPEC, errors, "concurrencyPolicy")
         job = (spec.get("jobTemplate") or {}).get("spec") or {}
         validate_job_spec(job, _JOB, errors, template_options(ctx, None if old is None else _template(old)))
         if job.get("selector") is not None:

@@ -21,7 +21,7 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
 from kapi.resources.shared.replicas import validate_counts
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, at_most, distinct, fits, not_supported, supported
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
 _MAX_INDEXES, _MAX_PARALLEL_INDEXES = 100_000, 10_000
@@ -108,8 +108,7 @@ def _choices(values: tuple[str, ...]) -> str:
 
 def _managed_by(name: str, path: Path, errors: Errors) -> None:
     errors.extend(domain_prefixed_path(name, path))
-    if len(name.encode()) > 63:
-        errors.append(field.too_long(path, 63))
+    fits(len(name.encode()), 63, path, errors)
 
 
 def _completion_mode(spec: Object, path: Path, errors: Errors) -> None:
@@ -160,20 +159,17 @@ def _on_exit_codes(requirement: Object, path: Path, errors: Errors, names: set[s
         errors.append(field.invalid(here, requirement.get("values"), "at least one value is required"))
     elif len(values) > 255:
         errors.append(field.too_many(here, len(values), 255))
-    seen = set()
+    seen: set[object] = set()
     for value, place in each_of(here, values):
         if operator == "In" and value == 0:
             errors.append(field.invalid(place, value, "must not be 0 for the In operator"))
-        if value in seen:
-            errors.append(field.duplicate(place, value))
-        seen.add(value)
+        distinct(value, seen, place, errors)
     if any(first > second for first, second in zip(elements(values), values[1:], strict=False)):
         errors.append(field.invalid(here, values, "must be ordered"))
 
 
 def _on_pod_conditions(patterns: list[Object], path: Path, errors: Errors) -> None:
-    if len(patterns) > 20:
-        errors.append(field.too_many(path, len(patterns), 20))
+    at_most(len(patterns), 20, path, errors)
     for pattern, here in each_of(path, patterns):
         kind, status = pattern.get("type", ""), pattern.get("status", "")
         for text in is_qualified_name(kind):
@@ -186,8 +182,7 @@ def _on_pod_conditions(patterns: list[Object], path: Path, errors: Errors) -> No
 
 def _failure_policy(spec: Object, policy: Object, path: Path, errors: Errors) -> None:
     rules = policy.get("rules") or []
-    if len(rules) > 20:
-        errors.append(field.too_many(path.child("rules"), len(rules), 20))
+    at_most(len(rules), 20, path, errors, "rules")
     pod = (spec.get("template") or {}).get("spec") or {}
     names = {
         container.get("name", "") for part in ("containers", "initContainers") for container in elements(pod, part)
@@ -220,8 +215,7 @@ def _success_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
         errors.append(field.required(path.child("rules"), text))
-    if len(rules) > 20:
-        errors.append(field.too_many(path.child("rules"), len(rules), 20))
+    at_most(len(rules), 20, path, errors, "rules")
     for i, rule in enumerate(elements(rules)):
         here, count, indexes = path.child("rules").index(i), rule.get("succeededCount"), rule.get("succeededIndexes")
         if count is None and indexes is None:
@@ -229,8 +223,7 @@ def _success_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
             errors.append(field.required(here, text))
         total = 0
         if indexes is not None:
-            if len(indexes) > 64 * 1024:
-                errors.append(field.too_long(here.child("succeededIndexes"), 64 * 1024))
+            fits(len(indexes), 64 * 1024, here, errors, "succeededIndexes")
             try:
                 total = count_indexes(indexes, completions)
             except IndexesError as error:
@@ -258,8 +251,7 @@ def _replacement(spec: Object, path: Path, errors: Errors) -> None:
     known: tuple[str, ...] = ("Failed", "TerminatingOrFailed")
     if spec.get("podFailurePolicy") is not None:
         known = ("Failed",)
-    if policy not in known:
-        errors.append(not_supported(path, policy, known))
+    supported(policy, known, path, errors)
 
 
 def _restart_policy(spec: Object, path: Path, errors: Errors) -> None:

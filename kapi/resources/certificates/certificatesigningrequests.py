@@ -22,7 +22,7 @@ from kapi.resources.definition import FieldText, Resource, StrategyContext, Subr
 from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import pem_blocks
 from kapi.resources.shared.metadata import validate_metadata_update
-from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.rules import Errors, distinct, need, same, supported
 from kapi.resources.shared.signers import validate_signer_name
 from kapi.resources.shared.strategies import PlainStrategy, keep
 
@@ -225,18 +225,14 @@ def _conditions_of(obj: Object | None) -> list[Object]:
 def _usages(spec: Object, old: Object, errors: Errors) -> None:
     usages, before = spec.get("usages") or [], old.get("usages") or []
     here = _SPEC.child("usages")
-    if not usages:
-        errors.append(required(here))
+    need(usages, here, errors)
     if all(usage in _USAGES for usage in before):
         for usage, place in each_of(here, usages):
-            if usage not in _USAGES:
-                errors.append(not_supported(place, usage, _USAGES))
+            supported(usage, _USAGES, place, errors)
     if len(set(before)) == len(before):
         given: set[str] = set()
         for usage, place in each_of(here, usages):
-            if usage in given:
-                errors.append(duplicate(place, usage))
-            given.add(usage)
+            distinct(usage, given, place, errors)
 
 
 def _conditions(conditions: list[Object], old: list[Object], errors: Errors) -> None:
@@ -251,10 +247,8 @@ def _conditions(conditions: list[Object], old: list[Object], errors: Errors) -> 
         if not kind and "" not in before:
             errors.append(required(here.child("type")))
         allowed = ("True",) if kind in _LASTING else ("False", "True", "Unknown")
-        if not status:
-            errors.append(required(here.child("status")))
-        elif status not in allowed:
-            errors.append(not_supported(here.child("status"), status, allowed))
+        if need(status, here, errors, "status"):
+            supported(status, allowed, here, errors, "status")
         if exclusive and kind in _APPROVAL and (seen & set(_APPROVAL)) - {kind}:
             errors.append(invalid(_CONDITIONS, kind, "Approved and Denied conditions are mutually exclusive"))
         if kind in seen and unique:

@@ -27,7 +27,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import Block, pem_blocks
 from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES, validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_label_key, subdomain_name
-from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.rules import Errors, fits, not_supported, same
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
@@ -332,8 +332,7 @@ class PodCertificateRequestStrategy(PlainStrategy):
             errors += [invalid(_SPEC.child(f"{owner}Name"), name, text) for text in subdomain_name(name)]
             if not uid:
                 errors.append(invalid(_SPEC.child(f"{owner}UID"), uid, "must not be empty"))
-            if len(uid.encode()) > _MAX_UID:
-                errors.append(too_long(_SPEC.child(f"{owner}UID"), _MAX_UID))
+            fits(len(uid.encode()), _MAX_UID, _SPEC, errors, f"{owner}UID")
         seconds = spec["maxExpirationSeconds"]
         longest = _MAX_SECONDS_OF_KUBERNETES if is_kubernetes_signer(signer) else _LONGEST
         if not _SHORTEST <= seconds <= longest:

@@ -10,7 +10,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, Strategy, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1123_subdomain, is_label_key
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, need
 
 _INVOLVED_NAMESPACE = Path("involvedObject").child("namespace")
 _LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}  # bytes
@@ -28,8 +28,7 @@ def validate_event(event: Object, controller: str, errors: Errors) -> None:
         errors.append(invalid(_INVOLVED_NAMESPACE, involved, "does not match event.namespace"))
     if event.get("eventTime"):
         name, path = event.get("reportingComponent") or "", Path(controller)
-        if not name:
-            errors.append(required(path))
+        need(name, path, errors)
         errors += [invalid(path, name, problem) for problem in is_label_key(name)]
         for field, limit in _LIMITS.items():
             text = event.get(field) or ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 
 from kapi.machinery.each import each_of, elements, entries
-from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.names import is_label_key
@@ -18,7 +18,7 @@ from kapi.resources.shared.resource_names import (
     is_overcommit_allowed,
     round_resource_list,
 )
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, distinct
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _LIMITS = Path("spec").child("limits")
@@ -129,9 +129,7 @@ class LimitRangeStrategy(PlainStrategy):
         for item, here in each_of(_LIMITS, (obj.get("spec") or {}).get("limits")):
             path, kind = here, item.get("type") or ""
             _type(kind, path.child("type"), errors)
-            if kind in seen:
-                errors.append(duplicate(path.child("type"), kind))
-            seen.add(kind)
+            distinct(kind, seen, path, errors, "type")
             _item(item, path, errors)
 
 

@@ -20,7 +20,7 @@ from kapi.resources.shared.go_json import value_error
 from kapi.resources.shared.metadata import validate_label_name, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_config_map_key, is_label_value, label_name, subdomain_name
 from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
-from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.rules import Errors, check, need, supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
@@ -97,10 +97,8 @@ def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
         problems = is_label_value(value)
         if problems:
             errors.append(invalid(here.child("value"), value, ";".join(problems)))
-        if not effect:
-            errors.append(required(here.child("effect")))
-        elif effect not in EFFECTS:
-            errors.append(not_supported(here.child("effect"), effect, EFFECTS))
+        if need(effect, here, errors, "effect"):
+            supported(effect, EFFECTS, here, errors, "effect")
         if (key, effect) in seen:
             # the internal type's fields, as Go writes a value that has no JSON names
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}

@@ -17,7 +17,7 @@ from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_label, is_group_id, is_qualified_name, is_user_id, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.resource_names import is_native
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, distinct, need, not_supported
 
 _STATUS = Path("status")
 _SYSTEM = ("PodScheduled", "Ready", "Initialized")
@@ -79,15 +79,13 @@ def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, e
 def _claims(status: Object, spec: Object, errors: Errors) -> None:
     path = _STATUS.child("resourceClaimStatuses")
     known = {claim.get("name", "") for claim in elements(spec, "resourceClaims")}
-    seen = set()
+    seen: set[str] = set()
     for entry, here in each_of(path, status.get("resourceClaimStatuses")):
         name, claim = entry.get("name", ""), entry.get("resourceClaimName")
         if name not in known:
             text = "must match the name of an entry in `spec.resourceClaims`"
             errors.append(field.invalid(here.child("name"), name, text))
-        if name in seen:
-            errors.append(field.duplicate(here.child("name"), name))
-        seen.add(name)
+        distinct(name, seen, here, errors, "name")
         for text in subdomain_name(claim) if claim is not None else ():
             errors.append(field.invalid(here.child("resourceClaimName"), claim, text))
 
@@ -104,8 +102,7 @@ def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
     }
     mappings = entry.get("requestMappings") or []
     here = path.child("requestMappings")
-    if not mappings:
-        errors.append(field.required(here, "at least one request mapping is required"))
+    need(mappings, here, errors, detail="at least one request mapping is required")
     seen = set()
     for i, mapping in enumerate(mappings):
         name, resource = mapping.get("containerName", ""), mapping.get("resourceName", "")
@@ -126,8 +123,7 @@ def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
                 errors.append(field.duplicate(here.index(i).child(key), value))
         seen.add((name, resource, request))
     claim = entry.get("resourceClaimName", "")
-    if not claim:
-        errors.append(field.required(path.child("resourceClaimName")))
+    need(claim, path, errors, "resourceClaimName")
     for text in subdomain_name(claim) if claim else ():
         errors.append(field.invalid(path.child("resourceClaimName"), claim, text))
 
@@ -137,13 +133,11 @@ def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
     known |= {entry.get("resourceClaimName") for entry in elements(status, "resourceClaimStatuses")}
     for entry, place in each(_STATUS.child("nodeAllocatableResourceClaimStatuses"), status):
         path, claim = place, entry.get("resourceClaimName", "")
-        if not claim:
-            errors.append(field.required(path.child("resourceClaimName"), "must not be empty"))
+        need(claim, path, errors, "resourceClaimName", detail="must not be empty")
         if claim not in known:
             errors.append(field.invalid(path.child("resourceClaimName"), claim, "no mapping found in pod reference"))
         for part in ("containers", "resources"):
-            if not entry.get(part):
-                errors.append(field.required(path.child(part), "must not be empty"))
+            need(entry.get(part), path, errors, part, detail="must not be empty")
         for name, quantity in entries(entry, "resources"):
             here = path.child("resources").key(name)
             if not is_native(name):
@@ -271,9 +265,10 @@ def _volumes(status: Object, errors: Errors) -> None:
                     continue
                 path = place.child("volumeMounts").index(j)
                 here = path.child("volumeStatus", "imageVolumeStatus", "imageRef")
-                if not image.get("imageRef"):
-                    errors.append(field.required(here, "imageRef must not be empty"))
-                elif len(image["imageRef"].encode()) > 256:
+                if (
+                    need(image.get("imageRef"), here, errors, detail="imageRef must not be empty")
+                    and len(image["imageRef"].encode()) > 256
+                ):
                     errors.append(field.too_long(here, 256))
 
 

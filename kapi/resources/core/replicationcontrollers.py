@@ -25,7 +25,7 @@ from kapi.resources.shared.replicas import (
     validate_counts,
     validate_fit,
 )
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, need
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -63,8 +63,7 @@ class ReplicationControllerStrategy(PlainStrategy):
         spec = obj["spec"]
         selector, template, here = spec.get("selector"), spec.get("template"), _SPEC.child("template")
         validate_counts(spec, _SPEC, errors, ("minReadySeconds",))
-        if not selector:
-            errors.append(field.required(_SPEC.child("selector")))
+        need(selector, _SPEC, errors, "selector")
         if spec.get("replicas") is None:
             errors.append(field.required(_SPEC.child("replicas")))
         elif spec["replicas"] < 0:

@@ -4,14 +4,14 @@ Upstream: ``pkg/apis/events/v1/conversion.go``, ``pkg/apis/core/validation/event
 
 from __future__ import annotations
 
-from kapi.machinery.field import FieldError, Path, invalid, required
+from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.core.events import RESOURCE as CORE
 from kapi.resources.core.events import TABLE, EventStrategy, validate_event
 from kapi.resources.definition import Resource, StrategyContext, TableColumns
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
-from kapi.resources.shared.rules import Errors, same
+from kapi.resources.shared.rules import Errors, need, same
 
 #: name here -> name in the core API
 _NAMES = {
@@ -62,8 +62,7 @@ def _series(event: Object, errors: Errors) -> None:
         return
     if series.get("count", 0) < 2:
         errors.append(invalid(Path("series.count"), "", "should be at least 2"))
-    if not series.get("lastObservedTime"):
-        errors.append(required(Path("series.lastObservedTime")))
+    need(series.get("lastObservedTime"), Path("series.lastObservedTime"), errors)
 
 
 #: in upstream's order, with the reason twice; the kind is that of the internal type, "" for a plain value
@@ -100,8 +99,7 @@ class NewEventStrategy(EventStrategy):
         validate_event(obj, "reportingController", errors)
         validate_metadata(obj, errors)
         _series(obj, errors)
-        if not obj.get("eventTime"):
-            errors.append(required(Path("eventTime")))
+        need(obj.get("eventTime"), Path("eventTime"), errors)
         if obj.get("type") not in ("Normal", "Warning"):
             errors.append(invalid(Path("type"), "", f"has invalid value: {obj.get('type') or ''}"))
         for name in ("firstTimestamp", "lastTimestamp", "count", "source"):

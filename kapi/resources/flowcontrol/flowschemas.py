@@ -7,13 +7,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kapi.machinery.each import each, elements
-from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
+from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.bootstrap import FLOW_SCHEMAS
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import label_name, subdomain_name
-from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.rules import Errors, check, distinct, need, not_supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep
 
@@ -42,9 +42,7 @@ def _subject(subject: Object, path: Path, errors: Errors) -> None:
         errors.append(required(here, f"{part} is required when subject kind is '{kind}'"))
     elif kind == "ServiceAccount":
         name, namespace = described.get("name") or "", described.get("namespace") or ""
-        if not name:
-            errors.append(required(here.child("name")))
-        elif name != "*":
+        if need(name, here, errors, "name") and name != "*":
             check(subdomain_name)(name, here.child("name"), errors, None)
         if namespace:
             check(label_name)(namespace, here.child("namespace"), errors, None)
@@ -126,8 +124,7 @@ def _rule(rule: Object, path: Path, errors: Errors) -> None:
     subjects, resources, urls = (rule.get(name) or [] for name in ("subjects", "resourceRules", "nonResourceRules"))
     for i, subject in enumerate(subjects):
         _subject(subject, path.child("subjects").index(i), errors)
-    if not subjects:
-        errors.append(required(path.child("subjects"), "subjects must contain at least one value"))
+    need(subjects, path, errors, "subjects", detail="subjects must contain at least one value")
     if not resources and not urls:
         detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
         errors.append(required(path, detail))
@@ -142,11 +139,8 @@ def validate_flow_conditions(obj: Object, errors: Errors) -> None:
     seen: set[str] = set()
     for i, condition in enumerate(elements(obj, "status", "conditions")):
         kind, path = condition.get("type") or "", _STATUS.child("conditions").index(i).child("type")
-        if kind in seen:
-            errors.append(duplicate(path, kind))
-        seen.add(kind)
-        if not kind:
-            errors.append(required(path))
+        distinct(kind, seen, path, errors)
+        need(kind, path, errors)
 
 
 def _shown(spec: Object) -> Object:

@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ingressc
 
 from __future__ import annotations
 
-from kapi.machinery.field import Path, forbidden, required, too_long
+from kapi.machinery.field import Path, forbidden, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.networking.ingresses import REFERENCE
@@ -12,7 +12,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import label_name
 from kapi.resources.shared.paths import domain_prefixed_path
-from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.rules import Errors, check, fits, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -48,8 +48,7 @@ class IngressClassStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
         controller, path = spec.get("controller") or "", _SPEC.child("controller")
-        if len(controller.encode()) > _MAX_CONTROLLER:
-            errors.append(too_long(path, _MAX_CONTROLLER))
+        fits(len(controller.encode()), _MAX_CONTROLLER, path, errors)
         errors.extend(domain_prefixed_path(controller, path))
         if spec.get("parameters") is not None:
             _parameters(spec["parameters"], _SPEC.child("parameters"), errors)

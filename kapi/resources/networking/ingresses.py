@@ -21,7 +21,7 @@ from kapi.resources.shared.names import (
     label_name,
     subdomain_name,
 )
-from kapi.resources.shared.rules import Errors, at, check, not_supported, struct
+from kapi.resources.shared.rules import Errors, at, check, need, not_supported, struct
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
@@ -95,8 +95,7 @@ def _rule_value(rule: Object, path: Path, errors: Errors) -> None:
     if http is None:
         return
     paths = path.child("http", "paths")
-    if not http.get("paths"):
-        errors.append(required(paths))
+    need(http.get("paths"), paths, errors)
     for item, here in each_of(paths, http.get("paths")):
         _http_path(item, here, errors)
 

@@ -13,7 +13,7 @@ from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
 from kapi.resources.shared.names import is_port_name, is_port_number
-from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.rules import Errors, check, need, not_supported, supported
 from kapi.resources.shared.selectors import validate_label_selector
 from kapi.resources.shared.strategies import PlainStrategy
 
@@ -69,9 +69,7 @@ def _peer(peer: Object, path: Path, accepted: Collection[str], lax: bool, errors
     if block is not None:
         _ip_block(block, path.child("ipBlock"), accepted, errors)
     count = sum(peer.get(part) is not None for part in ("podSelector", "namespaceSelector", "ipBlock"))
-    if not count:
-        errors.append(required(path, "must specify a peer"))
-    elif count > 1 and block is not None:
+    if need(count, path, errors, detail="must specify a peer") and count > 1 and block is not None:
         errors.append(forbidden(path, "may not specify both ipBlock and another peer"))
 
 
@@ -123,8 +121,7 @@ class NetworkPolicyStrategy(PlainStrategy):
             errors.append(invalid(path, types, "may not specify more than two policyTypes"))
             return
         for kind, place in each_of(path, types):
-            if kind not in ("Ingress", "Egress"):
-                errors.append(not_supported(place, kind, ("Ingress", "Egress")))
+            supported(kind, ("Ingress", "Egress"), place, errors)
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         warnings: list[str] = []

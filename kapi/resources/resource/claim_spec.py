@@ -11,7 +11,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
 from kapi.resources.resource import devices
 from kapi.resources.shared.names import is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported
 
 #: request -> its alternatives (none for a plain request)
 Requests = Mapping[str, frozenset[str]]
@@ -111,9 +111,7 @@ def _request(request: Object, path: Path, errors: Errors) -> None:
 def _wish(wish: Object, path: Path, errors: Errors) -> None:
     """The rules for exact requests and alternatives."""
     name, here = wish.get("deviceClassName", ""), path.child("deviceClassName")
-    if not name:
-        errors.append(required(here))
-    else:
+    if need(name, here, errors):
         errors += [invalid(here, name, problem) for problem in is_dns1123_subdomain(name)]
     devices.check_selectors(wish.get("selectors") or [], path.child("selectors"), errors)
     mode, count = wish.get("allocationMode", ""), wish.get("count", 0)

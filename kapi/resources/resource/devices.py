@@ -10,7 +10,7 @@ from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, 
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_c_identifier, is_dns1123_label, is_dns1123_subdomain, is_label_value
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, fits, need, not_supported, supported
 from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
 Item = Callable[[Tree, Path], None]
@@ -64,8 +64,7 @@ def check_pool(name: str, path: Path, errors: Errors) -> None:
     if not name:
         errors.append(required(path))
         return
-    if len(name) > _MAX_POOL_NAME:
-        errors.append(too_long(path, _MAX_POOL_NAME))
+    fits(len(name), _MAX_POOL_NAME, path, errors)
     for part in name.split("/"):
         errors += [invalid(path, part, problem) for problem in is_dns1123_subdomain(part)]
 
@@ -84,8 +83,7 @@ def check_qualified_name(name: str, path: Path, errors: Errors) -> None:
             errors.append(invalid(path, "", "the name must not be empty"))
             return
     identifier = parts[-1]
-    if len(identifier) > _MAX_IDENTIFIER:
-        errors.append(too_long(path, _MAX_IDENTIFIER))
+    fits(len(identifier), _MAX_IDENTIFIER, path, errors)
     errors += [invalid(path, identifier, problem) for problem in is_c_identifier(identifier)]
 
 
@@ -143,10 +141,8 @@ def check_taint(taint: Object, path: Path, errors: Errors, known: str | None = N
     errors += [invalid(path.child("value"), value, problem) for problem in (is_label_value(value) if value else ())]
     if effect == known:
         return
-    if not effect:
-        errors.append(required(path.child("effect")))
-    elif effect not in _EFFECTS:
-        errors.append(not_supported(path.child("effect"), effect, _EFFECTS))
+    if need(effect, path, errors, "effect"):
+        supported(effect, _EFFECTS, path, errors, "effect")
 
 
 def check_toleration(toleration: Object, path: Path, errors: Errors) -> None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.field import Path, too_many
+from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, at_most
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC, _CONDITIONS = Path("spec"), Path("status").child("conditions")
@@ -51,8 +51,7 @@ class DeviceTaintRuleStatusStrategy(PlainStatusStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         conditions = (obj.get("status") or {}).get("conditions") or []
         validate_conditions(conditions, _CONDITIONS, errors)
-        if len(conditions) > _MAX_CONDITIONS:
-            errors.append(too_many(_CONDITIONS, len(conditions), _MAX_CONDITIONS))
+        at_most(len(conditions), _MAX_CONDITIONS, _CONDITIONS, errors)
 
 
 _STRATEGY = DeviceTaintRuleStrategy()

@@ -9,7 +9,7 @@ import uuid
 from typing import ClassVar
 
 from kapi.machinery.each import each_of, elements
-from kapi.machinery.field import FieldError, Path, forbidden, invalid, required, too_long, too_many
+from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.resource import devices
@@ -29,7 +29,7 @@ from kapi.resources.shared.affinity import validate_node_selector
 from kapi.resources.shared.claims import validate_template_metadata
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions, validate_metadata_update
-from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.rules import Errors, at_most, fits, need, same, supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
 #: driver, pool, device, share
@@ -174,10 +174,8 @@ def _allocation(allocation: Object, requests: Requests, path: Path, errors: Erro
 
     def config(value: Object, at: Path) -> None:
         source = value.get("source", "")
-        if not source:
-            errors.append(required(at.child("source")))
-        elif source not in ("FromClaim", "FromClass"):
-            errors.append(not_supported(at.child("source"), source, ("FromClaim", "FromClass")))
+        if need(source, at, errors, "source"):
+            supported(source, ("FromClaim", "FromClass"), at, errors, "source")
         check_references(value.get("requests") or [], requests, at.child("requests"), errors)
         devices.check_configuration(value, at, errors)
 
@@ -195,15 +193,13 @@ def _device(device: Object, known: set[DeviceID], path: Path, errors: Errors) ->
     if device_id(device) not in known:
         errors.append(invalid(path, _shown_id(device), "must be an allocated device in the claim"))
     conditions = device.get("conditions") or []
-    if len(conditions) > _MAX_CONDITIONS:
-        errors.append(too_many(path.child("conditions"), len(conditions), _MAX_CONDITIONS))
+    at_most(len(conditions), _MAX_CONDITIONS, path, errors, "conditions")
     validate_conditions(conditions, path.child("conditions"), errors)
     if device.get("data") is not None:
         devices.check_raw(device["data"], path.child("data"), _MAX_DATA, errors)
     network, here = device.get("networkData") or {}, path.child("networkData")
     for name, limit in (("interfaceName", _MAX_INTERFACE), ("hardwareAddress", _MAX_HARDWARE)):
-        if len((network.get(name) or "").encode()) > limit:
-            errors.append(too_long(here.child(name), limit))
+        fits(len((network.get(name) or "").encode()), limit, here, errors, name)
 
     def address(text: str, at: Path) -> None:
         errors.extend(check_interface_address(at, text))

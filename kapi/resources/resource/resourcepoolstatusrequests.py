@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.machinery.each import elements
-from kapi.machinery.field import NIL, Path, duplicate, invalid, required, too_long, too_many
+from kapi.machinery.field import NIL, Path, duplicate, invalid, required, too_many
 from kapi.machinery.names import SUBDOMAIN, regex_text
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors, same
+from kapi.resources.shared.rules import Errors, fits, need, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -77,9 +77,7 @@ class ResourcePoolStatusRequestStatusStrategy(PlainStatusStrategy):
 
 
 def _check_name(obj: Object, field: str, rule: Callable[[str, Path, Errors], None], path: Path, errors: Errors) -> None:
-    if not obj.get(field):
-        errors.append(required(path.child(field)))
-    else:
+    if need(obj.get(field), path, errors, field):
         rule(obj[field], path.child(field), errors)
 
 
@@ -94,8 +92,7 @@ def _caseless(text: str) -> str:
 
 
 def _check_pool_name(name: str, path: Path, errors: Errors) -> None:
-    if len(name.encode()) > _MAX_NAME:
-        errors.append(too_long(path, _MAX_NAME))
+    fits(len(name.encode()), _MAX_NAME, path, errors)
     for i, part in enumerate(elements(name.split("/"))):
         if not part:
             errors.append(invalid(path, name, f"segment {i}: must not be empty"))
@@ -128,8 +125,7 @@ def _check_pools(pools: list[Object], path: Path, errors: Errors) -> None:
         if pool.get("nodeName") is not None:
             texts = is_dns1123_subdomain(pool["nodeName"])
             errors += [invalid(here.child("nodeName"), pool["nodeName"], text) for text in texts]
-        if len((pool.get("validationError") or "").encode()) > _MAX_ERROR_BYTES:
-            errors.append(too_long(here.child("validationError"), _MAX_ERROR_BYTES))
+        fits(len((pool.get("validationError") or "").encode()), _MAX_ERROR_BYTES, here, errors, "validationError")
 
 
 def _check_types(conditions: list[Object], path: Path, errors: Errors) -> None:

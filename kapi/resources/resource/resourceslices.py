@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from kapi.machinery.each import each_of, elements
-from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, required, too_long, too_many
+from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, required, too_many
 from kapi.machinery.golang import quote
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -22,7 +22,7 @@ from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.quantities import ceiling, compare, value_of
 from kapi.resources.shared.resource_names import is_native
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, fits, need
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -165,9 +165,7 @@ def _places(spec: Object, errors: Errors) -> None:
             chosen.append(f"`{part}`")
         elif spec.get(part) is not None:
             errors.append(invalid(_SPEC.child(part), False, "must be either unset or set to true"))
-    if not chosen:
-        errors.append(required(_SPEC, _PLACES))
-    elif len(chosen) > 1:
+    if need(chosen, _SPEC, errors, detail=_PLACES) and len(chosen) > 1:
         text = "{" + ", ".join(chosen) + "}"
         errors.append(invalid(_SPEC, text, f"{_PLACES}, but multiple fields are set"))
 
@@ -182,9 +180,7 @@ def _shortened(key: str, limit: int) -> str:
 
 def _counter_set(item: Object, name: str, limit: int, path: Path, errors: Errors) -> None:
     """Counters: ``name`` is that of a set, ``counterSet`` names the set from which a device consumes."""
-    if not item.get(name):
-        errors.append(required(path.child(name)))
-    else:
+    if need(item.get(name), path, errors, name):
         devices.check_label(item[name], path.child(name), errors)
     counters, here = item.get("counters") or {}, path.child("counters")
     if not counters:
@@ -257,9 +253,7 @@ def _device_place(device: Object, per_device: bool, path: Path, errors: Errors) 
         chosen.append("`allNodes`")
     elif everywhere is not None:
         errors.append(invalid(path.child("allNodes"), False, "must be either unset or set to true"))
-    if not chosen:
-        errors.append(required(path, _DEVICE_PLACES))
-    elif len(chosen) > 1:
+    if need(chosen, path, errors, detail=_DEVICE_PLACES) and len(chosen) > 1:
         errors.append(invalid(path, "{" + ", ".join(chosen) + "}", _DEVICE_PLACES))
 
 
@@ -295,8 +289,7 @@ def _attribute(attribute: Object, path: Path, errors: Errors) -> None:
             if name.startswith("version") and not _SEMVER.fullmatch(text):
                 detail = "must be a string compatible with semver.org spec 2.0.0"
                 errors.append(invalid(place, text, detail))
-            if len(text.encode()) > _MAX_STRING:
-                errors.append(too_long(place, _MAX_STRING))
+            fits(len(text.encode()), _MAX_STRING, place, errors)
     if not given:
         errors.append(invalid(path, "", "exactly one value must be specified"))
     elif len(given) > 1:

@@ -18,7 +18,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_conditions, validate_label_name
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain, is_path_segment_name
-from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.rules import Errors, same, supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 MAX_CLAIMS = 4
@@ -157,8 +157,7 @@ def _check_claims(claims: list[Object], path: Path, errors: Errors) -> None:
 
 
 def _check_mode(mode: str, path: Path, errors: Errors) -> None:
-    if mode not in _MODES:
-        errors.append(not_supported(path, mode, _MODES))
+    supported(mode, _MODES, path, errors)
 
 
 def _check_priority(priority: int, path: Path, errors: Errors) -> None:

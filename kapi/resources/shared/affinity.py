@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_value, label_name, subdomain_name
 from kapi.resources.shared.options import PodOptions
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported, supported
 from kapi.resources.shared.selectors import validate_label_selector, validate_requirement
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -28,8 +28,7 @@ def validate_node_selector(selector: Object, path: Path, errors: Errors, *, allo
     """``allow_invalid_values`` is for a selector whose stored version has such values."""
     terms = selector.get("nodeSelectorTerms") or []
     here = path.child("nodeSelectorTerms")
-    if not terms:
-        errors.append(required(here, "must have at least one node selector term"))
+    need(terms, here, errors, detail="must have at least one node selector term")
     for term, place in each_of(here, terms):
         validate_node_selector_term(term, place, errors, allow_invalid_values=allow_invalid_values)
 
@@ -107,8 +106,7 @@ def _pod_term(term: Object, path: Path, errors: Errors, ctx: PodOptions) -> None
             errors.append(field.invalid(path.child("namespace"), name, text))
     validate_match_label_keys(term, path, errors)
     key = term.get("topologyKey", "")
-    if not key:
-        errors.append(field.required(path.child("topologyKey"), "can not be empty"))
+    need(key, path, errors, "topologyKey", detail="can not be empty")
     validate_label_name(key, path.child("topologyKey"), errors)
 
 
@@ -196,10 +194,8 @@ def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: 
         action = constraint.get("whenUnsatisfiable", "")
         if skew <= 0:
             errors.append(field.invalid(here.child("maxSkew"), skew, "must be greater than zero"))
-        if not key:
-            errors.append(field.required(here.child("topologyKey"), "can not be empty"))
-        if action not in ("DoNotSchedule", "ScheduleAnyway"):
-            errors.append(not_supported(here.child("whenUnsatisfiable"), action, ("DoNotSchedule", "ScheduleAnyway")))
+        need(key, here, errors, "topologyKey", detail="can not be empty")
+        supported(action, ("DoNotSchedule", "ScheduleAnyway"), here, errors, "whenUnsatisfiable")
         if last[key, action] > i:
             place = here.child("{topologyKey, whenUnsatisfiable}")
             errors.append(field.duplicate(place, f"{{{key}, {action}}}"))
@@ -226,8 +222,7 @@ def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: 
 
 
 def validate_effect(effect: str, path: Path, errors: Errors) -> None:
-    if effect not in EFFECTS:
-        errors.append(not_supported(path, effect, EFFECTS))
+    supported(effect, EFFECTS, path, errors)
 
 
 def validate_tolerations(tolerations: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:

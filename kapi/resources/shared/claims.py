@@ -14,7 +14,7 @@ from kapi.resources.shared.names import is_dns1123_subdomain, label_name, subdom
 from kapi.resources.shared.persistent_volumes import validate_access_modes
 from kapi.resources.shared.quantities import compare
 from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
-from kapi.resources.shared.rules import Errors, check, enum
+from kapi.resources.shared.rules import Errors, check, enum, need
 from kapi.resources.shared.selectors import validate_label_selector
 
 _SNAPSHOT = ("VolumeSnapshot", "snapshot.storage.k8s.io")
@@ -67,10 +67,8 @@ def _had_group(old: Object | None) -> bool:
 
 def _source(source: Object, path: Path, any_group: bool, errors: Errors) -> None:
     kind, group = source.get("kind") or "", source.get("apiGroup") or ""
-    if not source.get("name"):
-        errors.append(required(path.child("name")))
-    if not kind:
-        errors.append(required(path.child("kind")))
+    need(source.get("name"), path, errors, "name")
+    need(kind, path, errors, "kind")
     if not group and kind != "PersistentVolumeClaim":
         errors.append(invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
     if group and not any_group:
@@ -82,8 +80,7 @@ def _source(source: Object, path: Path, any_group: bool, errors: Errors) -> None
 def validate_claim_spec(spec: Object, path: Path, errors: Errors, *, old_spec: Object | None = None) -> None:
     """Appends the errors of a claim's spec; values that ``old_spec`` has already may stay."""
     modes = spec.get("accessModes") or []
-    if not modes:
-        errors.append(required(path.child("accessModes"), "at least 1 access mode is required"))
+    need(modes, path, errors, "accessModes", detail="at least 1 access mode is required")
     if spec.get("selector") is not None:
         found: Errors = []
         validate_label_selector((old_spec or {}).get("selector"), Path(), found)

@@ -17,7 +17,7 @@ from kapi.resources.shared.names import (
 )
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_no_backsteps
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported
 
 ENV_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
@@ -109,25 +109,20 @@ def _key_ref(ref: Object, path: Path, errors: Errors) -> None:
     for text in subdomain_name(ref.get("name", "")):
         errors.append(field.invalid(path.child("name"), ref.get("name", ""), text))
     key = ref.get("key", "")
-    if not key:
-        errors.append(field.required(path.child("key")))
+    need(key, path, errors, "key")
     for text in is_config_map_key(key) if key else ():
         errors.append(field.invalid(path.child("key"), key, text))
 
 
 def _file_ref(ref: Object, path: Path, errors: Errors) -> None:
     key, volume, file_path = ref.get("key", ""), ref.get("volumeName", ""), ref.get("path", "")
-    if not key:
-        errors.append(field.required(path.child("key")))
+    need(key, path, errors, "key")
     for text in is_relaxed_env_var_name(key) if key else ():
         errors.append(field.invalid(path.child("key"), key, text))
-    if not volume:
-        errors.append(field.required(path.child("volumeName")))
+    need(volume, path, errors, "volumeName")
     for text in is_dns1123_label(volume) if volume else ():
         errors.append(field.invalid(path.child("volumeName"), volume, text))
-    if not file_path:
-        errors.append(field.required(path.child("path")))
-    else:
+    if need(file_path, path, errors, "path"):
         validate_no_backsteps(file_path, path.child("path"), errors)
 
 
@@ -184,8 +179,7 @@ def validate_env_from(sources: list[Object], path: Path, errors: Errors) -> None
                 continue
             count += 1
             name = ref.get("name", "")
-            if not name:
-                errors.append(field.required(here.child(kind, "name")))
+            need(name, here, errors, kind, "name")
             for text in subdomain_name(name, True) if name else ():
                 errors.append(field.invalid(here.child(kind, "name"), name, text))
         if not count:

@@ -28,8 +28,10 @@ from kapi.resources.shared.rules import (
     check,
     enum,
     in_range,
+    need,
     not_supported,
     struct,
+    supported,
     unless_empty,
 )
 from kapi.resources.shared.rules import required as require
@@ -96,8 +98,7 @@ def storage_class(obj: Object) -> str:
 
 def validate_access_modes(modes: list[str], path: Path, errors: Errors) -> None:
     for mode in elements(modes):
-        if mode not in ACCESS_MODES:
-            errors.append(not_supported(path, mode, ACCESS_MODES))
+        supported(mode, ACCESS_MODES, path, errors)
     known = {mode for mode in elements(modes) if mode in ACCESS_MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
         errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
@@ -110,9 +111,7 @@ _STRICT_SECRET = struct(
 
 
 def _local(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    if not source.get("path"):
-        errors.append(required(path.child("path")))
-    else:
+    if need(source.get("path"), path, errors, "path"):
         validate_no_backsteps(source["path"], path.child("path"), errors)
 
 
@@ -128,17 +127,14 @@ _initiator = check(lambda name: initiator_texts(name, "must be valid format"))
 
 def _iscsi(source: Object, path: Path, errors: Errors, volume: object) -> None:
     portal, initiator = source.get("targetPortal") or "", source.get("initiatorName")
-    if not portal:
-        errors.append(required(path.child("targetPortal")))
+    need(portal, path, errors, "targetPortal")
     if initiator is not None and len(f"{volume}:{portal}") > 64:
         detail = (
             "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is "
             "specified."
         )
         errors.append(invalid(path.child("targetportal"), portal, detail))
-    if not source.get("iqn"):
-        errors.append(required(path.child("iqn")))
-    else:
+    if need(source.get("iqn"), path, errors, "iqn"):
         _initiator(source["iqn"], path.child("iqn"), errors, None)
     in_range(0, 255)(source.get("lun", 0), path.child("lun"), errors, None)
     secret = source.get("secretRef")
@@ -151,8 +147,7 @@ def _iscsi(source: Object, path: Path, errors: Errors, volume: object) -> None:
 
 
 def _secret_namespace(value: str, path: Path, errors: Errors, ctx: object) -> None:
-    if not value:
-        errors.append(required(path))
+    need(value, path, errors)
 
 
 def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -223,8 +218,7 @@ def validate_volume_spec(
         if spec.get("csi") is None:
             errors.append(required(path.child("csi"), f"has to be specified {_INLINE}"))
     modes = spec.get("accessModes") or []
-    if not modes:
-        errors.append(required(path.child("accessModes")))
+    need(modes, path, errors, "accessModes")
     validate_access_modes(modes, path.child("accessModes"), errors)
     if not inline:
         _capacity(spec.get("capacity"), path.child("capacity"), errors)
@@ -245,8 +239,7 @@ def validate_volume_spec(
 
 
 def _capacity(capacity: Object | None, path: Path, errors: Errors) -> None:
-    if not capacity:
-        errors.append(required(path))
+    need(capacity, path, errors)
     if not capacity or "storage" not in capacity or len(capacity) > 1:
         shown = {name: capacity[name] for name in elements(ordered(capacity))} if capacity else None
         errors.append(not_supported(path, shown, ("storage",)))
@@ -279,8 +272,7 @@ def _sources(spec: Object, volume: str, path: Path, has_affinity: bool, errors: 
         rule(source, path.child(shown or name), errors, volume)
         if name == "local" and not has_affinity:
             errors.append(required(path.child("nodeAffinity"), "Local volume requires node affinity"))
-    if not count:
-        errors.append(required(path, "must specify a volume type"))
+    need(count, path, errors, detail="must specify a volume type")
 
 
 def _classes(spec: Object, path: Path, inline: bool, errors: Errors) -> None:
@@ -298,9 +290,7 @@ def _classes(spec: Object, path: Path, inline: bool, errors: Errors) -> None:
     attributes, here = spec.get("volumeAttributesClassName"), path.child("volumeAttributesClassName")
     if attributes is None:
         return
-    if not attributes:
-        errors.append(required(here, "an empty string is disallowed"))
-    else:
+    if need(attributes, here, errors, detail="an empty string is disallowed"):
         check(subdomain_name)(attributes, here, errors, None)
     if spec.get("csi") is None:
         errors.append(required(path.child("csi"), "has to be specified when using volumeAttributesClassName"))

@@ -29,7 +29,20 @@ from kapi.resources.shared.names import (
 )
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.resource_names import is_huge_page
-from kapi.resources.shared.rules import Errors, Rule, at, check, in_range, not_supported, struct, unless, unless_empty
+from kapi.resources.shared.rules import (
+    Errors,
+    Rule,
+    at,
+    check,
+    fits,
+    in_range,
+    need,
+    not_supported,
+    struct,
+    supported,
+    unless,
+    unless_empty,
+)
 from kapi.resources.shared.security import (
     containers_with_paths,
     validate_host_process,
@@ -49,10 +62,8 @@ def _choice(*values: str) -> Rule:
     """A required value out of a list, which the error shows in this order."""
 
     def validate(value: str, path: Path, errors: Errors, ctx: object) -> None:
-        if not value:
-            errors.append(field.required(path))
-        elif value not in values:
-            errors.append(not_supported(path, value, values))
+        if need(value, path, errors):
+            supported(value, values, path, errors)
 
     return unless(frozenset(values).__contains__, validate)
 
@@ -165,8 +176,7 @@ def _dns_config(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
             for text in is_dns1123_subdomain_with_underscore(name):
                 errors.append(field.invalid(here.child("searches").index(i), name, text))
     for option, place in each(here.child("options"), config):
-        if not option.get("name"):
-            errors.append(field.required(place, "must not be empty"))
+        need(option.get("name"), place, errors, detail="must not be empty")
 
 
 def _readiness_gates(gates: list[Object], path: Path, errors: Errors, ctx: object) -> None:
@@ -211,8 +221,7 @@ def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: object) ->
         errors.append(field.forbidden(here, "may not be specified when setHostnameAsFQDN is true"))
     if spec.get("hostNetwork"):
         errors.append(field.forbidden(here, "may not be specified when hostNetwork is true"))
-    if len(name.encode()) > 64:
-        errors.append(field.too_long(here, 64))
+    fits(len(name.encode()), 64, here, errors)
     for text in is_dns1123_subdomain(name):
         errors.append(field.invalid(here, name, text))
 

@@ -14,6 +14,7 @@ from kapi.resources.shared.rules import (
     at,
     enum,
     minimum,
+    need,
     nonnegative,
     not_supported,
     required,
@@ -83,8 +84,7 @@ def _handler(*names: str) -> Rule:
             else:
                 found = True
                 rule(action, path.child(name), errors, ctx)
-        if not found:
-            errors.append(field.required(path, "must specify a handler type"))
+        need(found, path, errors, detail="must specify a handler type")
 
     return validate
 

@@ -11,7 +11,7 @@ from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES
 from kapi.resources.shared.names import is_label_key, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_local, validate_mode
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported
 from kapi.resources.shared.selectors import validate_label_selector
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
 
@@ -21,19 +21,16 @@ _MAX_LIFETIME_SECONDS, _MAX_KUBERNETES_LIFETIME_SECONDS = 91 * 86400, 86400  # o
 
 
 def validate_key_to_path(item: Object, path: Path, errors: Errors, ctx: object = None) -> None:
-    if not item.get("key"):
-        errors.append(field.required(path.child("key")))
+    need(item.get("key"), path, errors, "key")
     where = item.get("path", "")
-    if not where:
-        errors.append(field.required(path.child("path")))
+    need(where, path, errors, "path")
     validate_local(where, path.child("path"), errors)
     validate_mode(item.get("mode"), path.child("mode"), errors)
 
 
 def validate_downward_file(item: Object, path: Path, errors: Errors) -> None:
     where = item.get("path", "")
-    if not where:
-        errors.append(field.required(path.child("path")))
+    need(where, path, errors, "path")
     validate_local(where, path.child("path"), errors)
     ref, resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if ref is not None:
@@ -97,8 +94,7 @@ def validate_projected(volume: Object, path: Path, errors: Errors, ctx: PodOptio
 
 def _keys(part: Object, path: Path, errors: Errors, paths: _Paths) -> None:
     name = part.get("name", "")
-    if not name:
-        errors.append(field.required(path.child("name")))
+    need(name, path, errors, "name")
     for item, here in each(path.child("items"), part):
         validate_key_to_path(item, here, errors)
         if item.get("path"):
@@ -131,23 +127,20 @@ def _trust_bundle(bundle: Object, path: Path, errors: Errors, paths: _Paths) -> 
         }
         errors.append(field.invalid(path, shown, "only one of name and signerName may be used"))
     elif name is not None:
-        if not name:
-            errors.append(field.required(path.child("name"), "must be a valid object name"))
+        need(name, path, errors, "name", detail="must be a valid object name")
         for text in subdomain_name(name.rpartition(":")[2]):  # behind the signer's name
             errors.append(field.invalid(path.child("name"), name, f"not a valid clustertrustbundlename: {text}"))
         if selector is not None:
             text = "labelSelector must be unset if name is specified"
             errors.append(field.invalid(path.child("labelSelector"), selector, text))
     elif signer is not None:
-        if not signer:
-            errors.append(field.required(path.child("signerName"), "must be a valid signer name"))
+        need(signer, path, errors, "signerName", detail="must be a valid signer name")
         validate_signer_name(signer, path.child("signerName"), errors)
         validate_label_selector(selector, path.child("labelSelector"), errors)
     else:
         errors.append(field.required(path, "either name or signerName must be specified"))
     where = bundle.get("path", "")
-    if not where:
-        errors.append(field.required(path.child("path")))
+    need(where, path, errors, "path")
     validate_local(where, path.child("path"), errors)
     paths.take(where, where)
 

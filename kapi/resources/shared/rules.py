@@ -27,12 +27,14 @@ return the error texts for a value, none when it is valid, as upstream's ``IsDNS
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import TypeGuard, TypeVar
 
 from kapi.machinery import field, golang
 from kapi.machinery.each import elements
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.tree import Tree, equal
 
+Value = TypeVar("Value")
 Errors = list[FieldError]
 Rule = Callable[[Tree, Path, Errors, Tree], None]
 Messages = Callable[[Tree], Iterable[str]]
@@ -255,6 +257,39 @@ def max_items(limit: int) -> Rule:
             errors.append(field.too_many(path, len(value), limit))
 
     return unless(lambda value: len(value) <= limit, validate)
+
+
+def need(value: Value | None, path: Path, errors: Errors, *below: str, detail: str = "") -> TypeGuard[Value]:
+    """Whether there is a value; else ``Required value`` at ``path``, or at the field ``below`` it."""
+    if value:
+        return True
+    errors.append(field.required(path.child(*below) if below else path, detail))
+    return False
+
+
+def supported(value: object, listed: Collection[str], path: Path, errors: Errors, *below: str) -> None:
+    """``Unsupported value`` for a value that is not listed."""
+    if value not in listed:
+        errors.append(not_supported(path.child(*below) if below else path, value, listed))
+
+
+def distinct(value: Tree, seen: set[Tree], path: Path, errors: Errors, *below: str) -> None:
+    """``Duplicate value`` for a value that was seen; remembers it."""
+    if value in seen:
+        errors.append(field.duplicate(path.child(*below) if below else path, value))
+    seen.add(value)
+
+
+def fits(length: int, limit: int, path: Path, errors: Errors, *below: str) -> None:
+    """``Too long`` for a text with more bytes than the limit."""
+    if length > limit:
+        errors.append(field.too_long(path.child(*below) if below else path, limit))
+
+
+def at_most(count: int, limit: int, path: Path, errors: Errors, *below: str) -> None:
+    """``Too many`` for a list with more items than the limit."""
+    if count > limit:
+        errors.append(field.too_many(path.child(*below) if below else path, count, limit))
 
 
 def child(path: Path, part: str) -> Path:

@@ -13,7 +13,7 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.names import is_dns1123_subdomain, is_group_id, is_user_id
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_descending
-from kapi.resources.shared.rules import Errors, at, check, each, enum, not_supported, struct
+from kapi.resources.shared.rules import Errors, at, check, each, enum, need, not_supported, struct, supported
 
 _SYSCTL = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL_RE = re.compile(rf"({_SYSCTL}[\./])*{_SYSCTL}\Z").match
@@ -49,10 +49,8 @@ def every_container(spec: Object) -> Iterator[Object]:
 
 def seccomp(profile: Object, path: Path, errors: Errors, ctx: object) -> None:
     kind, local = profile.get("type", ""), profile.get("localhostProfile")
-    if not kind:
-        errors.append(field.required(path.child("type"), "type is required when seccompProfile is set"))
-    elif kind not in _PROFILE_TYPES:
-        errors.append(not_supported(path.child("type"), kind, _PROFILE_TYPES))
+    if need(kind, path, errors, "type", detail="type is required when seccompProfile is set"):
+        supported(kind, _PROFILE_TYPES, path, errors, "type")
     if kind == "Localhost":
         if local is None:
             text = "must be set when seccomp type is Localhost"
@@ -129,8 +127,7 @@ def _privileged(context: Object, path: Path, errors: Errors, ctx: PodOptions) ->
 
 
 def _proc_mount(kind: str, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    if kind not in ("Default", "Unmasked"):
-        errors.append(not_supported(path, kind, ("Default", "Unmasked")))
+    supported(kind, ("Default", "Unmasked"), path, errors)
     if ctx.host_users and kind == "Unmasked":
         errors.append(field.invalid(path, kind, "`hostUsers` must be false to use `Unmasked`"))
 

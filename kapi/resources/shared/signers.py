@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, fits
 
 _MAX_DOMAIN, _MAX_PATH = 253, 253 + 63 + 1  # bytes
 
@@ -24,8 +24,7 @@ def validate_signer_name(name: str, path: Path, errors: Errors) -> None:
         errors.append(field.invalid(path, name, text))
         return
     domain, _, rest = name.partition("/")
-    if len(domain) > _MAX_DOMAIN:
-        errors.append(field.too_long(path, _MAX_DOMAIN))
+    fits(len(domain), _MAX_DOMAIN, path, errors)
     labels = domain.split(".")
     for label in labels:
         texts = is_dns1123_label(label)
@@ -42,5 +41,4 @@ def validate_signer_name(name: str, path: Path, errors: Errors) -> None:
             errors.append(field.invalid(path, rest, f'validating label "{label}": {text}'))
         if texts:
             break
-    if len(name) > _MAX_DOMAIN + _MAX_PATH + 1:
-        errors.append(field.too_long(path, _MAX_DOMAIN + _MAX_PATH + 1))
+    fits(len(name), _MAX_DOMAIN + _MAX_PATH + 1, path, errors)

@@ -13,7 +13,7 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.paths import validate_no_backsteps
-from kapi.resources.shared.rules import Errors, at, check, enum, not_supported, required, struct
+from kapi.resources.shared.rules import Errors, at, check, enum, fits, need, not_supported, required, struct
 
 
 @cache
@@ -74,8 +74,7 @@ def quobyte(source: Object, path: Path, errors: Errors, ctx: object) -> None:
         for pair in registry.split(","):
             if _host_port(pair) is None:
                 errors.append(field.invalid(path.child("registry"), registry, text))
-    if not source.get("volume"):
-        errors.append(field.required(path.child("volume")))
+    need(source.get("volume"), path, errors, "volume")
 
 
 def flocker(source: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -111,8 +110,7 @@ def validate_csi_driver_name(name: str, path: Path, errors: Errors) -> None:
     if not name:
         errors.append(field.required(path))
         return
-    if len(name.encode()) > 63:
-        errors.append(field.too_long(path, 63))
+    fits(len(name.encode()), 63, path, errors)
     for text in is_dns1123_subdomain(name.lower()):
         errors.append(field.invalid(path, name, text))
 

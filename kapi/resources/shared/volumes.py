@@ -29,6 +29,7 @@ from kapi.resources.shared.rules import (
     at,
     check,
     each,
+    need,
     required,
     struct,
     unless_empty,
@@ -66,11 +67,9 @@ def _mode_texts(mode: int) -> tuple[str, ...]:
 
 
 def _iscsi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    if not source.get("targetPortal"):
-        errors.append(field.required(path.child("targetPortal")))
+    need(source.get("targetPortal"), path, errors, "targetPortal")
     name = source.get("iqn", "")
-    if not name:
-        errors.append(field.required(path.child("iqn")))
+    need(name, path, errors, "iqn")
     for text in initiator_texts(name) if name else ():
         errors.append(field.invalid(path.child("iqn"), name, text))
     if not 0 <= source.get("lun", 0) <= 255:
@@ -88,15 +87,13 @@ def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     if secret is None:
         return
     name = secret.get("name", "")
-    if not name:
-        errors.append(field.required(path.child("nodePublishSecretRef", "name")))
+    need(name, path, errors, "nodePublishSecretRef", "name")
     for text in subdomain_name(name) if name else ():
         errors.append(field.invalid(path.child("name"), name, text))
 
 
 def _git_repo(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    if not source.get("repository"):
-        errors.append(field.required(path.child("repository")))
+    need(source.get("repository"), path, errors, "repository")
     validate_descending(source.get("directory", ""), path.child("directory"), errors)
 
 
@@ -201,8 +198,7 @@ def _validate_source(volume: Object, path: Path, errors: Errors, ctx: PodOptions
             name = volume.get("name", "")
             if len(f"{name}:{source.get('targetPortal', '')}") > 64:
                 errors.append(field.invalid(path.child("name"), name, _NAME_TOO_LONG))
-    if not found:
-        errors.append(field.required(path, "must specify a volume type"))
+    need(found, path, errors, detail="must specify a volume type")
 
 
 def _claim_name(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -222,9 +218,7 @@ def validate_volumes(volumes: list[Object], path: Path, errors: Errors, ctx: Pod
         here, before = place, len(errors)
         _validate_source(volume, here, errors, ctx)
         name = volume.get("name", "")
-        if not name:
-            errors.append(field.required(here.child("name")))
-        else:
+        if need(name, here, errors, "name"):
             for text in is_dns1123_label(name):
                 errors.append(field.invalid(here.child("name"), name, text))
         if name in good:

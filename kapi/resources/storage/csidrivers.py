@@ -11,7 +11,7 @@ from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_immutable
-from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.rules import Errors, not_supported, same, supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -79,8 +79,7 @@ class CSIDriverStrategy(PlainStrategy):
         requests = spec.get("tokenRequests") or []
         _token_requests(requests, _SPEC.child("tokenRequests"), errors)
         for mode in elements(spec, "volumeLifecycleModes"):
-            if mode not in ("Persistent", "Ephemeral"):
-                errors.append(not_supported(_SPEC.child("volumeLifecycleModes"), mode, ("Persistent", "Ephemeral")))
+            supported(mode, ("Persistent", "Ephemeral"), _SPEC, errors, "volumeLifecycleModes")
         if spec.get("seLinuxMount") is None:
             errors.append(required(_SPEC.child("seLinuxMount")))
         period, path = spec.get("nodeAllocatableUpdatePeriodSeconds"), _SPEC.child("nodeAllocatableUpdatePeriodSeconds")

@@ -5,13 +5,13 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csinode``."""
 from __future__ import annotations
 
 from kapi.machinery.each import elements
-from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
 from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.rules import Errors, same
+from kapi.resources.shared.rules import Errors, distinct, need, same
 from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
@@ -26,23 +26,17 @@ def _drivers(obj: Object) -> list[Object]:
 def _driver(driver: Object, seen: set[str], path: Path, errors: Errors) -> None:
     name, node = driver.get("name") or "", driver.get("nodeID") or ""
     validate_csi_driver_name(name, path.child("name"), errors)
-    if not node:
-        errors.append(required(path.child("nodeID")))
+    need(node, path, errors, "nodeID")
     if len(node.encode()) > _MAX_NODE_ID:
         errors.append(invalid(path.child("nodeID"), node, f"must be {_MAX_NODE_ID} characters or less"))
     count = (driver.get("allocatable") or {}).get("count")
     if count is not None and count < 0:
         errors.append(invalid(path.child("allocatable", "count"), count, "must be greater than or equal to 0"))
-    if name in seen:
-        errors.append(duplicate(path.child("name"), name))
-    seen.add(name)
+    distinct(name, seen, path, errors, "name")
     keys: set[str] = set()
     for key in elements(driver, "topologyKeys"):
-        if not key:
-            errors.append(required(path))
-        if key in keys:
-            errors.append(duplicate(path, key))
-        keys.add(key)
+        need(key, path, errors)
+        distinct(key, keys, path, errors)
         errors += [invalid(path, key, problem) for problem in is_label_key(key)]
 
 

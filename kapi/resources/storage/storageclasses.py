@@ -18,7 +18,7 @@ from kapi.resources.shared.metadata import (
     validate_metadata_update,
 )
 from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.rules import Errors, distinct, need, not_supported, same
 from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.shared.volume_warnings import NODE_LABELS
 
@@ -31,9 +31,7 @@ _DEFAULT_ANNOTATIONS = (
 
 
 def validate_provisioner(name: str, path: Path, errors: Errors) -> None:
-    if not name:
-        errors.append(required(path))
-    else:
+    if need(name, path, errors):
         errors += [invalid(path, name.lower(), problem) for problem in is_label_key(name.lower())]
 
 
@@ -60,13 +58,10 @@ def _topologies(terms: list[Object], path: Path, errors: Errors) -> None:
         found: dict[str, frozenset[str]] = {}
         for expression, place in each_of(here, term.get("matchLabelExpressions")):
             key, values, at = expression.get("key", ""), expression.get("values") or [], place
-            if not values:
-                errors.append(required(at.child("values")))
+            need(values, at, errors, "values")
             given: set[str] = set()
             for value, place in each_of(at.child("values"), values):
-                if value in given:
-                    errors.append(duplicate(place, value))
-                given.add(value)
+                distinct(value, given, place, errors)
             validate_label_name(key, at.child("key"), errors)
             if key in found:
                 errors.append(duplicate(at.child("key"), key))

@@ -15,7 +15,7 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.persistent_volumes import default_volume_source, validate_volume_spec
-from kapi.resources.shared.rules import Errors, check
+from kapi.resources.shared.rules import Errors, check, need
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
@@ -33,10 +33,7 @@ def _source(source: Object, errors: Errors) -> None:
     elif inline is not None and volume is not None:
         errors.append(forbidden(_SOURCE, _ONE_OF))
     elif volume is not None:
-        if not volume:
-            errors.append(
-                required(_SOURCE.child("persistentVolumeName"), "must specify non empty persistentVolumeName")
-            )
+        need(volume, _SOURCE, errors, "persistentVolumeName", detail="must specify non empty persistentVolumeName")
     else:
         validate_volume_spec(inline or {}, "", _SOURCE.child("inlineVolumeSpec"), errors, inline=True)
 

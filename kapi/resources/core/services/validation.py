@@ -33,7 +33,7 @@ from kapi.resources.shared.names import (
     is_port_name,
     is_port_number,
 )
-from kapi.resources.shared.rules import Errors, check, enum, not_supported
+from kapi.resources.shared.rules import Errors, check, distinct, enum, need, not_supported
 
 _SPEC = Path("spec")
 _ANNOTATIONS = Path("metadata").child("annotations")
@@ -82,9 +82,7 @@ def validate_service(service: Object, old: Object | None, errors: Errors) -> Non
         errors += found
         if not found:
             validate_endpoint_ip(ip, path, errors)
-    if not kind:
-        errors.append(required(_SPEC.child("type")))
-    else:
+    if need(kind, _SPEC, errors, "type"):
         _type(kind, _SPEC.child("type"), errors, None)
     _validate_port_numbers(kind, ports, errors)
     _validate_source_ranges(kind, spec, annotations, old, errors)
@@ -113,9 +111,7 @@ def _validate_port(port: Object, needs_name: bool, names: set[str], path: Path, 
     name = port.get("name") or ""
     if name:
         _label(name, path.child("name"), errors, None)
-        if name in names:
-            errors.append(duplicate(path.child("name"), name))
-        names.add(name)
+        distinct(name, names, path, errors, "name")
     elif needs_name:
         errors.append(required(path.child("name")))
     check(is_port_number)(port.get("port", 0), path.child("port"), errors, None)
@@ -172,9 +168,7 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
     for i, family in enumerate(families(service)):
         here = _SPEC.child("ipFamilies").index(i)
         _family(family, here, errors, None)
-        if family in seen:
-            errors.append(duplicate(here, family))
-        seen.add(family)
+        distinct(family, seen, here, errors)
     if spec.get("ipFamilyPolicy") is not None:
         _family_policy(family_policy(service), _SPEC.child("ipFamilyPolicy"), errors, None)
     bad = False
