@@ -13,10 +13,8 @@ from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.internal import plain as sorted_maps
-from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
-from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
+from kapi.resources.shared.podtemplate import template_options, validate_pod_template
 from kapi.resources.shared.printing import (
     AGE,
     NAME,
@@ -27,21 +25,22 @@ from kapi.resources.shared.printing import (
     without_annotation,
 )
 from kapi.resources.shared.replicas import (
-    container_names,
+    CONTAINERS,
+    IMAGES,
+    ReplicasStatusStrategy,
+    ReplicasStrategy,
     count,
-    images,
     number_of,
     parse_int,
     template_warnings,
     validate_always_restart,
     validate_at_most_all,
-    validate_collisions,
     validate_counts,
     validate_fit,
+    validate_fixed_selector,
     validate_int_or_percent,
 )
 from kapi.resources.shared.rules import Errors, not_supported, same
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 GENERATION = "deprecated.daemonset.template.generation"
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -92,13 +91,9 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
         _validate_rolling(rolling, path.child("rollingUpdate"), errors)
 
 
-def _selector_of(obj: Object) -> Object | None:
-    selector: Object | None = sorted_maps(obj["spec"].get("selector"))
-    return selector
-
-
-class DaemonSetStrategy(PlainStrategy):
-    reset_fields = ("status",)
+class DaemonSetStrategy(ReplicasStrategy):
+    generation_parts = ()
+    fixed_selector = False  # it is checked first
     empty_status = {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
 
     def default(self, obj: Object) -> None:
@@ -121,9 +116,6 @@ class DaemonSetStrategy(PlainStrategy):
         obj["metadata"]["generation"] = 1
         _set_generation(obj, max(template_generation(obj), 1))
 
-    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
-
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(obj, old, ctx)
         generation = template_generation(old)
@@ -138,7 +130,7 @@ class DaemonSetStrategy(PlainStrategy):
         options = template_options(ctx, None if old is None else old["spec"].get("template"))
         if old is not None:
             options.allow_invalid_selector_values |= selectors.has_invalid_values(old["spec"].get("selector"))
-            validate_immutable(_selector_of(obj), _selector_of(old), _SPEC.child("selector"), errors)
+            validate_fixed_selector(obj, old, errors)
         selector, template, here = spec.get("selector"), spec.get("template") or {}, _SPEC.child("template")
         selectors.validate_label_selector(
             selector, _SPEC.child("selector"), errors, allow_invalid_values=options.allow_invalid_selector_values
@@ -167,11 +159,9 @@ class DaemonSetStrategy(PlainStrategy):
         return template_warnings(obj["spec"].get("template"))
 
 
-class DaemonSetStatusStrategy(PlainStatusStrategy):
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        state = obj.get("status") or {}
-        validate_counts(state, _STATUS, errors, _COUNTERS)
-        validate_collisions(state, old.get("status") or {}, _STATUS, errors)
+class DaemonSetStatusStrategy(ReplicasStatusStrategy):
+    counters = _COUNTERS
+    limited = ()
 
 
 STRATEGY = DaemonSetStrategy()
@@ -226,15 +216,8 @@ RESOURCE = Resource(
                 FieldText("api.core.v1.PodSpec", "nodeSelector"),
             ),
             AGE,
-            column(
-                "Containers",
-                container_names("spec", "template"),
-                "Names of each container in the template.",
-                priority=1,
-            ),
-            column(
-                "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
-            ),
+            CONTAINERS,
+            IMAGES,
             column(
                 "Selector",
                 lambda obj, now: label_selector(obj["spec"].get("selector")),

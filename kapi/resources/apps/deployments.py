@@ -10,24 +10,20 @@ from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
 from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.internal import plain as sorted_maps
-from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
-from kapi.resources.shared.podtemplate import prepare_template, template_options
+from kapi.resources.shared.podtemplate import template_options
 from kapi.resources.shared.printing import AGE, NAME, column, table, without_annotation
 from kapi.resources.shared.replicas import (
+    CONTAINERS,
+    IMAGES,
     NOT_NEGATIVE,
-    container_names,
+    ReplicasStatusStrategy,
+    ReplicasStrategy,
     count,
-    hostname_warning,
-    images,
     number_of,
     parse_int,
     plain,
-    template_warnings,
     validate_at_most_all,
-    validate_at_most_replicas,
-    validate_collisions,
     validate_counts,
     validate_int_or_percent,
     validate_selector,
@@ -35,13 +31,9 @@ from kapi.resources.shared.replicas import (
 )
 from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.selectors import is_convertible
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
+from kapi.resources.shared.strategies import keep
 
-_SPEC, _STATUS = Path("spec"), Path("status")
-_COUNTERS = (
-    "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas",
-    "terminatingReplicas", "collisionCount",
-)  # fmt: skip
+_SPEC = Path("spec")
 
 
 ROLLBACK = "deprecated.deployment.rollback.to"
@@ -102,21 +94,11 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
         validate_at_most_all(unavailable, here.child("maxUnavailable"), errors)
 
 
-def _selector_of(obj: Object) -> Object | None:
-    selector: Object | None = sorted_maps(obj["spec"].get("selector"))
-    return selector
-
-
-class DeploymentStrategy(PlainStrategy):
-    reset_fields = ("status",)
-    generation_parts = ("spec",)
+class DeploymentStrategy(ReplicasStrategy):
     empty_status = {}
 
     def default(self, obj: Object) -> None:
         default_deployment(obj)
-
-    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(obj, old, ctx)
@@ -143,31 +125,17 @@ class DeploymentStrategy(PlainStrategy):
             if deadline <= spec.get("minReadySeconds", 0):
                 errors.append(field.invalid(here, deadline, "must be greater than minReadySeconds"))
 
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        self.check(obj, old, errors, ctx)
-        validate_immutable(_selector_of(obj), _selector_of(old), _SPEC.child("selector"), errors)
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return hostname_warning(obj) + template_warnings(obj["spec"].get("template"))
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        if obj["metadata"].get("generation") == old["metadata"].get("generation"):
-            return []
-        return template_warnings(obj["spec"].get("template"))
-
-
-class DeploymentStatusStrategy(PlainStatusStrategy):
+class DeploymentStatusStrategy(ReplicasStatusStrategy):
+    counters = (
+        "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas",
+        "terminatingReplicas", "collisionCount",
+    )  # fmt: skip
+    limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
     reset_fields = ("spec", "metadata.labels")
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         keep(obj["metadata"], old["metadata"], "labels")
-
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        state = obj.get("status") or {}
-        validate_counts(state, _STATUS, errors, _COUNTERS)
-        limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
-        validate_at_most_replicas(state, _STATUS, errors, limited)
-        validate_collisions(state, old.get("status") or {}, _STATUS, errors)
 
 
 def _selector(obj: Object, now: float) -> str:
@@ -212,15 +180,8 @@ RESOURCE = Resource(
                 FieldText("api.apps.v1.DeploymentStatus", "availableReplicas"),
             ),
             AGE,
-            column(
-                "Containers",
-                container_names("spec", "template"),
-                "Names of each container in the template.",
-                priority=1,
-            ),
-            column(
-                "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
-            ),
+            CONTAINERS,
+            IMAGES,
             column("Selector", _selector, FieldText("api.apps.v1.DeploymentSpec", "selector"), priority=1),
         ),
         view=_VIEW,

@@ -5,40 +5,25 @@ from __future__ import annotations
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContext, Subresource
-from kapi.resources.shared.internal import plain as sorted_maps
-from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
-from kapi.resources.shared.podtemplate import prepare_template, template_options
+from kapi.resources.shared.podtemplate import template_options
 from kapi.resources.shared.printing import AGE, NAME, column, label_selector, table
 from kapi.resources.shared.replicas import (
-    container_names,
+    CONTAINERS,
+    IMAGES,
+    ReplicasStatusStrategy,
+    ReplicasStrategy,
     count,
-    hostname_warning,
-    images,
-    template_warnings,
-    validate_at_most_replicas,
     validate_counts,
     validate_selector,
     validate_template_for_replicas,
 )
 from kapi.resources.shared.rules import Errors
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-_SPEC, _STATUS = Path("spec"), Path("status")
-_COUNTERS = (
-    "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
-    "terminatingReplicas",
-)  # fmt: skip
+_SPEC = Path("spec")
 
 
-def _selector_of(obj: Object) -> Object | None:
-    selector: Object | None = sorted_maps(obj["spec"].get("selector"))
-    return selector
-
-
-class ReplicaSetStrategy(PlainStrategy):
-    reset_fields = ("status",)
-    generation_parts = ("spec",)
+class ReplicaSetStrategy(ReplicasStrategy):
     empty_status = {"replicas": 0}
 
     def default(self, obj: Object) -> None:
@@ -46,9 +31,6 @@ class ReplicaSetStrategy(PlainStrategy):
         spec.setdefault("replicas", 1)
         template = spec.setdefault("template", {})
         default_pod_template(template)
-
-    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj["spec"]
@@ -58,25 +40,12 @@ class ReplicaSetStrategy(PlainStrategy):
         options = template_options(ctx, None if old is None else old["spec"].get("template"))
         validate_template_for_replicas(spec, _SPEC, errors, options)
 
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        self.check(obj, old, errors, ctx)
-        validate_immutable(_selector_of(obj), _selector_of(old), _SPEC.child("selector"), errors)
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return hostname_warning(obj) + template_warnings(obj["spec"].get("template"))
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        if obj["metadata"].get("generation") == old["metadata"].get("generation"):
-            return []
-        return template_warnings(obj["spec"].get("template"))
-
-
-class ReplicaSetStatusStrategy(PlainStatusStrategy):
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        status = obj.get("status") or {}
-        validate_counts(status, _STATUS, errors, _COUNTERS)
-        limited = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-        validate_at_most_replicas(status, _STATUS, errors, limited)
+class ReplicaSetStatusStrategy(ReplicasStatusStrategy):
+    counters = (
+        "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
+        "terminatingReplicas",
+    )  # fmt: skip
 
 
 STRATEGY = ReplicaSetStrategy()
@@ -108,12 +77,8 @@ RESOURCE = Resource(
             "integer",
         ),
         AGE,
-        column(
-            "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
-        ),
-        column(
-            "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
-        ),
+        CONTAINERS,
+        IMAGES,
         column(
             "Selector",
             lambda obj, now: label_selector(obj["spec"].get("selector")),

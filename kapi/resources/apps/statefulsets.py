@@ -16,7 +16,6 @@ from kapi.resources.shared.names import is_dns1123_label, label_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import (
-    prepare_template,
     template_options,
     validate_pod_annotations,
     validate_pod_template,
@@ -24,9 +23,10 @@ from kapi.resources.shared.podtemplate import (
 from kapi.resources.shared.podwarnings import claim_spec_warnings
 from kapi.resources.shared.printing import AGE, NAME, column, table
 from kapi.resources.shared.replicas import (
-    container_names,
+    CONTAINERS,
+    IMAGES,
+    ReplicasStrategy,
     count,
-    images,
     number_of,
     plain,
     template_warnings,
@@ -40,7 +40,7 @@ from kapi.resources.shared.replicas import (
     validate_selector,
 )
 from kapi.resources.shared.rules import Errors, need, not_supported, same
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStatusStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
 _COUNTERS = (
@@ -150,10 +150,8 @@ def _validate_template(spec: Object, selector: Object | None, errors: Errors, op
     validate_pod_annotations(annotations, template.get("spec") or {}, here.child("annotations"), errors, options)
 
 
-class StatefulSetStrategy(PlainStrategy):
+class StatefulSetStrategy(ReplicasStrategy):
     name_rule = staticmethod(label_name)
-    reset_fields = ("status",)
-    generation_parts = ("spec",)
     empty_status = {"replicas": 0, "availableReplicas": 0}
 
     def default(self, obj: Object) -> None:
@@ -179,7 +177,7 @@ class StatefulSetStrategy(PlainStrategy):
             _default_claim(claim)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
+        super().prepare(obj, old, ctx)
         rolling = (obj["spec"].get("updateStrategy") or {}).get("rollingUpdate")
         before = ((old or {}).get("spec", {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
         if not gate(ctx, "MaxUnavailableStatefulSet") and before.get("maxUnavailable") is None and rolling:
@@ -255,11 +253,7 @@ RESOURCE = Resource(
             "Number of the pod with ready state",
         ),
         AGE,
-        column(
-            "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
-        ),
-        column(
-            "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
-        ),
+        CONTAINERS,
+        IMAGES,
     ),
 )

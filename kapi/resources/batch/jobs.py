@@ -18,7 +18,7 @@ from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, column, label_selector, table
-from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_fit
+from kapi.resources.shared.replicas import CONTAINERS, IMAGES, hostname_warning, validate_fit
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
@@ -325,12 +325,8 @@ RESOURCE = Resource(
         column("Completions", _completions, FieldText("api.batch.v1.JobStatus", "succeeded")),
         column("Duration", _duration, "Time required to complete the job."),
         AGE,
-        column(
-            "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
-        ),
-        column(
-            "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
-        ),
+        CONTAINERS,
+        IMAGES,
         column(
             "Selector",
             lambda obj, now: label_selector(obj["spec"].get("selector")),

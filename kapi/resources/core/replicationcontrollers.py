@@ -11,31 +11,28 @@ from kapi.resources.definition import SCALE, FieldText, Resource, ScaleMapping, 
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.poddefaults import default_pod_template
-from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
+from kapi.resources.shared.podtemplate import template_options, validate_pod_template
 from kapi.resources.shared.printing import AGE, NAME, column, table
 from kapi.resources.shared.replicas import (
+    CONTAINERS,
+    IMAGES,
     NOT_NEGATIVE,
-    container_names,
+    ReplicasStatusStrategy,
+    ReplicasStrategy,
     count,
-    hostname_warning,
-    images,
     template_warnings,
     validate_always_restart,
-    validate_at_most_replicas,
     validate_counts,
     validate_fit,
 )
 from kapi.resources.shared.rules import Errors, need
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-_SPEC, _STATUS = Path("spec"), Path("status")
-_COUNTERS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+_SPEC = Path("spec")
 
 
-class ReplicationControllerStrategy(PlainStrategy):
+class ReplicationControllerStrategy(ReplicasStrategy):
     name_rule = staticmethod(long_object_name)
-    reset_fields = ("status",)
-    generation_parts = ("spec",)
+    fixed_selector = False
     empty_status = {"replicas": 0}
 
     def default(self, obj: Object) -> None:
@@ -52,9 +49,6 @@ class ReplicationControllerStrategy(PlainStrategy):
             spec["replicas"] = 1
         if template is not None:
             default_pod_template(template)
-
-    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
     def default_garbage_collection(self, obj: Object, ctx: StrategyContext) -> str:
         return "orphan"
@@ -77,21 +71,14 @@ class ReplicationControllerStrategy(PlainStrategy):
         validate_pod_template(template, here, errors, options)
         validate_always_restart(template, here, errors, "ReplicationController")
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return hostname_warning(obj) + template_warnings(obj["spec"].get("template"))
-
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         if obj["metadata"].get("generation") == old["metadata"].get("generation"):
             return []
         return template_warnings(old["spec"].get("template"))  # upstream looks at the old one
 
 
-class ReplicationControllerStatusStrategy(PlainStatusStrategy):
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        status = obj.get("status") or {}
-        validate_counts(status, _STATUS, errors, _COUNTERS)
-        limited = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-        validate_at_most_replicas(status, _STATUS, errors, limited)
+class ReplicationControllerStatusStrategy(ReplicasStatusStrategy):
+    counters = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
 
 
 _replicas = selectable("status.replicas")
@@ -132,12 +119,8 @@ RESOURCE = Resource(
             "integer",
         ),
         AGE,
-        column(
-            "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
-        ),
-        column(
-            "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
-        ),
+        CONTAINERS,
+        IMAGES,
         column(
             "Selector",
             lambda obj, now: printing.labels(obj["spec"].get("selector")),

@@ -1,4 +1,4 @@
-"""Common parts of workloads: numbers or percentages, selectors and templates, counters, table cells.
+"""Common parts of workloads: numbers or percentages, selectors and templates, counters, table cells, strategies.
 
 Upstream: ``apps/validation``, ``printers/internalversion``.
 """
@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from kapi.machinery import field, golang
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
+from kapi.resources.definition import StrategyContext
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import plain as sorted_maps
+from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_label, is_percent
 from kapi.resources.shared.options import PodOptions
-from kapi.resources.shared.podtemplate import validate_pod_template
+from kapi.resources.shared.podtemplate import prepare_template, validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
-from kapi.resources.shared.printing import Reader
+from kapi.resources.shared.printing import Reader, column
 from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
+_SPEC, _STATUS = Path("spec"), Path("status")
 NOT_NEGATIVE = "must be greater than or equal to 0"
 _NUMBER = re.compile(r"(?:([0-9]+)%|([+-]?[0-9]+))\Z").match
 _MISMATCH = "`selector` does not match template `labels`"
@@ -71,6 +76,11 @@ def validate_selector(selector: Object | None, path: Path, errors: Errors, what:
     selectors.validate_label_selector(selector, path, errors)
     if selectors.is_empty(selector):
         errors.append(field.invalid(path, sorted_maps(selector), f"empty selector is invalid for {what}"))
+
+
+def validate_fixed_selector(obj: Object, old: Object, errors: Errors) -> None:
+    now, before = (sorted_maps(each["spec"].get("selector")) for each in (obj, old))
+    validate_immutable(now, before, _SPEC.child("selector"), errors)
 
 
 def validate_fit(selector: Object | None, template: Object, path: Path, errors: Errors) -> None:
@@ -193,3 +203,52 @@ def count(*path: str) -> Reader:
 def plain(template: str, *readers: Reader) -> Reader:
     """A cell composed of others: ``plain("{}/{}", count(...), count(...))``."""
     return lambda obj, now: template.format(*(read(obj, now) for read in readers))
+
+
+#: columns of types with a template of pods
+CONTAINERS = column(
+    "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
+)
+IMAGES = column(
+    "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
+)
+
+
+# -- strategies --------------------------------------------------------------------------------------------------------
+
+
+class ReplicasStrategy(PlainStrategy):
+    """The strategy of a type that keeps pods of a template running."""
+
+    reset_fields = ("status",)
+    generation_parts: ClassVar[tuple[str, ...]] = ("spec",)
+    fixed_selector: ClassVar[bool] = True  # an update is checked against the old selector after all other rules
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        self.check(obj, old, errors, ctx)
+        if self.fixed_selector:
+            validate_fixed_selector(obj, old, errors)
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return hostname_warning(obj) + template_warnings(obj["spec"].get("template"))
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if obj["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return template_warnings(obj["spec"].get("template"))
+
+
+class ReplicasStatusStrategy(PlainStatusStrategy):
+    """Counters are not negative, those that are ``limited`` not greater than ``replicas``, collisions are not taken back."""
+
+    counters: ClassVar[tuple[str, ...]]
+    limited: ClassVar[tuple[str, ...]] = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        status = obj.get("status") or {}
+        validate_counts(status, _STATUS, errors, self.counters)
+        validate_at_most_replicas(status, _STATUS, errors, self.limited)
+        validate_collisions(status, old.get("status") or {}, _STATUS, errors)
