@@ -35,7 +35,7 @@ def create_server_chain(
 
     ``table`` already has the core server's resources; ``end`` takes the place of "404 page not found".
     """
-    extensions = GenericServer("apiextensions-apiserver", end or NotFound(), ResourceTable(handlers))
-    core = GenericServer("kube-apiserver", extensions, table or ResourceTable(handlers))
-    aggregator = AggregatorServer(core, ResourceTable(handlers))
+    extensions = GenericServer("apiextensions-apiserver", delegate=end or NotFound(), table=ResourceTable(handlers))
+    core = GenericServer("kube-apiserver", delegate=extensions, table=table or ResourceTable(handlers))
+    aggregator = AggregatorServer(delegate=core, table=ResourceTable(handlers))
     return ServerChain(aggregator, core, extensions)
