@@ -20,7 +20,11 @@ from tests.bench.own_server import OwnServer
 
 TURNS = 3
 _REST = 20.0  # seconds after a burst; the server looks at its memory every 5
-_FLAGS = ("--redis-compaction-interval=5s", "--service-cluster-ip-range=10.96.0.0/16")  # addresses for 2,000 services
+_FLAGS = (
+    "--redis-compaction-interval=5s",
+    "--service-cluster-ip-range=10.96.0.0/16",
+    "--enable-console",
+)  # addresses for 2,000 services
 _WARM_UP = 50  # a burst is so many times as large as the one before it
 
 

@@ -16,12 +16,13 @@ from typing import Any
 
 from tests.bench import memory_objects as objects
 from tests.bench import memory_openapi as openapi
+from tests.bench import memory_unread as unread_stream
 from tests.bench.definitions import definition
 from tests.bench.http2 import Http2, Request, block
 from tests.bench.load import Connection, Target
-from tests.bench.memory_clients import ask, ask_http2, body, unread
+from tests.bench.memory_clients import MAPS, ask, ask_http2, body, seven_megabytes, unread
+from tests.security.flood import OWN, PASSED_ON
 
-MAPS = "/api/v1/namespaces/default/configmaps"
 _UNREAD_SECONDS = 3.0  # that clients stay without reading
 _KEY = base64.b64encode(b"a key of sixteen").decode()
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -76,11 +77,6 @@ def _streamed_list(target: Target) -> bytes:
 
 def _map(name: str, text: str, **metadata: Any) -> bytes:
     return body(metadata={"name": name, **metadata}, data={"text": text})
-
-
-def seven_megabytes(target: Target) -> None:
-    ask(target, (target.request("POST", MAPS, _map(f"c{number}", "x" * 8000)) for number in range(880)))
-    ask(target, [target.request("GET", MAPS)] * 3, 1)
 
 
 def _a_few(target: Target) -> None:
@@ -358,6 +354,11 @@ BURSTS = (
     Burst("unread lists as protobuf", 60, _left_unread(_list(PROTOBUF)), seven_megabytes),
     Burst("unread lists over HTTP/2", 60, _unread_http2, seven_megabytes),
     Burst("unread changes of 0.9 MB", 40, _unread_updates),
+    *(
+        Burst(f"unread: {name}", 1000, unread_stream.burst(stream), unread_stream.prepare)
+        for name, stream in {**OWN, **PASSED_ON}.items()
+    ),
+    Burst("unread: 25 events of 0.9 MB", 600, unread_stream.events),
     Burst("bodies that stop", 200, _slow_bodies),
     Burst("bodies as JSON", 30, _large_bodies(JSON)),
     Burst("bodies as YAML", 10, _large_bodies(YAML)),

@@ -12,12 +12,20 @@ from typing import Any
 from tests.bench.http2 import Http2, Request
 from tests.bench.load import Answer, Connection, Polled, Target, arrived
 
+MAPS = "/api/v1/namespaces/default/configmaps"
 _CONNECTIONS = 16
 _STREAMS = 50  # requests in flight on a connection over HTTP/2
 
 
 def body(**parts: Any) -> bytes:
     return json.dumps(parts).encode()
+
+
+def seven_megabytes(target: Target) -> None:
+    """Makes a list of that size, and reads it."""
+    texts = ({"metadata": {"name": f"c{number}"}, "data": {"text": "x" * 8000}} for number in range(880))
+    ask(target, (target.request("POST", MAPS, body(**one)) for one in texts))
+    ask(target, [target.request("GET", MAPS)] * 3, 1)
 
 
 def ask(target: Target, requests: Iterable[bytes], connections: int = _CONNECTIONS) -> Counter[int]:

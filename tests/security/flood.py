@@ -65,7 +65,7 @@ OWN = {
     "OpenAPI v3": Stream("/openapi/v3/api/v1"),
     "discovery": Stream("/apis", ("Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",)),
     "metrics": Stream("/metrics"),
-    "console": Stream("/kapi/console/main.js"),
+    "console": Stream("/kapi/console/main.js"),  # with --enable-console
 }
 #: of other servers, to which the server passes requests on
 PASSED_ON = {
