@@ -99,9 +99,16 @@ def respond_object(
         version = obj["metadata"].get("resourceVersion")  # an object created by a dry run has none
         meta = {"resourceVersion": version} if version else {}
         include = ctx.first("includeObject", "Metadata")
-        of_stored = scope.resource.table is not None and scope.resource.table.of_stored
-        shown = stored if of_stored and stored is not None and include != "Object" else obj
-        tree = transform.table(scope.resource, [shown], meta, now=scope.now, version=media.as_version, include=include)
+        shown, whole = (stored, obj) if shows_stored(scope.resource) and stored is not None else (obj, obj)
+        tree = transform.table(
+            scope.resource,
+            [shown],
+            meta,
+            now=scope.now,
+            version=media.as_version,
+            include=include,
+            served=lambda _: whole,
+        )
     elif media.as_kind == "PartialObjectMetadata":
         tree = transform.partial(obj, media.as_version)
     elif media.as_kind:
@@ -109,6 +116,11 @@ def respond_object(
             f"you requested {media.as_kind}, but the requested object is not a list ({go_type(scope.resource)})"
         )
     return respond_tree(code, tree, media)
+
+
+def shows_stored(resource: Resource) -> bool:
+    """Whether the rows of a resource's table are made of objects in their storage version."""
+    return resource.table is not None and resource.table.of_stored
 
 
 def go_type(resource: Resource, suffix: str = "") -> str:

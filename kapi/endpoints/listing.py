@@ -12,7 +12,7 @@ import orjson
 
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
-from kapi.endpoints.encoding import go_type, message_of_entry, respond_tree
+from kapi.endpoints.encoding import go_type, message_of_entry, respond_tree, shows_stored
 from kapi.endpoints.options import ListOptions, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
@@ -133,9 +133,12 @@ def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Objec
     objects = _Objects(page.entries, scope.from_storage)
     if media.as_kind == "Table":
         include = ctx.first("includeObject", "Metadata")
-        if resource.table is not None and resource.table.of_stored and include != "Object":
-            objects = _Objects(page.entries, lambda stored: stored)
-        tree = transform.table(resource, objects, meta, now=scope.now, version=media.as_version, include=include)
+        served = None
+        if shows_stored(resource):
+            objects, served = _Objects(page.entries, lambda stored: stored), scope.from_storage
+        tree = transform.table(
+            resource, objects, meta, now=scope.now, version=media.as_version, include=include, served=served
+        )
     elif media.as_kind == "PartialObjectMetadata":
         raise not_a_single(resource, media)
     elif media.as_kind:

@@ -111,7 +111,7 @@ async def stored_response(
     code = 201 if stored.created else 200
     if scope.same_version:
         return respond_object(ctx, scope, code, stored.obj, stored.data, media)
-    return respond_object(ctx, scope, code, await scope.answered(stored.obj), None, media)
+    return respond_object(ctx, scope, code, await scope.answered(stored.obj), None, media, stored.obj)
 
 
 async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
@@ -189,7 +189,7 @@ async def delete_object(ctx: RequestContext, scope: RequestScope) -> Response:
     if not stored.deleted or (scope.resource.returns_deleted and "uid" in stored.obj["metadata"]):
         if scope.same_version:
             return respond_object(ctx, scope, code, stored.obj, stored.data, media)
-        return respond_object(ctx, scope, code, await scope.answered(stored.obj), None, media)
+        return respond_object(ctx, scope, code, await scope.answered(stored.obj), None, media, stored.obj)
     return respond_tree(code, deleted_status(scope, stored.obj), media)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kapi.machinery import status
 from kapi.machinery.each import costly, elements
@@ -54,18 +54,19 @@ def table(
     version: str = "v1",
     include: str = "Metadata",
     headers: bool = True,
+    served: Callable[[Object], Object] | None = None,
 ) -> Object:
     """A ``meta.k8s.io`` Table.
 
     ``now``: the unix seconds at which the ages are shown.  ``include`` is includeObject: None, Metadata or Object.
-    Raises BadRequest.
+    ``served``: what makes the object of a row, when ``objects`` are in their storage version.  Raises BadRequest.
     """
     if include not in ("None", "Metadata", "Object", ""):
         raise status.bad_request(bad_include(include))
     columns = resource.table or DEFAULT_COLUMNS
     if columns.order is not None:
         objects = sorted(objects, key=columns.order)
-    rows = [row(columns, obj, include, version, now) for obj in costly(objects)]
+    rows = [row(columns, obj, include, version, now, served) for obj in costly(objects)]
     out: Object = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": list_meta}
     out["columnDefinitions"] = [column_definition(column) for column in elements(columns.columns)] if headers else None
     # a type without columns of its own has a nil slice of rows upstream
@@ -80,7 +81,14 @@ def bad_include(include: str) -> str:
     )
 
 
-def row(columns: TableColumns, obj: Object, include: str, version: str, now: float) -> Object:
+def row(
+    columns: TableColumns,
+    obj: Object,
+    include: str,
+    version: str,
+    now: float,
+    served: Callable[[Object], Object] | None = None,
+) -> Object:
     if columns.view is not None:
         obj = columns.view(obj)
     out: Object = {"cells": list(columns.cells(obj, now))}
@@ -91,7 +99,7 @@ def row(columns: TableColumns, obj: Object, include: str, version: str, now: flo
     if include in ("Metadata", ""):
         out["object"] = partial(obj, version)
     elif include == "Object":
-        out["object"] = obj
+        out["object"] = obj if served is None else served(obj)
     else:
         out["object"] = None
     return out

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from kapi.codecs.negotiation import MediaType
 from kapi.endpoints import transform
-from kapi.endpoints.encoding import message_of_entry
+from kapi.endpoints.encoding import message_of_entry, shows_stored
 from kapi.endpoints.errors import to_status
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status, tree
@@ -151,7 +151,11 @@ class Form:
             kind = self.scope.kind
             message = protobuf_writing.envelope(kind, message_of_entry(self.scope, event.entry))
             return protobuf_writing.watch_frame(event.type, message)
-        obj = self.scope.from_storage(event.entry.object)
+        served = self.scope.from_storage
+        if self.table and shows_stored(self.scope.resource):
+            obj = event.entry.object
+        else:
+            obj = served(event.entry.object)
         if self.table:
             meta = {"resourceVersion": str(event.revision)}
             tree = transform.table(
@@ -162,6 +166,7 @@ class Form:
                 version=self.media.as_version,
                 include=self.include,
                 headers=headers,
+                served=served if shows_stored(self.scope.resource) else None,
             )
         elif self.media.as_kind:
             tree = transform.partial(obj, self.media.as_version)

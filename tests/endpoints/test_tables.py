@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kapi.testing.memory_api import MemoryAPI
 
 MAPS = "/api/v1/namespaces/n/configmaps"
@@ -16,3 +18,28 @@ def test_ages_follow_the_clock_that_creation_times_are_taken_from(api: MemoryAPI
     found = [api.ask("GET", uri, headers=TABLE).json for uri in (f"{MAPS}/one", MAPS)]
     for table in (*found, watch.events[0]["object"]):
         assert table["rows"][0]["cells"] == ["one", 0, "90s"]
+
+
+@pytest.mark.parametrize("include", ["", "?includeObject=Object", "?includeObject=None"])
+def test_rows_of_an_older_version_show_what_only_the_stored_version_says(api: MemoryAPI, include: str) -> None:
+    autoscalers = "/apis/autoscaling/{}/namespaces/n/horizontalpodautoscalers"
+    metric = {"type": "External", "external": {"metric": {"name": "m"}, "target": {"type": "Value", "value": "30"}}}
+    reference = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
+    spec = {"scaleTargetRef": reference, "maxReplicas": 5, "metrics": [metric]}
+    body = {"metadata": {"name": "h"}, "spec": spec}
+    older = autoscalers.format("v1")
+    assert api.ask("POST", autoscalers.format("v2"), body).code == 201
+    watch = api.ask("GET", f"{older}{include or '?'}&watch=1&timeoutSeconds=60", headers=TABLE)
+    api.turn()
+    patched = api.ask("PATCH", f"{older}/h{include}", {}, headers=TABLE, type="application/merge-patch+json")
+    found = [api.ask("GET", uri + include, headers=TABLE).json for uri in (older, f"{older}/h")]
+    for table in (*found, watch.events[0]["object"], patched.json):
+        (row,) = table["rows"]
+        assert row["cells"][2] == "<unknown>/30"
+        whole = row["object"]
+        if include.endswith("=Object"):
+            assert whole["apiVersion"] == "autoscaling/v1" and "autoscaling" in str(whole["metadata"]["annotations"])
+        elif not include:
+            assert whole["kind"] == "PartialObjectMetadata" and "annotations" not in whole["metadata"]
+        else:
+            assert whole is None
