@@ -213,7 +213,7 @@ class ResourceTable:
                 return []
             return scope.unconverted(entry.object for entry in scope.store.cache.list(info.namespace, None)[0])
 
-        return converting(converter, run, related if ctx.method == "GET" else tuple)
+        return converting(converter, run, related if ctx.method in ("GET", "DELETE") else tuple)
 
     def _custom(self, ctx: RequestContext, scope: RequestScope) -> Awaitable[Response] | None:
         """Handles a custom resource.  Upstream has no routes for these, so some errors differ from those of built-in ones."""

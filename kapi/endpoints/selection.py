@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from kapi.endpoints.options import ListOptions, check_selectors
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
-from kapi.machinery.selectors import FieldSelector, Predicate, parse_fields
+from kapi.machinery.selectors import FieldRequirement, FieldSelector, Predicate, parse_fields
+from kapi.watchcache.entry import Entry
 
 
 def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> Predicate | None:
@@ -31,5 +35,28 @@ def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> P
             raise status.bad_request("fieldSelector metadata.name doesn't match requested name")
         if fields.empty:
             fields = parse_fields(f"metadata.name={name}")
-    predicate = Predicate(labels, fields)
+    resource = scope.resource
+    converted = resource.converter is not None and resource.storage_version and bool(_of_objects(fields))
+    predicate = Predicate(labels, fields, partial(_fields_in_version, scope) if converted else None)
     return None if predicate.empty else predicate
+
+
+def without_conversion(predicate: Predicate) -> Predicate:
+    """The part of a predicate that is known of objects in any version."""
+    others = _of_objects(predicate.fields)
+    fields = FieldSelector(tuple(term for term in predicate.fields.requirements if term not in others))
+    return Predicate(predicate.labels, fields)
+
+
+def _of_objects(fields: FieldSelector) -> list[FieldRequirement]:
+    return [term for term in fields.requirements if term.key not in ("metadata.name", "metadata.namespace")]
+
+
+def _fields_in_version(scope: RequestScope, entry: Entry) -> Mapping[str, str]:
+    """The selectable fields of an object in the version of the request.
+
+    Raises Unconverted when the conversion webhook must convert it first.
+    """
+    obj = scope.from_storage(entry.object)
+    fields = {name: read(obj) for name, read in scope.resource.selectable_fields.items()}
+    return {**fields, "metadata.name": entry.name, "metadata.namespace": entry.namespace}

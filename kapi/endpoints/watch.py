@@ -21,7 +21,7 @@ from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.encoding import MIN_SHARED_BYTES
 from kapi.endpoints.options import ListOptions, begins_with_objects, boolean, check_initial_events, list_options
 from kapi.endpoints.scope import RequestScope, path_name
-from kapi.endpoints.selection import predicate_of
+from kapi.endpoints.selection import predicate_of, without_conversion
 from kapi.endpoints.tunnel import wants_websocket
 from kapi.endpoints.watch_form import Form, form_of
 from kapi.machinery import status
@@ -60,7 +60,11 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
         check_initial_events(scope.store.environment.features)
     if refusal is not None:
         raise refusal
-    form = form_of(scope, media, ctx.first("includeObject", "Metadata") if media.as_kind == "Table" else "")
+    converted = predicate if predicate is not None and predicate.read is not None else None
+    if converted is not None:
+        predicate = without_conversion(converted)
+    include = ctx.first("includeObject", "Metadata") if media.as_kind == "Table" else ""
+    form = form_of(scope, media, include) if converted is None else Form(scope, media, include, converted)
     cache = scope.store.cache
     features = scope.store.environment.features
     initial = options.send_initial_events

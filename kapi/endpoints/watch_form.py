@@ -26,12 +26,15 @@ from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 from kapi.schema import protobuf_writing
 from kapi.schema.builtin import type_of
 from kapi.schema.zero import always_emitted
 from kapi.watchcache.cache import Batch, WatchEvent
+from kapi.watchcache.event import ADDED, CacheEvent, select
+from kapi.watchcache.selection import matcher
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _GENERATION = "deprecated.daemonset.template.generation"
@@ -104,9 +107,12 @@ class EncodingQueue:
 
 
 class Form:
-    """The form of a watch's events: the key under which encoded bytes are shared, and the encoder."""
+    """The form of a watch's events: the key under which encoded bytes are shared, and the encoder.
 
-    def __init__(self, scope: RequestScope, media: MediaType, include: str) -> None:
+    ``converted`` selects objects by fields that they have in the version of the watch alone; other objects are left out.
+    """
+
+    def __init__(self, scope: RequestScope, media: MediaType, include: str, converted: Predicate | None = None) -> None:
         self.scope = scope
         self.media = media
         self.include = include
@@ -116,6 +122,7 @@ class Form:
             raise status.bad_request(transform.bad_include(self.include))
         self.stored = media.plain and scope.same_version
         self.plain = media.plain
+        self.matches = matcher(converted)
         self.as_list = media.as_kind.endswith("List")
         self.key: Hashable = (
             resource.group,
@@ -124,6 +131,7 @@ class Form:
             media.as_version,
             self.include if self.table else "",
             media.protobuf,
+            () if converted is None else converted.fields.requirements,
         )
         self.chunk_key = (self.key, "chunk")
         self.message_key = (self.key, "message")
@@ -143,6 +151,13 @@ class Form:
             return b""
         if event.entry is None:
             return self._frame("BOOKMARK", self._bookmark(event, headers))
+        if self.matches is not None:
+            previous = None if event.type == ADDED else event.previous
+            chosen = select(CacheEvent(event.revision, event.type, event.entry, previous), self.matches)
+            if chosen is None or chosen.entry is None:
+                return b""
+            event = chosen
+        assert event.entry is not None
         if self.stored:
             return event.json
         if self.plain:
@@ -194,15 +209,20 @@ class Form:
 
     def unconverted(self, batch: Batch) -> list[Object]:
         """The objects of a batch that the conversion webhook must convert first."""
-        return self.scope.unconverted(event.entry.object for event in batch.events if event.entry is not None)
+        found = [event.entry for event in batch.events if event.entry is not None]
+        if self.matches is not None:
+            found += [event.previous for event in batch.events if event.previous is not None]
+        return self.scope.unconverted(entry.object for entry in found)
 
     def encode_chunk(self, event: WatchEvent, headers: bool = False) -> bytes:
         """As ``encode``, as a chunk of HTTP/1.1."""
-        return chunk(self.encode(event, headers))
+        data = self.encode(event, headers)
+        return chunk(data) if data else b""  # an empty chunk would end the stream
 
     def encode_message(self, event: WatchEvent, headers: bool = False) -> bytes:
         """As ``encode``, as a message of a WebSocket."""
-        return message(self.encode(event, headers), self.media.protobuf)
+        data = self.encode(event, headers)
+        return message(data, self.media.protobuf) if data else b""
 
     def _bookmark(self, event: WatchEvent, headers: bool) -> Object:
         if self.media.as_kind and not self.table:

@@ -6,8 +6,8 @@ Parsing returns immutable objects with ``matches``.  A Predicate is a label and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
@@ -359,13 +359,22 @@ def with_labels(labels: Mapping[str, str], objects: Iterable[Object]) -> list[Ob
 
 
 class Predicate:
-    """What a list or watch selects, by labels and by fields."""
+    """What a list or watch selects, by labels and by fields.
 
-    __slots__ = ("labels", "fields")
+    ``read`` returns the fields of a cached object, when it must be converted to another version first.
+    """
 
-    def __init__(self, labels: LabelSelector = EVERYTHING, fields: FieldSelector | None = None) -> None:
+    __slots__ = ("labels", "fields", "read")
+
+    def __init__(
+        self,
+        labels: LabelSelector = EVERYTHING,
+        fields: FieldSelector | None = None,
+        read: Callable[[Any], Mapping[str, str]] | None = None,
+    ) -> None:
         self.labels = labels
         self.fields = fields or FieldSelector()
+        self.read = read
 
     @property
     def empty(self) -> bool:

@@ -68,6 +68,9 @@ def matcher(predicate: Predicate | None) -> Matches | None:
     labels, fields = predicate.labels, predicate.fields
     if fields.empty:
         return lambda entry: labels.matches(entry.labels)
+    read = predicate.read
+    if read is not None:
+        return lambda entry: labels.matches(entry.labels) and fields.matches(read(entry))
     if labels.empty:
         return lambda entry: fields.matches(entry.fields)
     return lambda entry: labels.matches(entry.labels) and fields.matches(entry.fields)
@@ -79,7 +82,7 @@ def chooser(predicate: Predicate | None) -> Choose | None:
     if predicate is None or matches is None:
         return None
     terms, fields = predicate.labels.requirements, predicate.fields
-    if len(terms) > _MAX_TERMS_AT_ONCE:
+    if len(terms) > _MAX_TERMS_AT_ONCE or predicate.read is not None:
         return lambda entries: [entry for entry in entries if matches(entry)]
 
     def choose(entries: list[Entry]) -> list[Entry]:

@@ -54,8 +54,9 @@ def api(webhook: Webhook) -> MemoryAPI:
     custom = CustomResources(api.registry, api.table, api.registry.client, api.clock, (), webhook.post)
     succeed(custom.start())
     text = {"type": "string"}
-    v1 = version(spec={"hostPort": text})
-    beta = version("v1beta1", storage=False, spec={"host": text, "port": text})
+    v1 = version(spec={"hostPort": text}, selectableFields=[{"jsonPath": ".spec.hostPort"}])
+    fields = [{"jsonPath": f".spec.{name}"} for name in ("host", "port")]
+    beta = version("v1beta1", storage=False, spec={"host": text, "port": text}, selectableFields=fields)
     v1["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["hostPort"]
     beta["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["host", "port"]
     crd = definition(v1, beta)
@@ -126,3 +127,50 @@ def test_a_definition_takes_objects_of_its_former_version_with_it(api: MemoryAPI
     for _ in range(20):
         api.turn(0.1)
     assert api.ask("GET", f"{DEFINITIONS}/foos.example.com").code == 404
+
+
+def put(api: MemoryAPI, name: str, spec: str) -> None:
+    obj = {**body("v1", hostPort=spec), "metadata": {"name": name}}
+    code = api.ask("PATCH", f"{FOOS}/{name}?fieldManager=m&force=true", obj, type=APPLY).code
+    assert code in (200, 201)
+    for _ in range(5):
+        api.turn()
+
+
+def test_objects_are_selected_by_fields_of_the_version_of_the_request(api: MemoryAPI) -> None:
+    for number in range(12):  # more than are converted one by one
+        put(api, f"a{number}", f"h:{number % 2}")
+    put(api, "b", "other:1")
+
+    def names(query: str) -> list[str]:
+        return [item["metadata"]["name"] for item in api.ask("GET", f"{BETA}?{query}").json["items"]]
+
+    assert names("fieldSelector=spec.host=other") == ["b"]
+    assert names("fieldSelector=spec.host!=h") == ["b"]
+    assert names("fieldSelector=spec.port=1,spec.host=h,metadata.name!=a1") == ["a11", "a3", "a5", "a7", "a9"]
+    assert names("fieldSelector=spec.port=0&limit=2") == ["a0", "a10"]
+    gone = api.ask("DELETE", f"{BETA}?fieldSelector=spec.port=0").json["items"]
+    assert len(gone) == 6 and {item["spec"]["port"] for item in gone} == {"0"}
+    assert len(api.ask("GET", FOOS).json["items"]) == 7
+
+
+def test_a_watch_selects_by_fields_of_its_version(api: MemoryAPI) -> None:
+    put(api, "a", "h:1")
+    put(api, "b", "other:1")
+    watch = api.ask("GET", f"{BETA}?watch=1&fieldSelector=spec.host=h&timeoutSeconds=60")
+    for name, spec in (("b", "h:2"), ("b", "h:3"), ("a", "none:1"), ("c", "none:1"), ("c", "none:2")):
+        put(api, name, spec)
+    assert api.ask("DELETE", f"{FOOS}/b").code == 200
+    assert api.ask("DELETE", f"{FOOS}/c").code == 200
+    for _ in range(5):
+        api.turn()
+    found = [
+        (item["type"], item["object"]["metadata"]["name"], item["object"]["spec"]["port"]) for item in watch.events
+    ]
+    assert found == [
+        ("ADDED", "a", "1"),
+        ("ADDED", "b", "2"),
+        ("MODIFIED", "b", "3"),
+        ("DELETED", "a", "1"),
+        ("DELETED", "b", "3"),
+    ]
