@@ -284,7 +284,7 @@ def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: 
         entry["objectRef"]["name"]
         for entry in entries
         if entry["verb"] == "get"
-        and entry["objectRef"]["resource"] == "configmaps"
+        and entry.get("objectRef", {}).get("resource") == "configmaps"
         and entry["stage"] == "ResponseComplete"
     ]
     assert {f"m{number}" for number in range(20)} <= set(read)

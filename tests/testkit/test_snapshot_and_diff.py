@@ -39,12 +39,12 @@ def test_a_state_is_named_listed_brought_back_and_forgotten(cluster: LogicalClus
     objects, revision = made.stdout.split()[4], made.stdout.split()[-1]
     put(cluster, "two")
     rows = [line.split() for line in kapi(cluster, "snapshot", "list").stdout.splitlines()]
-    assert rows == [["NAME", "REVISION", "OBJECTS"], ["base", revision, objects]]
+    assert rows[0] == ["NAME", "REVISION", "OBJECTS"] and ["base", revision, objects] in rows
     done = kapi(cluster, "snapshot", "reset", "base")
     assert done.stdout == f'logical cluster "{cluster.name}" reset to snapshot "base"\n', done.stderr
     assert names(cluster) == ["one"]
     assert kapi(cluster, "snapshot", "delete", "base").stdout == 'snapshot "base" deleted\n'
-    assert kapi(cluster, "snapshot", "list", "--no-headers").stdout == ""
+    assert "base" not in kapi(cluster, "snapshot", "list", "--no-headers").stdout
 
 
 def test_a_state_goes_through_a_file(cluster: LogicalCluster, server: KapiProcess, tmp_path: Path) -> None:
