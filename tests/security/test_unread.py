@@ -56,13 +56,22 @@ WATCH = f"{MAPS}?watch=1&resourceVersion=0"
     ("path", "headers"),
     [
         (WATCH, ()),
+        (f"{WATCH}&labelSelector=a!%3Dt{{}}", ()),
         (WATCH, UPGRADE),
         (WATCH, (f"Accept: {TABLE}",)),
         (WATCH, ("Accept: application/vnd.kubernetes.protobuf;stream=watch",)),
         (MAPS, ()),
         (MAPS, ("Accept: application/yaml",)),
     ],
-    ids=["watch", "WebSocket", "watch as a Table", "watch as protobuf", "list", "list as YAML"],
+    ids=[
+        "watch",
+        "watch with a selector of its own",
+        "WebSocket",
+        "watch as a Table",
+        "watch as protobuf",
+        "list",
+        "list as YAML",
+    ],
 )
 def test_clients_that_do_not_read_take_no_more_than_the_flag_allows(
     bounded: ServerProcess, path: str, headers: tuple[str, ...]
@@ -74,7 +83,7 @@ def test_clients_that_do_not_read_take_no_more_than_the_flag_allows(
     with closing(unread(admin, path, *headers)):
         time.sleep(0.5)
     before = most = memory(process.pid)
-    opened = [unread(admin, path, *headers) for _ in range(CLIENTS)]
+    opened = [unread(admin, path.format(number), *headers) for number in range(CLIENTS)]
     for number in range(EVENTS):
         write(admin, f"m{number}", chr(98 + number))
         most = max(most, memory(process.pid))

@@ -15,7 +15,7 @@ from kapi.request.pending import Pending
 
 RECORD_BYTES = 16384  # that a TLS record carries at most
 _PIECE_BYTES = 16 * RECORD_BYTES  # that OpenSSL is given in one call
-_HELD_BYTES = 64 * 1024  # by a connection on which data waits: its objects, OpenSSL's, and the record that this has
+_HELD_BYTES = 96 * 1024  # by a connection on which data waits: its objects, OpenSSL's, and the record that this has
 _NOTHING: deque[bytes] = deque(maxlen=0)  # of all connections without unsent data: a deque takes 600 bytes
 MAX_READS = 8  # full records that are read in one turn of the reactor, so that other connections are read in it, too
 
