@@ -7,7 +7,7 @@ of the field and accepts whole numbers with a fraction or an exponent; its error
 from __future__ import annotations
 
 from kapi.machinery.tree import Tree
-from kapi.schema.decode_exact import ExactDecoder, FieldMismatch, TypeMismatch
+from kapi.schema.decode_exact import ExactDecoder, FieldMismatch, TypeMismatch, base64_text
 from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
 
@@ -57,6 +57,11 @@ class Converter(ExactDecoder):
         kind = type_.kind
         if kind in _OWN:
             return super()._scalar(value, type_, (), "")
+        if kind is Kind.BYTES and isinstance(value, str):
+            try:
+                return base64_text(value)
+            except TypeMismatch as error:
+                raise TypeMismatch(f"error decoding from json: {error}") from None
         if kind in _NUMBERS and isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value) if kind is Kind.NUMBER else self._integer(value, type_)
         return super()._scalar(value, type_, names, struct)

@@ -192,6 +192,8 @@ class ExactDecoder:
                 self._problem(f'duplicate field "{below}"')
             seen.add(key)
             out[key] = self._item(item, type_.elem, below, names, struct)
+            if out[key] is None and type_.elem.kind is Kind.BYTES:
+                out[key] = ""  # upstream's protobuf storage has no null
         return out
 
     def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Tree:

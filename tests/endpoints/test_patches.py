@@ -361,3 +361,17 @@ def test_a_patch_writes_the_data_of_a_revision_anew(api: MemoryAPI) -> None:
         422,
         'ControllerRevision.apps "r" is invalid: data: Invalid value: {"a":1,"b":2}: field is immutable',
     )
+
+
+def test_a_null_among_bytes_is_empty(api: MemoryAPI) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "binaryData": {"b": None}}
+    applied = api.ask("PATCH", f"{MAPS}/a?fieldManager=m", body, type=APPLY)
+    created = api.ask("POST", MAPS, {**body, "metadata": {"name": "b"}})
+    assert [(answer.code, answer.json["binaryData"]) for answer in (applied, created)] == [(201, {"b": ""})] * 2
+
+
+def test_bytes_that_cannot_be_decoded_are_explained_by_the_kind_of_patch(one: MemoryAPI) -> None:
+    change = {"binaryData": {"b": "1E"}}
+    merged, strategic = (one.ask("PATCH", f"{MAPS}/a", change, type=kind) for kind in (MERGE, STRATEGIC))
+    assert merged.json["message"].endswith(": illegal base64 data at input byte 0")
+    assert strategic.json["message"].endswith(": error decoding from json: illegal base64 data at input byte 0")

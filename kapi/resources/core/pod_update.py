@@ -18,6 +18,7 @@ from kapi.resources.shared.podspec import MIRROR
 from kapi.resources.shared.podtemplate import APP_ARMOR, validate_pod_annotations
 from kapi.resources.shared.rules import Errors
 
+_EMPTY = "[]"  # how Go shows a path without a name
 _SPEC = Path("spec")
 _MAX_INT32 = 2147483647
 _UPDATABLE = (
@@ -214,7 +215,7 @@ def validate_ephemeral_update(new: Object, old: Object, errors: Errors, ctx: Pod
     """Ephemeral containers may be added, but not changed or removed."""
     validate_annotation_changes(new, old, errors, ctx)
     if MIRROR in (old["metadata"].get("annotations") or {}):
-        errors[:] = [field.forbidden("", "static pods do not support ephemeral containers")]
+        errors[:] = [field.forbidden(_EMPTY, "static pods do not support ephemeral containers")]
         return
     path = _SPEC.child("ephemeralContainers")
     now = {container.get("name", ""): container for container in elements(new["spec"], "ephemeralContainers")}
@@ -336,11 +337,11 @@ def _supported(old: Object) -> bool:
 def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
     """The rules for a resize, after those for any metadata and spec."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
-        errors[:] = [field.forbidden("", "static pods cannot be resized")]
+        errors[:] = [field.forbidden(_EMPTY, "static pods cannot be resized")]
         return
     spec, before = new["spec"], old["spec"]
     if (before.get("os") or {}).get("name") == "windows":
-        errors[:] = [field.forbidden("", "windows pods cannot be resized")]
+        errors[:] = [field.forbidden(_EMPTY, "windows pods cannot be resized")]
         return
     quality = (old.get("status") or {}).get("qosClass") or qos_class(before, ctx.pod_level_resources)
     if quality != qos_class(spec, ctx.pod_level_resources):
@@ -354,7 +355,7 @@ def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOption
                 "resize of pods with pod-level resources is forbidden when "
                 "InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled"
             )
-            errors.append(field.forbidden("", text))
+            errors.append(field.forbidden(_EMPTY, text))
             return
         _pod_level(spec, before, errors)
     if (old.get("status") or {}).get("nodeAllocatableResourceClaimStatuses"):

@@ -74,7 +74,7 @@ def _resource_claims(claims: list[Object], path: Path, errors: Errors, ctx: PodO
     for i, claim in enumerate(claims):
         here, name = path.index(i), claim.get("name", "")
         if mirror:
-            errors.append(field.forbidden("", "static pods do not support resource claims"))
+            errors.append(field.forbidden("[]", "static pods do not support resource claims"))
             continue
         if not name:
             errors.append(field.required(here.child("name")))
