@@ -20,7 +20,7 @@ class ListPart(msgspec.Struct):
 
     entries: list[Entry]
     fetched: int  # how many entries were tested
-    remaining: int = 0  # how many entries follow; with a selector only whether any do (0 or 1)
+    remaining: int = 0  # how many entries follow; with a selector 0 or 1, whether any do, be they selected or not
 
 
 def read(
@@ -61,8 +61,9 @@ def _select(entries: list[Entry], choose: Choose, limit: int) -> ListPart:
         checkpoint()
         part = entries[start : start + _PART_ENTRIES]
         found = choose(part)
-        if limit and len(selected) + len(found) > limit:
+        if limit and len(selected) + len(found) >= limit:
             space = limit - len(selected)
-            return ListPart(selected + found[:space], start + part.index(found[space]), 1)
+            end = start + part.index(found[space - 1]) + 1
+            return ListPart(selected + found[:space], end, int(end < len(entries)))
         selected += found
     return ListPart(selected, len(entries))

@@ -309,3 +309,15 @@ def test_only_the_word_gzip_alone_asks_for_compression(api: MemoryAPI, accepted:
     assert api.ask("POST", path, {"metadata": {"name": "big"}, "data": {"k": "x" * 200_000}}).code == 201
     answer = api.ask("GET", path, headers={"Accept-Encoding": accepted})
     assert answer.header("content-encoding") == "" and len(answer.json["items"]) == 1
+
+
+def test_a_full_page_of_a_selection_goes_on_while_objects_follow(api: MemoryAPI) -> None:
+    path = "/api/v1/namespaces/n/configmaps"
+    for name, value in (("a", "x"), ("b", "x"), ("c", "y")):
+        api.ask("POST", path, {"metadata": {"name": name, "labels": {"l": value}}})
+    first = api.ask("GET", f"{path}?labelSelector=l=x&limit=2").json
+    assert [item["metadata"]["name"] for item in first["items"]] == ["a", "b"]
+    assert "remainingItemCount" not in first["metadata"]
+    last = api.ask("GET", f"{path}?labelSelector=l=x&limit=2&continue={first['metadata']['continue']}").json
+    assert (last["items"], last["metadata"].get("continue", "")) == ([], "")
+    assert "continue" not in api.ask("GET", f"{path}?labelSelector=l=y&limit=1").json["metadata"]
