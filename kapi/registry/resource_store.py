@@ -119,6 +119,7 @@ class ResourceStore:
             allow_privileged=env.allow_privileged,
             listers=env.listers,
             verb=_VERBS.get(op.options.get("kind", ""), ""),
+            sent=op.sent,
         )
 
     def attributes(self, op: Operation, operation: str, obj: Object | None, old: Object | None) -> Attributes:

@@ -57,6 +57,7 @@ class StrategyContext(msgspec.Struct):
     #: after so many seconds validation raises TimeExceeded, to be run again in a thread; 0: no limit
     validation_seconds: float = 0.0
     verb: str = ""  # of the request: "create", "update" or "patch"
+    sent: Callable[[], Tree] | None = None  # the object as the client sent it, with maps that are empty
     guard_errors: list[FieldError] = msgspec.field(
         default_factory=list
     )  # that a guard has found; validation reports them

@@ -217,3 +217,20 @@ def test_a_kind_that_a_server_does_not_know_is_told_with_its_scheme(api: MemoryA
         body = {"apiVersion": f"{group}/v1", "kind": "Nope", "metadata": {"name": "x"}}
         answer = api.ask("POST", f"/apis/{group}/v1/{plural}", body)
         assert answer.code == 400 and answer.json["message"].endswith(f'in scheme "{scheme}"')
+
+
+@pytest.mark.parametrize(("plural", "part"), [("configmaps", "binaryData"), ("secrets", "data")])
+def test_an_empty_map_is_a_change_of_what_is_immutable(api: MemoryAPI, plural: str, part: str) -> None:
+    """Go tells it from a missing one in these fields, but not in the data of a ConfigMap."""
+    path = f"/api/v1/namespaces/n/{plural}"
+    body = {"metadata": {"name": "a"}, "immutable": True, part: {}}
+    assert api.ask("POST", path, body).code == 201
+    merge = "application/merge-patch+json"
+    answers = [
+        api.ask("PUT", f"{path}/a", body),
+        api.ask("PATCH", f"{path}/a", {part: {}}, type=merge),
+        api.ask("PUT", f"{path}/a", {"metadata": {"name": "a"}, "immutable": True}),
+        api.ask("PATCH", f"{path}/a", {"metadata": {"labels": {"a": "b"}}}, type=merge),
+    ]
+    assert [answer.code for answer in answers] == [422, 422, 200, 200]
+    assert answers[0].json["details"]["causes"][0]["field"] == part

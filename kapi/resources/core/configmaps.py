@@ -22,15 +22,25 @@ def decoded_size(text: str) -> int:
     return len(text) * 3 // 4 - text.endswith("=") - text.endswith("==")
 
 
-def validate_frozen(obj: Object, old: Object, parts: tuple[str, ...], errors: Errors) -> None:
-    """Forbids changes of an object that was made immutable."""
+def validate_frozen(
+    obj: Object, old: Object, parts: tuple[str, ...], errors: Errors, ctx: StrategyContext, exact: str
+) -> None:
+    """Forbids changes of an object that was made immutable.
+
+    Of the part ``exact`` Go tells an empty map from a missing one, which an empty map becomes in the store.
+    """
     if old.get("immutable") is not True:
         return
     if obj.get("immutable") is not True:
         errors.append(forbidden(Path("immutable"), FROZEN))
     for part in parts:
-        if not same(obj.get(part), old.get(part)):
+        if not same(obj.get(part), old.get(part)) or part == exact and not obj.get(part) and _is_empty_map(ctx, part):
             errors.append(forbidden(Path(part), FROZEN))
+
+
+def _is_empty_map(ctx: StrategyContext, part: str) -> bool:
+    sent = ctx.sent() if ctx.sent is not None else None
+    return isinstance(sent, dict) and sent.get(part) == {}
 
 
 class ConfigMapStrategy(PlainStrategy):
@@ -52,7 +62,7 @@ class ConfigMapStrategy(PlainStrategy):
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         found = bool(errors)
-        validate_frozen(obj, old, ("data", "binaryData"), errors)
+        validate_frozen(obj, old, ("data", "binaryData"), errors, ctx, "binaryData")
         validate_metadata(obj, errors, shared=found)  # without errors the shared checks have passed already
         self.check(obj, old, errors, ctx)
 

@@ -83,7 +83,7 @@ class SecretStrategy(PlainStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         found = bool(errors)
         validate_immutable(obj.get("type"), old.get("type"), Path("type"), errors)
-        validate_frozen(obj, old, ("data",), errors)
+        validate_frozen(obj, old, ("data",), errors, ctx, "data")
         validate_metadata(obj, errors, shared=found)  # without errors the shared checks have passed already
         self.check(obj, old, errors, ctx)
 

@@ -34,8 +34,8 @@ class CSIStorageCapacityStrategy(PlainStrategy):
         validate_metadata(obj, errors)
         self.check(obj, old, errors, ctx)
         validate_metadata_update(obj, old, errors)
-        topology = obj.get("nodeTopology")
-        if not same(topology, old.get("nodeTopology")):
+        topology, before = obj.get("nodeTopology"), old.get("nodeTopology")
+        if (topology is None) != (before is None) or not same(topology, before):  # a pointer in Go
             errors.append(invalid(Path("nodeTopology"), topology, IMMUTABLE))
         name = obj.get("storageClassName") or ""
         if name != (old.get("storageClassName") or ""):
