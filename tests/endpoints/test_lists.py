@@ -38,7 +38,7 @@ def names(answer: Any) -> list[str]:
 def test_stored_bytes_are_joined_in_parts_of_bounded_size(sizes: list[int], count: int, cut: int) -> None:
     scope: Any = None
     texts = ["x" * size for size in sizes]
-    count = min(count, max(8, 40_000_000 // max(sizes)))
+    count = min(count, max(8, 8_000_000 // max(sizes)))
     entries = [
         Entry(scope, str(n), "", str(n), n, b'{"kind":"X","n":"%s"}' % texts[n % len(texts)].encode())
         for n in range(count)
