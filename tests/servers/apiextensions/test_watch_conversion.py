@@ -129,7 +129,8 @@ def test_a_list_is_asked_for_in_one_call_even_when_defaults_were_added_later(
 
 
 def test_a_bookmark_does_not_overtake_what_is_being_converted(converted: MemoryAPI, webhook: Webhook) -> None:
-    request = watch(converted, "&allowWatchBookmarks=true")
+    version = converted.ask("GET", "/apis/example.com/v2/namespaces/n/foos").json["metadata"]["resourceVersion"]
+    request = watch(converted, f"&resourceVersion={version}&allowWatchBookmarks=true")
     store(converted, 1)
     converted.turn(61)
     assert told(request) == []
