@@ -76,8 +76,9 @@ class Repeated:
         self._loop.clock = reactor
 
     def start(self, every: float, *, now: bool = False) -> None:
-        """Calls it every ``every`` seconds; with ``now`` also at once."""
-        self._loop.start(every, now=now)
+        """Calls it every ``every`` seconds, with ``now`` also at once; nothing is changed when that has begun already."""
+        if not self._loop.running:
+            self._loop.start(every, now=now)
 
     def stop(self) -> None:
         """Ends the calls; one that is under way completes."""

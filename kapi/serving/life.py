@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.machinery.status import StatusError
+from kapi.process.timers import Repeated
 from kapi.request.context import Stream
 from kapi.serving.generic import PostStartHook, PreShutdownHook
 from kapi.store.errors import StoreError
@@ -92,7 +92,7 @@ def end_watches(watches: Iterable[Stream]) -> None:
         watch.end()
 
 
-def end_watches_spread(watches: Collection[Stream], seconds: float, clock: IReactorTime) -> LoopingCall:
+def end_watches_spread(watches: Collection[Stream], seconds: float, clock: IReactorTime) -> Repeated:
     """Ends watches one after the other within ``seconds``, so that their clients do not all reconnect at once."""
     rate = max(len(watches) / seconds, _MIN_WATCHES_PER_SECOND)
     begun, ended = clock.seconds(), 0
@@ -103,9 +103,8 @@ def end_watches_spread(watches: Collection[Stream], seconds: float, clock: IReac
         end_watches(itertools.islice(watches, due))
         ended += due
 
-    loop = LoopingCall(some)
-    loop.clock = clock
-    loop.start(_STEP_SECONDS)
+    loop = Repeated(some, clock, "ending watches")
+    loop.start(_STEP_SECONDS, now=True)
     return loop
 
 

@@ -6,19 +6,17 @@ Any number of processes may sweep one store: each expired object is deleted once
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
-from twisted.logger import Logger
 
+from kapi.process.timers import Repeated
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreUnavailable
 
 INTERVAL_SECONDS = 5.0  # between sweeps
 MAX_BATCH = 200
-
-log = Logger()
 
 
 class Due(NamedTuple):
@@ -41,25 +39,22 @@ class Sweeper:
     def __init__(self, store: Sweepable, reactor: IReactorTime | None, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        self._loop = LoopingCall(lambda: Deferred.fromCoroutine(self._tick()))
-        if reactor is not None:
-            self._loop.clock = reactor
+        self._loop = None if reactor is None else Repeated(self._tick, reactor, "sweeping expired objects")
 
     def start(self) -> None:
-        if not self._loop.running:
-            self._loop.start(INTERVAL_SECONDS, now=False)
+        assert self._loop is not None
+        self._loop.start(INTERVAL_SECONDS)
 
     def stop(self) -> None:
-        if self._loop.running:
+        if self._loop is not None:
             self._loop.stop()
 
-    async def _tick(self) -> None:
-        try:
+    def _tick(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._sweep_if_available())
+
+    async def _sweep_if_available(self) -> None:
+        with suppress(StoreUnavailable):  # the store logs that itself; the next sweep follows
             await self.sweep()
-        except StoreUnavailable:
-            pass  # the store logs that itself; the next sweep follows
-        except Exception:
-            log.failure("sweeping expired objects failed")
 
     async def sweep(self) -> int:
         """Deletes all expired objects; returns how many."""

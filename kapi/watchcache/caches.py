@@ -13,13 +13,13 @@ from sys import intern
 
 from twisted.internet.defer import Deferred, execute
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.machinery.checkpoint import in_one_piece
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.process.driver import Call
+from kapi.process.timers import Repeated
 from kapi.request.pending import Pending
 from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
@@ -99,8 +99,7 @@ class Caches:
         self.turns: Turns = Turns(self.later) if main is None else main.turns
         self._fan_out = FanOut(reactor, self._observers)
         self.dirty = self._fan_out.dirty  # groups with undelivered events
-        self._ticker = LoopingCall(self.tick)
-        self._ticker.clock = reactor
+        self._ticker = Repeated(self.tick, reactor, "bookmarks and the trimming of history")
         self._ticks = 0
         self._old = 0  # the newest revision when the history was last trimmed
         self._packing = False
@@ -193,15 +192,14 @@ class Caches:
         """Starts the store, which loads all objects.  Raises UnsuitableStore, StoreUnavailable."""
         await self.store.start(self)
         if self._ticks_itself:
-            self._ticker.start(1.0, now=False)
+            self._ticker.start(1.0)
         waiting, self._not_ready = self._not_ready, []
         for deferred in waiting:
             deferred.callback(None)
 
     async def stop(self) -> None:
         """Ends all watches and the store."""
-        if self._ticker.running:
-            self._ticker.stop()
+        self._ticker.stop()
         self._fan_out.flush(at_once=True)
         for cache in self.all():
             cache.reload.end()
@@ -388,12 +386,6 @@ class Caches:
     # -- once a second
 
     def tick(self) -> None:
-        try:
-            self._turn()
-        except Exception:  # the looping call must go on
-            log.failure("bookmarks or the trimming of history failed")
-
-    def _turn(self) -> None:
         due = self.bookmarks.turn()
         if due:
             self._fan_out.flush()

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from twisted.internet.defer import Deferred, DeferredList, FirstError, gatherResults
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.machinery.gvk import GroupResource
+from kapi.process.timers import Repeated
 from kapi.request.pending import Pending
 from kapi.store.errors import UnsuitableStore
 from kapi.store.interface import Store
@@ -33,8 +33,7 @@ class SplitCaches:
         self._others = others
         self.parts: Sequence[Caches] = (main, *dict.fromkeys(others.values()))
         self._reactor = reactor
-        self._ticker = LoopingCall(self._tick)
-        self._ticker.clock = reactor
+        self._ticker = Repeated(self._tick, reactor, "bookmarks and the trimming of history")
         self._stopping = False
 
     def of(self, resource: GroupResource) -> Caches:
@@ -100,7 +99,7 @@ class SplitCaches:
         except Exception:
             await self._end()
             raise
-        self._ticker.start(1.0, now=False)
+        self._ticker.start(1.0)
 
     def _check_distinct(self) -> None:
         """Raises UnsuitableStore when two of the stores are the same: they would mistake each other's revisions for gaps."""
@@ -115,8 +114,7 @@ class SplitCaches:
 
     async def stop(self) -> None:
         """Ends all watches and the stores."""
-        if self._ticker.running:
-            self._ticker.stop()
+        self._ticker.stop()
         await self._end()
 
     async def _end(self) -> None:
