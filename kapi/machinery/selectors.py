@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
@@ -370,7 +370,7 @@ class Predicate:
         self,
         labels: LabelSelector = EVERYTHING,
         fields: FieldSelector | None = None,
-        read: Callable[[Any], Mapping[str, str]] | None = None,
+        read: Callable[..., Mapping[str, str]] | None = None,
     ) -> None:
         self.labels = labels
         self.fields = fields or FieldSelector()
