@@ -181,7 +181,8 @@ def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hoo
         checkpoint()
         return _without_surrogates(tree, mapping)
     except (json.JSONDecodeError, _ConstantError) as error:
-        raise JSONError(_explain(text, error)) from None
+        shown = data.decode("utf-8", "surrogateescape")  # with the bytes of invalid UTF-8, which errors name
+        raise JSONError(_explain(shown, error)) from None
     except RecursionError:
         raise JSONError(f"invalid character '{_deepest(text)}' exceeded max depth") from None
 
@@ -246,7 +247,7 @@ def _shown(char: str) -> str:
         return r"'\''"
     if char == '"':
         return "'\"'"
-    first = chr(char.encode("utf-8", "surrogatepass")[0])
+    first = chr(char.encode("utf-8", "surrogateescape")[0])
     return f"'{quote(first)[1:-1]}'"
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Awaitable
 
 import msgspec
 import orjson
 
+from kapi.codecs import json_reading
 from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.golang import NumberError, parse_uint
@@ -113,12 +113,9 @@ def decode_token(text: str) -> ContinueToken:
     except ValueError:
         raise refuse("illegal base64 data at input byte 0") from None
     try:
-        token = orjson.loads(raw)
-    except ValueError:
-        first = raw.lstrip()[:1].decode("latin-1")
-        shown = json.dumps(first)[1:-1].replace("'", "\\'") if first else ""
-        why = f"invalid character '{shown}' looking for beginning of value" if first else "unexpected end of JSON input"
-        raise refuse(why) from None
+        token = json_reading.loads(raw)
+    except ValueError as error:
+        raise refuse(str(error)) from None
     if not isinstance(token, dict) or token.get("v") != _TOKEN_VERSION:
         version = token.get("v", "") if isinstance(token, dict) else ""
         raise refuse(f"server does not recognize this encoded version {version}")

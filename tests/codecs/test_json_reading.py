@@ -119,3 +119,8 @@ def test_a_number_beyond_a_float64_is_named(number: str) -> None:
     with pytest.raises(json_reading.NumberTooLarge) as caught:
         json_reading.loads(b'{"a":[%s]}' % number.encode())
     assert str(caught.value) == f"json: cannot unmarshal number {number} into Go value of type float64"
+
+
+def test_an_error_names_the_byte_of_invalid_utf_8() -> None:
+    with pytest.raises(json_reading.JSONError, match=r"invalid character '\\u0089' after top-level value"):
+        json_reading.loads(b"6\x89\xde")
