@@ -1,16 +1,22 @@
-"""The stage Storage: caches, and the registry of built-in resources (upstream: BuildGenericConfig, StorageFactory)."""
+"""The stage Storage: caches, the registry of built-in resources, and encryption at rest with its metrics and reload.
+
+Upstream: BuildGenericConfig, StorageFactory, apiserver ``server/options/encryptionconfig/controller``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from twisted.logger import Logger
+
 from kapi.admission.interface import AdmissionChain
 from kapi.assembly.config import CompletedConfig
-from kapi.assembly.encryption import install_encryption
 from kapi.authorization.build import Authorization
 from kapi.machinery.gvk import GroupResource
+from kapi.options.errors import ConfigError
 from kapi.options.options import Options
+from kapi.options.reloads import Reloads
 from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.services import install as install_allocators
 from kapi.registry.environment import DELETE_WORKERS, Authors, Environment
@@ -31,6 +37,42 @@ from kapi.store.interface import Store
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.metrics import families
 from kapi.watchcache.split_caches import AnyCaches, split
+
+_log = Logger()
+
+
+def install_encryption(config: CompletedConfig) -> None:
+    """Registers metrics and the reload; does nothing without ``--encryption-provider-config``."""
+    options, stores = config.options, config.given.stores
+    encryptions = [store.encryption for store in stores if store.encryption is not None]
+    if not encryptions:
+        return
+    from kapi.store.encryption.configuration import load_encryption  # imported only when it is used
+
+    encryptions[0].register(config.metrics.registry)  # the stores share their counters
+    if not options.storage.encryption_provider_config_automatic_reload:
+        return
+    reloads = Reloads("encryption", config.metrics.registry)
+    seen = options.storage.encryption()[1]
+    reloads.applied(seen)
+
+    def reload() -> None:
+        """Applies a changed file.  An invalid file changes nothing, and is logged each time until it is corrected."""
+        nonlocal seen
+        try:
+            rules, content = options.storage.encryption()
+        except ConfigError as error:
+            reloads.failed()
+            _log.error("Not reloading the encryption configuration: {error}", error=str(error))
+            return
+        if content != seen:
+            for encryption in encryptions:
+                encryption.replace(rules if encryption is encryptions[0] else load_encryption(content))
+            seen = content
+            reloads.succeeded(content)
+            _log.info("Reloaded the encryption configuration")
+
+    config.reloaders.add(reload)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,26 @@
-"""Arithmetic with overflow checks (upstream: cel-go ``common/types``, ``overflow.go``)."""
+"""Integers of CEL with their limits, and arithmetic with overflow checks.
+
+Upstream: cel-go ``common/types``: ``int.go``, ``uint.go``, ``overflow.go``.
+"""
 
 from __future__ import annotations
 
 import math
 
 from kapi.cel.errors import EvaluationError
-from kapi.cel.integers import INT_MAX, INT_MIN, UINT_MAX, Uint
+
+INT_MAX = 2**63 - 1
+INT_MIN = -(2**63)
+UINT_MAX = 2**64 - 1
+
+
+class Uint(int):
+    """An unsigned integer; it equals an int of the same value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{int(self)}u"
 
 
 def check_int(value: int) -> int:

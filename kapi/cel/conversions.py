@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 
-from kapi.cel.arithmetic import check_int, check_uint
+from kapi.cel.arithmetic import Uint, check_int, check_uint
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import Overload, declare
-from kapi.cel.integers import Uint
 from kapi.cel.times import NANOS, Duration, Timestamp
 from kapi.cel.types import Value
 from kapi.cel.values import format_double, type_of

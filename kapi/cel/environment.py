@@ -26,8 +26,7 @@ from kapi.machinery.importing import import_in_thread
 
 if TYPE_CHECKING:
     from kapi.cel.checker import Scope
-    from kapi.cel.ranges import Range
-    from kapi.cel.sizes import SizeOf
+    from kapi.cel.sizes import Range, SizeOf
     from kapi.cel.syntax import Expr
 
 PER_CALL_LIMIT = 1_000_000  # cost of one expression

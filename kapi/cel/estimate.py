@@ -11,8 +11,22 @@ import builtins
 from kapi.cel import types
 from kapi.cel.cost import AUTHORIZER_CHECK, COMPARISONS, NEW_LIST, REGEX, TRAVERSAL
 from kapi.cel.macros import ACCU
-from kapi.cel.ranges import MAX_UINT64, ONE, UNKNOWN, Range, fixed, times
-from kapi.cel.sizes import Entry, Local, Node, Result, SizeOf, literal_size, replaced, scalar
+from kapi.cel.sizes import (
+    MAX_UINT64,
+    ONE,
+    UNKNOWN,
+    Entry,
+    Local,
+    Node,
+    Range,
+    Result,
+    SizeOf,
+    fixed,
+    literal_size,
+    replaced,
+    scalar,
+    times,
+)
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from kapi.cel.types import CelType
 from kapi.cel.visitor import Visitor

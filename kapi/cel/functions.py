@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kapi.cel import types
-from kapi.cel.integers import Uint
+from kapi.cel.arithmetic import Uint
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.cel.values import Optional

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kapi.cel.arithmetic import INT_MAX, UINT_MAX, Uint
 from kapi.cel.errors import Issue
-from kapi.cel.integers import INT_MAX, UINT_MAX, Uint
 from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint
 

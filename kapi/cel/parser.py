@@ -1,32 +1,51 @@
-"""The parser, by recursive descent: text to syntax tree, with macros expanded (upstream: cel-spec grammar, cel-go ``parser``)."""
+"""The parser, by recursive descent: text to syntax tree, with macros expanded (upstream: cel-spec grammar, cel-go ``parser``).
+
+Syntax errors list the expected tokens as ANTLR does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kapi.cel.errors import CompileErrors, Issue, Source
-from kapi.cel.grammar import (
-    AFTER_OPENING,
-    EXPRESSION,
-    FIELDS,
-    PRODUCTS,
-    RELATIONS,
-    RESERVED,
-    SUMS,
-    WORDS,
-    begins_expression,
-    begins_field,
-)
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, balanced, qualified_name
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements
 
+_LITERALS = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
+EXPRESSION = f"'[', '{{', '(', '.', '-', '!', {_LITERALS}"
+#: closing bracket -> the tokens that may follow the opening one, in the grammar's order
+AFTER_OPENING = {
+    ")": f"'[', '{{', '(', ')', '.', '-', '!', {_LITERALS}",
+    "]": f"'[', ']', '{{', '(', '.', ',', '-', '!', '?', {_LITERALS}",
+    "}": f"'[', '{{', '}}', '(', '.', ',', '-', '!', '?', {_LITERALS}",
+}
+FIELDS = "'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER"
+_BEGINNINGS = frozenset(["[", "{", "(", ".", "-", "!"])
+_VALUES = frozenset(["int", "uint", "float", "string", "bytes", "ident"])
+RESERVED = frozenset(
+    "as break const continue else for function if import let loop package namespace return var void while".split()
+)
+RELATIONS = {"==": "_==_", "!=": "_!=_", "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_"}
+SUMS = {"+": "_+_", "-": "_-_"}
+PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
+WORDS = {"true": True, "false": False, "null": None}
 MAX_CODE_POINTS = 100_000  # of an expression
 MAX_DEPTH = 250  # of nesting
 _CLOSING = ")]}"
 _TOKENS_PER_CHECKPOINT = 16
+
+
+def begins_expression(token: Token) -> bool:
+    if token.kind == "ident":
+        return token.text != "in"
+    return token.kind in _VALUES or token.kind == "op" and token.text in _BEGINNINGS
+
+
+def begins_field(token: Token) -> bool:
+    return token.kind == "escaped" or token.kind == "ident" and token.text not in ("in", *WORDS)
 
 
 class _Stop(Exception):

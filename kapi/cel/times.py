@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from kapi.cel.arithmetic import INT_MAX, INT_MIN
 from kapi.cel.errors import EvaluationError
-from kapi.cel.integers import INT_MAX, INT_MIN
 from kapi.machinery.time import of_unix
 
 NANOS = 1_000_000_000

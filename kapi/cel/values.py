@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from kapi.cel import types
+from kapi.cel.arithmetic import Uint
 from kapi.cel.errors import EvaluationError
-from kapi.cel.integers import Uint
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.machinery.each import elements, entries

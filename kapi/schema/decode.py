@@ -1,8 +1,11 @@
 """Decodes a body into an object of a kind, with the result that Go's decoder and encoder would have.
 
 Nulls and empty values disappear or appear as in Go, quantities and times get their canonical form, unknown and duplicate
-fields are dropped and reported according to field validation.  Usual bodies take the fast walk.
-Upstream: apimachinery ``runtime/serializer/json``, ``endpoints/handlers/create.go`` (transformDecodeError).
+fields are dropped and reported according to field validation.  Usual bodies take the fast walk.  An object of a kind that is not
+served but that upstream's scheme still knows gets an error that names its version.
+
+Upstream: apimachinery ``runtime/serializer/json``, ``endpoints/handlers/create.go`` (transformDecodeError), the ``install``
+packages of the legacy scheme.
 """
 
 from __future__ import annotations
@@ -23,15 +26,64 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.golang import quote
-from kapi.machinery.gvk import GroupVersion, GroupVersionKind
+from kapi.machinery.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin, custom
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
-from kapi.schema.legacy_kinds import internal_kind, is_meta, is_registered
 from kapi.schema.types import Type
 
+_APPS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ControllerRevision")
+_REGISTERED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "v1"): ("List", "PodStatusResult", "RangeAllocation", "SerializedReference"),
+    ("apps", "v1beta1"): ("Deployment", "StatefulSet", "ControllerRevision", "Scale"),
+    ("apps", "v1beta2"): (*_APPS, "Scale"),
+    ("authentication.k8s.io", "v1alpha1"): ("SelfSubjectReview",),
+    ("authentication.k8s.io", "v1beta1"): ("TokenReview", "SelfSubjectReview"),
+    ("authorization.k8s.io", "v1beta1"): (
+        "SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "SelfSubjectRulesReview",
+    ),
+    ("autoscaling", "v2beta1"): ("HorizontalPodAutoscaler",),
+    ("autoscaling", "v2beta2"): ("HorizontalPodAutoscaler",),
+    ("batch", "v1beta1"): ("CronJob",),
+    ("certificates.k8s.io", "v1beta1"): ("CertificateSigningRequest",),
+    ("coordination.k8s.io", "v1beta1"): ("Lease",),
+    ("discovery.k8s.io", "v1beta1"): ("EndpointSlice",),
+    ("events.k8s.io", "v1beta1"): ("Event",),
+    ("extensions", "v1beta1"): ("DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta1"): ("FlowSchema", "PriorityLevelConfiguration"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta2"): ("FlowSchema", "PriorityLevelConfiguration"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"): ("FlowSchema", "PriorityLevelConfiguration"),
+    ("networking.k8s.io", "v1beta1"): ("Ingress", "IngressClass"),
+    ("node.k8s.io", "v1alpha1"): ("RuntimeClass",),
+    ("node.k8s.io", "v1beta1"): ("RuntimeClass",),
+    ("policy", "v1beta1"): ("PodDisruptionBudget", "Eviction"),
+    ("rbac.authorization.k8s.io", "v1alpha1"): ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io", "v1beta1"): ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+    ("scheduling.k8s.io", "v1alpha1"): ("PriorityClass",),
+    ("scheduling.k8s.io", "v1beta1"): ("PriorityClass",),
+    ("storage.k8s.io", "v1alpha1"): ("VolumeAttachment", "CSIStorageCapacity", "VolumeAttributesClass"),
+    ("storage.k8s.io", "v1beta1"): ("StorageClass", "VolumeAttachment", "CSIDriver", "CSINode", "CSIStorageCapacity"),
+    ("admissionregistration.k8s.io", "v1beta1"): (
+        "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ),
+}  # fmt: skip
+#: (former group, kind) -> current group
+_MOVED = {
+    ("extensions", "DaemonSet"): "apps",
+    ("extensions", "Deployment"): "apps",
+    ("extensions", "ReplicaSet"): "apps",
+    ("extensions", "Ingress"): "networking.k8s.io",
+    ("extensions", "NetworkPolicy"): "networking.k8s.io",
+    ("extensions", "Scale"): "autoscaling",
+    ("apps", "Scale"): "autoscaling",
+    ("events.k8s.io", "Event"): "",
+}
+#: kinds of meta/v1, which every scheme knows in any version
+_UNVERSIONED = frozenset(("Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"))
+_OPTIONS = frozenset(("ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions"))
 #: (group, kind) -> field that is stored as the client wrote it
 RAW_MEMBERS = {("apps", "ControllerRevision"): "data"}
 MAX_DEPTH = 240  # levels of nesting of an object; upstream allows 10,000
@@ -44,6 +96,22 @@ _SCHEMES = {
     "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
     "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
 }
+
+
+def is_meta(kind: GroupVersionKind) -> bool:
+    """Whether the scheme for options of requests knows a kind."""
+    return kind.kind in _UNVERSIONED or kind.group == "meta.k8s.io" and kind.kind in _OPTIONS
+
+
+def is_registered(kind: GroupVersionKind) -> bool:
+    """Whether the scheme knows a kind that is not in Kubernetes' published definitions."""
+    kinds = _REGISTERED.get((kind.group, kind.version), ())
+    return kind.kind in kinds or kind.kind.removesuffix("List") in kinds
+
+
+def internal_kind(kind: GroupVersionKind) -> GroupKind:
+    """The group and kind of the internal version to which upstream converts an object."""
+    return GroupKind(_MOVED.get((kind.group, kind.kind), kind.group), kind.kind)
 
 
 def decode(

@@ -1,6 +1,7 @@
 """The complete decoder: all rules and error texts of Go's decoder, for trees that the fast walk does not handle.
 
-Upstream: sigs.k8s.io/json (case-sensitive, strict), Go's ``encoding/json``, apimachinery's types with own decoders.
+Upstream: sigs.k8s.io/json (case-sensitive, strict), Go's ``encoding/json``, apimachinery's types with own decoders.  Structs that
+Go embeds in others (``json:",inline"`` in ``k8s.io/api``) are invisible in JSON, but named in the paths of errors.
 """
 
 from __future__ import annotations
@@ -14,11 +15,61 @@ from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
-from kapi.schema.embedded import embedded_name
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
 
+_LOCAL = {"name": "LocalObjectReference.name"}
+_RULE = {name: f"Rule.{name}" for name in ("apiGroups", "apiVersions", "resources", "scope")}
+_CONFIGURATION = {"opaque": "DeviceConfiguration.opaque"}
+#: structs in which some fields belong to embedded structs
+_SOME = {
+    "ConfigMapEnvSource": _LOCAL,
+    "ConfigMapKeySelector": _LOCAL,
+    "ConfigMapProjection": _LOCAL,
+    "ConfigMapVolumeSource": _LOCAL,
+    "SecretEnvSource": _LOCAL,
+    "SecretKeySelector": _LOCAL,
+    "SecretProjection": _LOCAL,
+    "DeviceAllocationConfiguration": _CONFIGURATION,
+    "DeviceClaimConfiguration": _CONFIGURATION,
+    "DeviceClassConfiguration": _CONFIGURATION,
+    "Probe": {name: f"ProbeHandler.{name}" for name in ("exec", "grpc", "httpGet", "tcpSocket")},
+    "RuleWithOperations": _RULE,
+    "NamedRuleWithOperations": {
+        "operations": "RuleWithOperations.operations",
+        **{name: f"RuleWithOperations.{path}" for name, path in _RULE.items()},
+    },
+}
+#: structs in which all fields but these belong to one embedded struct
+_ALL_BUT = {
+    "Volume": ("VolumeSource", frozenset({"name"})),
+    "EphemeralContainer": ("EphemeralContainerCommon", frozenset({"targetContainerName"})),
+    "PersistentVolumeSpec": (
+        "PersistentVolumeSource",
+        frozenset(
+            {
+                "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
+                "storageClassName", "volumeAttributesClassName", "volumeMode",
+            }
+        ),
+    ),
+}  # fmt: skip
+_TYPE_META = ("kind", "apiVersion")
 _INT32, _INT64 = 1 << 31, 1 << 63
+_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def embedded_name(type_: Type, name: str) -> str:
+    """A field's name with the embedded structs before it: ``VolumeSource.configMap``."""
+    some = _SOME.get(type_.name)
+    if some is not None:
+        return some.get(name, name)
+    most = _ALL_BUT.get(type_.name)
+    if most is not None:
+        return name if name in most[1] else f"{most[0]}.{name}"
+    if name in _TYPE_META and tuple(type_.fields)[:2] == _TYPE_META:
+        return f"TypeMeta.{name}"
+    return name
 
 
 class TypeMismatch(ValueError):
@@ -290,9 +341,6 @@ def _text(value: str, kind: Kind) -> str | None:
     if kind is Kind.BYTES:
         return base64_text(value)
     return value
-
-
-_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
 def base64_text(value: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from kapi.cel import CompileErrors, Environment, EvaluationError
 from kapi.cel import types as t
-from kapi.cel.ranges import MAX_UINT64, Range
+from kapi.cel.sizes import MAX_UINT64, Range
 
 STRUCT = t.StructType("thing", {"a": t.StructField("a", t.INT), "list": t.StructField("list", t.list_of(t.STRING))})
 ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})

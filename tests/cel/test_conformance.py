@@ -14,8 +14,8 @@ import pytest
 
 from kapi.cel import CelError, CompileErrors, Environment, EvaluationError
 from kapi.cel import types as t
+from kapi.cel.arithmetic import Uint
 from kapi.cel.functions import table
-from kapi.cel.integers import Uint
 from kapi.cel.library.encoders import ENCODERS
 from kapi.cel.library.kubernetes import KUBERNETES
 from kapi.cel.library.maths import MATH

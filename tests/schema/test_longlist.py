@@ -8,8 +8,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.schema import jsonpatch, longlist
-from kapi.schema.longlist import LongList
+from kapi.schema import jsonpatch
+from kapi.schema.jsonpatch import LongList
 
 TOKENS = st.sampled_from(["0", "1", "2", "-1", "-2", "5", "-", "a", "b", ""])
 PATHS = st.lists(TOKENS, max_size=3).map(lambda tokens: "".join("/" + token for token in tokens))
@@ -42,13 +42,13 @@ def outcome(document: Any, operations: list[dict[str, Any]]) -> Any:
 @given(DOCUMENTS, OPERATIONS)
 def test_patches_do_not_tell_long_lists_from_short_ones(document: Any, operations: list[dict[str, Any]]) -> None:
     expected = outcome(document, operations)
-    with patch.object(jsonpatch, "LONG", 1), patch.object(longlist, "_PIECE_ITEMS", 2):
+    with patch.object(jsonpatch, "LONG", 1), patch.object(jsonpatch, "_PIECE_ITEMS", 2):
         assert outcome(document, operations) == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(["insert", "delete", "set"]), st.integers(0, 30)), max_size=60))
 def test_a_long_list_is_a_list(steps: list[tuple[str, int]]) -> None:
-    with patch.object(longlist, "_PIECE_ITEMS", 3):
+    with patch.object(jsonpatch, "_PIECE_ITEMS", 3):
         plain: list[Any] = list(range(10))
         long = LongList(plain)
         for number, (step, at) in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Lists (upstream: apiserver ``cel/library/lists.go``, cel-go ``ext/lists.go`` version 3)."""
+"""Lists, and lists as sets (upstream: apiserver ``cel/library/lists.go``, cel-go ``ext/lists.go`` version 3, ``ext/sets.go``)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,47 @@ from collections.abc import Iterator
 from heapq import merge
 from itertools import islice, pairwise
 
-from kapi.cel.arithmetic import check_int, check_uint
+from kapi.cel.arithmetic import Uint, check_int, check_uint
 from kapi.cel.errors import EvaluationError
 from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload, walks
 from kapi.cel.functions import declare as d
-from kapi.cel.integers import Uint
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import Value
 from kapi.cel.values import Members, compare, equal, type_of
 
 _MAX_SORTED_AT_ONCE = 1000  # elements that are sorted at once
 _MAX_FLATTENED = 2_000_000  # elements
+
+
+@walks
+def contains(frame: Frame, items: Value, subset: Value) -> bool:
+    """Whether every element of ``subset`` is in ``items``."""
+    members = Members(items, frame)
+    return all(value in members for value in frame.steps(subset))
+
+
+@walks
+def equivalent(frame: Frame, one: object, other: object) -> bool:
+    return contains(frame, one, other) and contains(frame, other, one)
+
+
+@walks
+def intersects(frame: Frame, one: Value, other: Value) -> bool:
+    members = Members(one, frame)
+    return any(value in members for value in frame.steps(other))
+
+
+SETS = [
+    d("sets.contains", "list_sets_contains_list", "(list(A), list(A)) bool", contains),
+    d(
+        "sets.equivalent",
+        "list_sets_equivalent_list",
+        "(list(A), list(A)) bool",
+        equivalent,
+    ),
+    d("sets.intersects", "list_sets_intersects_list", "(list(A), list(A)) bool", intersects),
+]
 
 
 @walks

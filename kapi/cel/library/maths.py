@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from kapi.cel.arithmetic import check_int
+from kapi.cel.arithmetic import UINT_MAX, Uint, check_int
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import Overload
 from kapi.cel.functions import declare as d
-from kapi.cel.integers import UINT_MAX, Uint
 from kapi.cel.types import Value
 from kapi.cel.values import compare
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from kapi.cel.arithmetic import INT_MAX, INT_MIN
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
-from kapi.cel.integers import INT_MAX, INT_MIN
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kapi.cel.ranges import MAX_UINT64
+from kapi.cel.sizes import MAX_UINT64
 from kapi.machinery.field import Path
 from kapi.schema.structural.celtypes import DeclType, declare, escape
 from kapi.schema.structural.structure import Schema, embedded

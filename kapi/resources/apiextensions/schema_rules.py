@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kapi.cel.ranges import MAX_UINT64
+from kapi.cel.sizes import MAX_UINT64
 from kapi.machinery.each import each, elements, entries, popped
 from kapi.machinery.field import ErrorType, FieldError, Path, forbidden, internal, invalid, not_supported, required
 from kapi.machinery.golang import quote

@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 
 from kapi.cel import CelError, CompileErrors, Environment
 from kapi.cel.library.quantity import QUANTITY
-from kapi.cel.ranges import Range
+from kapi.cel.sizes import Range
 from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, display, map_of
 
 _MAX_COST = 1_000_000

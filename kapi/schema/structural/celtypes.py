@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 from kapi.cel import types as t
 from kapi.cel.errors import EvaluationError
-from kapi.cel.ranges import Range
-from kapi.cel.sizes import SizeOf
+from kapi.cel.sizes import Range, SizeOf
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, StructField, StructType
 from kapi.cel.values import MapList, SetList
