@@ -54,12 +54,7 @@ PLUGINS: dict[str, tuple[str, bool]] = {
 }
 
 #: Names that upstream knows, whose feature is off here: enabling them is no error and does nothing.
-INACTIVE = (
-    "PodGroupProtection",
-    "NodeDeclaredFeatureValidator",
-    "JobValidation",
-    "PodResizeValidator",
-)
+INACTIVE = ("PodGroupProtection", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator")
 
 
 class UnknownPlugin(ValueError):

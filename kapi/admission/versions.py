@@ -29,9 +29,7 @@ def row_of(kind: GroupVersionKind) -> Resource | None:
 
 
 @functools.cache
-def equivalent_resources(
-    resource: GroupVersionResource,
-) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
+def equivalent_resources(resource: GroupVersionResource) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
     """Other (resource, kind) of the same objects, be they served or not."""
     rows = _rows()
     own = next((r for r in rows if (r.group, r.version, r.plural) == resource), None)

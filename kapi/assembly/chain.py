@@ -86,10 +86,7 @@ def _handlers(config: CompletedConfig, storage: Storage, policy: Policy, outgoin
         extend_tokens=authentication.service_account_extend_token_expiration,
         listers=environment.listers,
     )
-    return {
-        **built_in_handlers(storage.registry, config.reactor, outgoing.kubelets),
-        **review_handlers(reviews),
-    }
+    return {**built_in_handlers(storage.registry, config.reactor, outgoing.kubelets), **review_handlers(reviews)}
 
 
 def _install_custom_resources(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:

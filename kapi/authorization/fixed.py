@@ -21,10 +21,7 @@ class AlwaysAllow:
         return _ALLOW
 
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
-        return RuleSet(
-            [ResourceRule(("*",), ("*",), ("*",))],
-            [NonResourceRule(("*",), ("*",))],
-        )
+        return RuleSet([ResourceRule(("*",), ("*",), ("*",))], [NonResourceRule(("*",), ("*",))])
 
 
 class AlwaysDeny:

@@ -172,9 +172,7 @@ def _optional(at: int, target: Expr | None, args: list[Expr], name: str, wrap: C
     temporary = "@target"
     mapped = wrap(_let(at, args[0].name, Call(at, "value", [], _again(target, at, temporary)), args[1]))
     choice = Call(
-        at,
-        "_?_:_",
-        [Call(at, "hasValue", [], _again(target, at, temporary)), mapped, Call(at, "optional.none", [])],
+        at, "_?_:_", [Call(at, "hasValue", [], _again(target, at, temporary)), mapped, Call(at, "optional.none", [])]
     )
     return choice if isinstance(target, Ident) else _let(at, temporary, target, choice)
 

@@ -194,18 +194,8 @@ def _arithmetic() -> list[Overload]:
         d("_+_", "add_bytes", "(bytes, bytes) bytes", lambda a, b: a + b),
         d("_+_", "add_list", "(list(A), list(A)) list(A)", lambda a, b: [*a, *b]),
         d("_+_", "add_duration_duration", "(duration, duration) duration", lambda a, b: Duration(a.nanos + b.nanos)),
-        d(
-            "_+_",
-            "add_duration_timestamp",
-            "(duration, timestamp) timestamp",
-            lambda a, b: b.moved(a.nanos),
-        ),
-        d(
-            "_+_",
-            "add_timestamp_duration",
-            "(timestamp, duration) timestamp",
-            lambda a, b: a.moved(b.nanos),
-        ),
+        d("_+_", "add_duration_timestamp", "(duration, timestamp) timestamp", lambda a, b: b.moved(a.nanos)),
+        d("_+_", "add_timestamp_duration", "(timestamp, duration) timestamp", lambda a, b: a.moved(b.nanos)),
         d("_-_", "subtract_int64", "(int, int) int", lambda a, b: check_int(a - b)),
         d("_-_", "subtract_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) - int(b))),
         d("_-_", "subtract_double", "(double, double) double", lambda a, b: a - b),
@@ -215,12 +205,7 @@ def _arithmetic() -> list[Overload]:
             "(duration, duration) duration",
             lambda a, b: Duration(a.nanos - b.nanos),
         ),
-        d(
-            "_-_",
-            "subtract_timestamp_duration",
-            "(timestamp, duration) timestamp",
-            lambda a, b: a.moved(-b.nanos),
-        ),
+        d("_-_", "subtract_timestamp_duration", "(timestamp, duration) timestamp", lambda a, b: a.moved(-b.nanos)),
         d(
             "_-_",
             "subtract_timestamp_timestamp",
@@ -287,12 +272,7 @@ def _strings() -> list[Overload]:
         d("getHours", "duration_to_hours", "duration.() int", lambda a: _truncated(a.nanos, 3600 * NANOS)),
         d("getMinutes", "duration_to_minutes", "duration.() int", lambda a: _truncated(a.nanos, 60 * NANOS)),
         d("getSeconds", "duration_to_seconds", "duration.() int", lambda a: _truncated(a.nanos, NANOS)),
-        d(
-            "getMilliseconds",
-            "duration_to_milliseconds",
-            "duration.() int",
-            lambda a: _truncated(a.nanos, 1_000_000),
-        ),
+        d("getMilliseconds", "duration_to_milliseconds", "duration.() int", lambda a: _truncated(a.nanos, 1_000_000)),
     ]
     return found
 

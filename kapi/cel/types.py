@@ -55,11 +55,7 @@ class StructField:
     __slots__ = ("name", "type", "convert", "null_is_absent")
 
     def __init__(
-        self,
-        name: str,
-        type: CelType,
-        convert: Callable[[Value], Value] | None = None,
-        null_is_absent: bool = False,
+        self, name: str, type: CelType, convert: Callable[[Value], Value] | None = None, null_is_absent: bool = False
     ) -> None:
         self.name = name
         self.type = type

@@ -48,9 +48,7 @@ def ready_status(existing: Object, ranges: Sequence[str], now: str) -> Object | 
     if any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions):
         return None
     return {
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now, "message": _READY}],
-        }
+        "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now, "message": _READY}]}
     }
 
 
@@ -90,9 +88,7 @@ def kubernetes_endpoints(addresses: Sequence[str], port: int) -> Object:
     shown = [{"ip": address} for address in addresses]
     return {
         "metadata": {"name": SERVICE, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
-        "subsets": [
-            {"addresses": shown, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]},
-        ],
+        "subsets": [{"addresses": shown, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}],
     }
 
 

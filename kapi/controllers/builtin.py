@@ -66,7 +66,7 @@ KNOWN = frozenset(
         EndpointsController.name,
         EndpointSliceController.name,
         EndpointSliceMirroringController.name,
-    },
+    }
 )
 
 

@@ -79,10 +79,7 @@ class IdentityController:
     def _new(self) -> Object:
         now = stamp_micros(self._clock())
         return {
-            "metadata": {
-                "name": self._lease,
-                "labels": {_LABEL: _COMPONENT, "kubernetes.io/hostname": self._host},
-            },
+            "metadata": {"name": self._lease, "labels": {_LABEL: _COMPONENT, "kubernetes.io/hostname": self._host}},
             "spec": {
                 "holderIdentity": self._holder,
                 "leaseDurationSeconds": DURATION_SECONDS,

@@ -24,10 +24,7 @@ FINALIZER = "kubernetes"
 FINALIZER_SECONDS = 15  # for which objects with finalizers are expected to remain
 _FINE = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
-    "NamespaceDeletionGroupVersionParsingFailure": (
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
+    "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
     "NamespaceDeletionContentFailure": (
         "ContentDeleted",
         "All content successfully deleted, may be waiting on finalization",
@@ -123,10 +120,7 @@ def _findings(remains: Remains) -> dict[str, tuple[str, str]]:
 def finalized(namespace: Object) -> Object:
     """The namespace without this controller's finalizer."""
     spec = namespace.get("spec") or {}
-    return {
-        **namespace,
-        "spec": {**spec, "finalizers": [f for f in elements(spec, "finalizers") if f != FINALIZER]},
-    }
+    return {**namespace, "spec": {**spec, "finalizers": [f for f in elements(spec, "finalizers") if f != FINALIZER]}}
 
 
 class NamespaceController:

@@ -63,12 +63,7 @@ class FairQueues:
     """
 
     def __init__(
-        self,
-        reactor: IReactorTime,
-        limit: int | None,
-        queues: int = 0,
-        hand_size: int = 0,
-        queue_length_limit: int = 0,
+        self, reactor: IReactorTime, limit: int | None, queues: int = 0, hand_size: int = 0, queue_length_limit: int = 0
     ) -> None:
         self._reactor = reactor
         self.limit = limit

@@ -24,11 +24,7 @@ _PIECE = re.compile(r"\n|[^\S\n\xa0]+|(?:[^\s]|\xa0)+")
 WIDTH, MARGIN = 80, 4  # characters
 MAX_ENUM = 4  # values shown in a list of fields
 _NONE: frozenset[str] = frozenset()
-FLAGS = (
-    Flag("recursive", "bool"),
-    Flag("api-version"),
-    Flag("output", short="o", default="plaintext"),
-)
+FLAGS = (Flag("recursive", "bool"), Flag("api-version"), Flag("output", short="o", default="plaintext"))
 
 
 def wrapped(text: str, width: int) -> str:

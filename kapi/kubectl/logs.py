@@ -113,7 +113,7 @@ async def _pods(factory: Factory, program: str) -> list[Object]:
         info = await named_object(factory, program, factory.flags.arguments[0])
     except NotFound as error:
         raise CommandError(
-            f'error from server (NotFound): {error.message} in namespace "{factory.namespace}"',
+            f'error from server (NotFound): {error.message} in namespace "{factory.namespace}"'
         ) from None
     found = await pods_of(factory, info, "get the logs from")
     if factory.flags.get_bool("all-pods"):

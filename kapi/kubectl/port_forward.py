@@ -15,10 +15,7 @@ from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import named_object, pods_of
 from kapi.machinery.tree import Object
 
-FLAGS = (
-    Flag("address", "list", default=["localhost"]),
-    Flag("pod-running-timeout", "duration", default=60.0),
-)
+FLAGS = (Flag("address", "list", default=["localhost"]), Flag("pod-running-timeout", "duration", default=60.0))
 _LOCALHOST = ("127.0.0.1", "::1")
 
 

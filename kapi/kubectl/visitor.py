@@ -172,9 +172,7 @@ def expand_paths(path: str, recursive: bool) -> list[str]:
                 os.path.normpath(os.path.join(folder, name)) for name in sorted(names) if name.endswith(EXTENSIONS)
             ]
         if not inside:
-            raise CommandError(
-                f"error reading [{one}]: recognized file extensions are [{' '.join(EXTENSIONS)}]",
-            )
+            raise CommandError(f"error reading [{one}]: recognized file extensions are [{' '.join(EXTENSIONS)}]")
         files += sorted(inside)
     return files
 

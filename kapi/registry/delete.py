@@ -88,9 +88,7 @@ async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadab
     except StoreError as failed:
         raise interpret(failed, op.group_resource, op.name) from failed
     log.warn(
-        "deleted an object that could not be read: {resource} {key}",
-        resource=str(store.group_resource),
-        key=error.key,
+        "deleted an object that could not be read: {resource} {key}", resource=str(store.group_resource), key=error.key
     )
     return Stored(obj, b"", revision, deleted=True)
 

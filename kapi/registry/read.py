@@ -211,13 +211,7 @@ async def _wait_for(cache: Cache, revision: int) -> None:
 
 
 async def _list_exact(
-    store: ResourceStore,
-    namespace: str,
-    predicate: Predicate | None,
-    revision: int,
-    limit: int,
-    start: str,
-    token: str,
+    store: ResourceStore, namespace: str, predicate: Predicate | None, revision: int, limit: int, start: str, token: str
 ) -> Page:
     cache = store.cache
     await _wait_for(cache, revision)

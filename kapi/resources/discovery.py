@@ -19,19 +19,7 @@ from kapi.resources.shared.names import (
     is_label_value,
     subdomain_name,
 )
-from kapi.resources.shared.rules import (
-    Errors,
-    Rule,
-    at,
-    at_most,
-    check,
-    distinct,
-    enum,
-    need,
-    same,
-    struct,
-    supported,
-)
+from kapi.resources.shared.rules import Errors, Rule, at, at_most, check, distinct, enum, need, same, struct, supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")

@@ -10,11 +10,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.affinity import validate_tolerations
 from kapi.resources.shared.compute import validate_resources
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.metadata import (
-    validate_immutable,
-    validate_labels,
-    validate_metadata_update,
-)
+from kapi.resources.shared.metadata import validate_immutable, validate_labels, validate_metadata_update
 from kapi.resources.shared.names import label_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.resource_names import round_resource_list
@@ -82,8 +78,6 @@ RUNTIME_CLASS = Resource(
     storage_version_hash="WQTu1GL3T2Q=",
     strategy=RuntimeClassStrategy(),
     table=printing.table(
-        printing.NAME,
-        printing.column("Handler", lambda obj, now: obj.get("handler", "")),
-        printing.AGE,
+        printing.NAME, printing.column("Handler", lambda obj, now: obj.get("handler", "")), printing.AGE
     ),
 )

@@ -10,12 +10,7 @@ from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.printing import AGE, NAME, Reader, column, table
-from kapi.resources.shared.replicas import (
-    count,
-    validate_at_most_all,
-    validate_counts,
-    validate_int_or_percent,
-)
+from kapi.resources.shared.replicas import count, validate_at_most_all, validate_counts, validate_int_or_percent
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 

@@ -98,11 +98,7 @@ PREVIEWS: tuple[Resource, ...] = (
     _version_of(policies.MUTATING_BINDING, "v1beta1"),
     _version_of(policies.MUTATING, "v1alpha1", deprecated="1.35", removed="1.38"),
     _version_of(
-        policies.MUTATING_BINDING,
-        "v1alpha1",
-        deprecated="1.35",
-        removed="1.38",
-        inward=_deny_without_parameters,
+        policies.MUTATING_BINDING, "v1alpha1", deprecated="1.35", removed="1.38", inward=_deny_without_parameters
     ),
     _version_of(deviceclasses.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
     _version_of(resourceclaims.RESOURCE_CLAIM, "v1beta2", deprecated="1.36", removed="1.39"),

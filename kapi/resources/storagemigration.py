@@ -57,10 +57,7 @@ class MigrationStatusStrategy(PlainStatusStrategy):
             errors.append(invalid(here, revision, "cannot be updated"))
         now, was = _true(conditions), _true(before.get("conditions") or [])
         for wrong, text in (
-            (
-                {"Succeeded", "Failed"} <= now,
-                "Both success and failed conditions cannot be true at the same time",
-            ),
+            ({"Succeeded", "Failed"} <= now, "Both success and failed conditions cannot be true at the same time"),
             ({"Succeeded", "Running"} <= now, "Running condition cannot be true when success condition is true"),
             ({"Failed", "Running"} <= now, "Running condition cannot be true when failed condition is true"),
             ("Succeeded" in was - now, "Success condition cannot be set to false once it is true"),

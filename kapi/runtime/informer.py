@@ -81,10 +81,7 @@ class SharedInformer:
         return self._reflector.revision
 
     def add_handler(
-        self,
-        on_add: OnObject | None = None,
-        on_update: OnUpdate | None = None,
-        on_delete: OnObject | None = None,
+        self, on_add: OnObject | None = None, on_update: OnUpdate | None = None, on_delete: OnObject | None = None
     ) -> Handler:
         """Registers functions for changes.  ``on_add`` is called at once for each object that is in the store already."""
         handler = Handler(self, on_add, on_update, on_delete)

@@ -223,13 +223,7 @@ class ExactDecoder:
         return self._struct(value, type_, path, names, inner)
 
     def _map(
-        self,
-        value: object,
-        type_: Type,
-        path: str,
-        names: tuple[str, ...],
-        struct: str,
-        out: Object | None = None,
+        self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str, out: Object | None = None
     ) -> Object:
         if not isinstance(value, dict):
             raise self._mismatch(value, type_, names, struct)

@@ -338,11 +338,7 @@ class EmbeddedValkey(ProcessProtocol):
         # setsid, so that Ctrl-C only reaches us, and we end the server when it is not needed any more; setpriv, so that it ends
         # when we are killed; some platforms lack them
         setsid, setpriv = shutil.which("setsid"), shutil.which("setpriv")
-        return [
-            *([setsid] if setsid else ()),
-            *([setpriv, "--pdeathsig", _END, "--"] if setpriv else ()),
-            *arguments,
-        ]
+        return [*([setsid] if setsid else ()), *([setpriv, "--pdeathsig", _END, "--"] if setpriv else ()), *arguments]
 
     def _check_files(self) -> None:
         """Raises UnsuitableStore for an incomplete copy, which the server would begin anew or write over."""

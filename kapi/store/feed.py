@@ -65,14 +65,7 @@ class StreamReader:
             while True:
                 number, sequence = self._after
                 reply = await connection.execute_command(
-                    "XREAD",
-                    "COUNT",
-                    paging.count,
-                    "BLOCK",
-                    block,
-                    "STREAMS",
-                    keys.stream,
-                    f"{number}-{sequence}",
+                    "XREAD", "COUNT", paging.count, "BLOCK", block, "STREAMS", keys.stream, f"{number}-{sequence}"
                 )
                 entries = reply[0][1] if reply else []
                 if len(entries) < paging.count:

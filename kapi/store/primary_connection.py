@@ -26,12 +26,7 @@ from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone
 from kapi.store.connections import CHECK_SECONDS, REPLY_TIMEOUT, Connections, GivenUp
 from kapi.store.entries import Skipped
-from kapi.store.errors import (
-    StoreError,
-    StoreFull,
-    StoreLoading,
-    StoreUnavailable,
-)
+from kapi.store.errors import StoreError, StoreFull, StoreLoading, StoreUnavailable
 from kapi.store.failover import Sentinels, find_primary
 from kapi.store.feed import HistoryCheck, StreamReader
 from kapi.store.interface import Follower

@@ -85,11 +85,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
         "[ALPHA] Total capacity of watch cache broken by resource type.",
         lambda cache: cache.history,
     ),
-    (
-        "apiserver_resource_objects",
-        "[ALPHA] Number of stored objects at the time of last check split by kind.",
-        len,
-    ),
+    ("apiserver_resource_objects", "[ALPHA] Number of stored objects at the time of last check split by kind.", len),
     (
         "apiserver_resource_size_estimate_bytes",
         "[ALPHA] Estimated size of stored objects in database.",

@@ -118,10 +118,7 @@ def _host_probes(metadata: Object, spec: Object) -> Finding:
         return None
     names = sorted(containers)
     what = plural("probe or lifecycle host", "probe or lifecycle hosts", hosts)
-    return (
-        "probe or lifecycle host",
-        f"{named(names)} {plural('uses', 'use', names)} {what} {quoted(sorted(hosts))}",
-    )
+    return ("probe or lifecycle host", f"{named(names)} {plural('uses', 'use', names)} {what} {quoted(sorted(hosts))}")
 
 
 def _privileged(metadata: Object, spec: Object) -> Finding:

@@ -79,11 +79,7 @@ def make_review(attributes: Attributes, invocation: Invocation, obj: Object | No
     if not version:
         raise BadReview("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
     uid = new_uid()
-    request: Object = {
-        "uid": uid,
-        "kind": _kind(invocation.kind),
-        "resource": _resource(invocation.resource),
-    }
+    request: Object = {"uid": uid, "kind": _kind(invocation.kind), "resource": _resource(invocation.resource)}
     if attributes.subresource:
         request["subResource"] = attributes.subresource
     request["requestKind"] = _kind(attributes.kind)

@@ -109,6 +109,4 @@ FORMATS = [
     d("format.named", "format-named", "(string) optional(Format)", _named),
     *(d(f"format.{name}", f"format.{name}", "() Format", _always(value)) for name, value in FORMATS_BY_NAME.items()),
 ]
-FORMAT_CONSTANTS: dict[str, tuple[CelType, Value]] = {
-    "kubernetes.NamedFormat": (types.type_of(FORMAT), FORMAT),
-}
+FORMAT_CONSTANTS: dict[str, tuple[CelType, Value]] = {"kubernetes.NamedFormat": (types.type_of(FORMAT), FORMAT)}

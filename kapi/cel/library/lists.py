@@ -39,12 +39,7 @@ def intersects(frame: Frame, one: Value, other: Value) -> bool:
 
 SETS = [
     d("sets.contains", "list_sets_contains_list", "(list(A), list(A)) bool", contains),
-    d(
-        "sets.equivalent",
-        "list_sets_equivalent_list",
-        "(list(A), list(A)) bool",
-        equivalent,
-    ),
+    d("sets.equivalent", "list_sets_equivalent_list", "(list(A), list(A)) bool", equivalent),
     d("sets.intersects", "list_sets_intersects_list", "(list(A), list(A)) bool", intersects),
 ]
 

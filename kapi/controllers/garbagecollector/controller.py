@@ -329,10 +329,7 @@ class GarbageCollector:
             await self._events.record(reconcile.misplaced_event(node, seen, reference))
         dependents = self.graph.dependents(node.uid)
         decision = reconcile.decide(
-            seen,
-            states,
-            has_dependents=bool(dependents),
-            in_circle=any(dependent.waits for dependent in dependents),
+            seen, states, has_dependents=bool(dependents), in_circle=any(dependent.waits for dependent in dependents)
         )
         if isinstance(decision, reconcile.Release):
             uids = decision.uids

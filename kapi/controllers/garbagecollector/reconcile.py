@@ -89,9 +89,7 @@ def without_finalizer(tree: Object, finalizer: str) -> Object | None:
 def _patch(tree: Object, field: str, kept: list[Object]) -> Object:
     """Of this very object, as it was seen."""
     metadata = tree["metadata"]
-    return {
-        "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], field: kept or None},
-    }
+    return {"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], field: kept or None}}
 
 
 def misplaced_event(node: Node, seen: Metadata, reference: Reference) -> CoreEvent:

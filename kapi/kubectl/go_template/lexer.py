@@ -11,9 +11,7 @@ from kapi.machinery.golang import quote
 LEFT, RIGHT = "{{", "}}"
 _SPACES = " \t\r\n"
 _COMMENT, _COMMENT_END = "/*", "*/"
-KEYWORDS = frozenset(
-    ("block", "break", "continue", "define", "else", "end", "if", "range", "nil", "template", "with"),
-)
+KEYWORDS = frozenset(("block", "break", "continue", "define", "else", "end", "if", "range", "nil", "template", "with"))
 _WORD = re.compile(r"\w*")
 _NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?(?:[pP][+-]?[0-9_]*)?|0[oO][0-7_]*|0[bB][01_]*"

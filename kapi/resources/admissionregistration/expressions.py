@@ -12,19 +12,7 @@ from kapi.cel.environment import PER_CALL_LIMIT, Environment, Program, kubernete
 from kapi.cel.frame import Frame
 from kapi.cel.functions import declarer, table
 from kapi.cel.library.authorizer import AUTHORIZER_TYPE, RESOURCE_CHECK
-from kapi.cel.types import (
-    BOOL,
-    DYN,
-    INT,
-    STRING,
-    TIMESTAMP,
-    CelType,
-    StructField,
-    StructType,
-    display,
-    list_of,
-    map_of,
-)
+from kapi.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, CelType, StructField, StructType, display, list_of, map_of
 from kapi.machinery import field
 from kapi.machinery.tree import Object, Tree
 
@@ -161,22 +149,13 @@ OBJECT = StructType("Object", _AnyFields())
 
 
 def environment(
-    *,
-    params: bool = False,
-    authorizer: bool = True,
-    patches: bool = False,
-    variables: StructType | None = None,
+    *, params: bool = False, authorizer: bool = True, patches: bool = False, variables: StructType | None = None
 ) -> Environment:
     """The variables of an expression: object, oldObject, request and namespaceObject always, others when they are given.
 
     ``patches`` adds the types that mutations make, JSONPatch and Object; ``variables`` is the type of a policy's variables.
     """
-    types: dict[str, CelType] = {
-        "object": DYN,
-        "oldObject": DYN,
-        "request": REQUEST,
-        "namespaceObject": NAMESPACE,
-    }
+    types: dict[str, CelType] = {"object": DYN, "oldObject": DYN, "request": REQUEST, "namespaceObject": NAMESPACE}
     if params:
         types["params"] = DYN
     if authorizer:

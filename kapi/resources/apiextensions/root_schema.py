@@ -119,11 +119,7 @@ def _rule_errors(at: Path, value: object, schema: Schema) -> list[FieldError]:
 
 
 def validate_schema(
-    holder: Object | None,
-    status_enabled: bool,
-    strictness: Strictness,
-    path: Path,
-    errors: list[FieldError],
+    holder: Object | None, status_enabled: bool, strictness: Strictness, path: Path, errors: list[FieldError]
 ) -> None:
     """Appends the errors of the schema in ``holder`` (at ``path``).
 

@@ -228,10 +228,7 @@ def _version(spec: Object, version: Object, path: Path, options: Options, errors
 
 
 def _any_status(spec: Object) -> bool:
-    holders = [
-        spec.get("subresources"),
-        *(version.get("subresources") for version in elements(spec, "versions")),
-    ]
+    holders = [spec.get("subresources"), *(version.get("subresources") for version in elements(spec, "versions"))]
     return any((holder or {}).get("status") is not None for holder in holders)
 
 

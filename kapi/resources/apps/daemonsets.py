@@ -15,15 +15,7 @@ from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
-from kapi.resources.shared.printing import (
-    AGE,
-    NAME,
-    column,
-    label_selector,
-    labels,
-    table,
-    without_annotation,
-)
+from kapi.resources.shared.printing import AGE, NAME, column, label_selector, labels, table, without_annotation
 from kapi.resources.shared.replicas import (
     CONTAINERS,
     IMAGES,

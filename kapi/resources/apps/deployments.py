@@ -156,10 +156,7 @@ RESOURCE = Resource(
     short_names=("deploy",),
     categories=("all",),
     storage_version_hash="8aSe+NMegvE=",
-    subresources=(
-        SCALE,
-        Subresource("status", strategy=DeploymentStatusStrategy(STRATEGY)),
-    ),
+    subresources=(SCALE, Subresource("status", strategy=DeploymentStatusStrategy(STRATEGY))),
     strategy=STRATEGY,
     table=replace(
         table(

@@ -59,10 +59,7 @@ RESOURCE = Resource(
     short_names=("rs",),
     categories=("all",),
     storage_version_hash="P1RzHs8/mWQ=",
-    subresources=(
-        SCALE,
-        Subresource("status", strategy=ReplicaSetStatusStrategy(STRATEGY)),
-    ),
+    subresources=(SCALE, Subresource("status", strategy=ReplicaSetStatusStrategy(STRATEGY))),
     strategy=STRATEGY,
     table=table(
         NAME,

@@ -15,11 +15,7 @@ from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.names import is_dns1123_label, label_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.poddefaults import default_pod_template
-from kapi.resources.shared.podtemplate import (
-    template_options,
-    validate_pod_annotations,
-    validate_pod_template,
-)
+from kapi.resources.shared.podtemplate import template_options, validate_pod_annotations, validate_pod_template
 from kapi.resources.shared.podwarnings import claim_spec_warnings
 from kapi.resources.shared.printing import AGE, NAME, column, table
 from kapi.resources.shared.replicas import (
@@ -240,10 +236,7 @@ RESOURCE = Resource(
     short_names=("sts",),
     categories=("all",),
     storage_version_hash="H+vl74LkKdo=",
-    subresources=(
-        SCALE,
-        Subresource("status", strategy=StatefulSetStatusStrategy(STRATEGY)),
-    ),
+    subresources=(SCALE, Subresource("status", strategy=StatefulSetStatusStrategy(STRATEGY))),
     strategy=STRATEGY,
     table=table(
         NAME,

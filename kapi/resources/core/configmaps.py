@@ -81,8 +81,6 @@ RESOURCE = Resource(
     storage_version_hash="qFsyl6wFWjQ=",
     strategy=ConfigMapStrategy(),
     table=printing.table(
-        printing.NAME,
-        printing.column("Data", _count, FieldText("api.core.v1.ConfigMap", "data")),
-        printing.AGE,
+        printing.NAME, printing.column("Data", _count, FieldText("api.core.v1.ConfigMap", "data")), printing.AGE
     ),
 )

@@ -41,10 +41,7 @@ def _ports(subset: Object, path: Path, errors: Errors, ctx: object) -> None:
 
 
 _ADDRESS = struct(
-    _address_ip,
-    unless_empty("hostname", check(is_dns1123_label)),
-    at("nodeName", check(subdomain_name)),
-    _address_kind,
+    _address_ip, unless_empty("hostname", check(is_dns1123_label)), at("nodeName", check(subdomain_name)), _address_kind
 )
 _PORT = struct(
     unless_empty("name", check(is_dns1123_label)),

@@ -11,11 +11,7 @@ from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
-from kapi.resources.shared.claims import (
-    default_claim_spec,
-    normalize_data_sources,
-    validate_claim_spec,
-)
+from kapi.resources.shared.claims import default_claim_spec, normalize_data_sources, validate_claim_spec
 from kapi.resources.shared.internal import difference
 from kapi.resources.shared.metadata import IMMUTABLE, validate_immutable
 from kapi.resources.shared.names import is_label_key

@@ -53,8 +53,5 @@ RESOURCE = Resource(
     ),
     strategy=ServiceAccountStrategy(),
     returns_deleted=True,
-    table=printing.table(
-        printing.NAME,
-        printing.AGE,
-    ),
+    table=printing.table(printing.NAME, printing.AGE),
 )

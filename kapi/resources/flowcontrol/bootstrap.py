@@ -24,7 +24,7 @@ def _everything(*groups: str) -> Object:
     return {
         "subjects": [{"kind": "Group", "group": {"name": group}} for group in groups],
         "resourceRules": [
-            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]},
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
         ],
         "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     }
@@ -51,10 +51,7 @@ def _level(shares: int, lendable: int, queues: int, hand: int) -> Object:
         "limited": {
             "nominalConcurrencyShares": shares,
             "lendablePercent": lendable,
-            "limitResponse": {
-                "type": "Queue",
-                "queuing": {"queues": queues, "handSize": hand, "queueLengthLimit": 50},
-            },
+            "limitResponse": {"type": "Queue", "queuing": {"queues": queues, "handSize": hand, "queueLengthLimit": 50}},
         },
     }
 
@@ -126,11 +123,7 @@ SUGGESTED_FLOW_SCHEMAS: dict[str, Object] = {
         100,
         "ByUser",
         {
-            "subjects": [
-                _user("system:kube-controller-manager"),
-                _user("system:kube-scheduler"),
-                _SYSTEM_ACCOUNTS,
-            ],
+            "subjects": [_user("system:kube-controller-manager"), _user("system:kube-scheduler"), _SYSTEM_ACCOUNTS],
             "resourceRules": [_resources(["get", "create", "update"], _LEASES, ["leases"], cluster=False)],
         },
     ),

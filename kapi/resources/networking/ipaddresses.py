@@ -66,10 +66,7 @@ def _parent(obj: Object, now: float) -> str:
 
 #: upstream's rows have an age at the end, without a column
 _TABLE = TableColumns(
-    (
-        printing.NAME.column,
-        Column("ParentRef", description=FieldText("api.networking.v1.IPAddressSpec", "parentRef")),
-    ),
+    (printing.NAME.column, Column("ParentRef", description=FieldText("api.networking.v1.IPAddressSpec", "parentRef"))),
     lambda obj, now: [printing.name(obj, now), _parent(obj, now), printing.age(obj, now)],
 )
 

@@ -46,8 +46,5 @@ RESOURCE = Resource(
     storage_version_hash="Yk2PTc1Ybxk=",
     returns_deleted=True,
     strategy=DeviceClassStrategy(),
-    table=printing.table(
-        printing.NAME,
-        printing.AGE,
-    ),
+    table=printing.table(printing.NAME, printing.AGE),
 )

@@ -65,9 +65,6 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=DeviceTaintRuleStatusStrategy(_STRATEGY)),),
     returns_deleted=True,
     strategy=_STRATEGY,
-    table=printing.table(
-        printing.NAME,
-        printing.AGE,
-    ),
+    table=printing.table(printing.NAME, printing.AGE),
     gates=("DRADeviceTaints", "DRADeviceTaintRules"),
 )

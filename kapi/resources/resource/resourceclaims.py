@@ -275,8 +275,5 @@ RESOURCE_CLAIM_TEMPLATE = Resource(
     storage_version_hash="TuzjC49aUfM=",
     returns_deleted=True,
     strategy=ResourceClaimTemplateStrategy(),
-    table=printing.table(
-        printing.NAME,
-        printing.AGE,
-    ),
+    table=printing.table(printing.NAME, printing.AGE),
 )

@@ -146,9 +146,6 @@ RESOURCE = Resource(
     namespaced=False,
     subresources=(Subresource("status", strategy=ResourcePoolStatusRequestStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
-    table=printing.table(
-        printing.NAME,
-        printing.AGE,
-    ),
+    table=printing.table(printing.NAME, printing.AGE),
     gates=("DRAResourcePoolStatus",),
 )

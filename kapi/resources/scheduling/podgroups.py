@@ -233,10 +233,7 @@ POD_GROUP = Resource(
     namespaced=True,
     subresources=(Subresource("status", strategy=PodGroupStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
-    table=printing.table(
-        printing.NAME,
-        printing.AGE,
-    ),
+    table=printing.table(printing.NAME, printing.AGE),
     gates=("GenericWorkload",),
 )
 
@@ -288,9 +285,6 @@ WORKLOAD = Resource(
     plural="workloads",
     namespaced=True,
     strategy=WorkloadStrategy(),
-    table=printing.table(
-        printing.NAME,
-        printing.AGE,
-    ),
+    table=printing.table(printing.NAME, printing.AGE),
     gates=("GenericWorkload",),
 )

@@ -93,10 +93,9 @@ def validate_resource_ref(ref: Object, path: Path, errors: Errors, *, in_volume:
         return
     kind = resource.partition(".")[2]
     sizes = ", ".join(_SIZES)
-    what = {
-        "memory": "memory",
-        "ephemeral-storage": "local ephemeral storage",
-    }.get(kind, "hugepages" if resource.startswith(_HUGE_PAGES) else "")
+    what = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(
+        kind, "hugepages" if resource.startswith(_HUGE_PAGES) else ""
+    )
     if kind == "cpu" and divisor not in ("1m", "1"):
         text = "only divisor's values 1m and 1 are supported with the cpu resource"
         errors.append(field.invalid(path.child("divisor"), resource, text))

@@ -14,13 +14,7 @@ from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree, equal
-from kapi.resources.shared.names import (
-    is_condition_reason,
-    is_label_key,
-    is_label_value,
-    label_name,
-    subdomain_name,
-)
+from kapi.resources.shared.names import is_condition_reason, is_label_key, is_label_value, label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, not_supported, same
 
 NameRule = Callable[[str, bool], Iterable[str]]
@@ -85,11 +79,7 @@ def validate_metadata(
 
 
 def validate_metadata_update(
-    new: Mapping[str, Tree],
-    old: Mapping[str, Tree],
-    errors: Errors,
-    *,
-    qualified_finalizers: bool = True,
+    new: Mapping[str, Tree], old: Mapping[str, Tree], errors: Errors, *, qualified_finalizers: bool = True
 ) -> None:
     """Appends the errors of a change of an object's metadata."""
     meta: Mapping[str, Tree] = new.get("metadata") or {}

@@ -13,12 +13,7 @@ from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared.affinity import has_invalid_node_values, validate_node_selector
-from kapi.resources.shared.names import (
-    is_dns1123_label,
-    is_dns1123_subdomain,
-    label_name,
-    subdomain_name,
-)
+from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain, label_name, subdomain_name
 from kapi.resources.shared.paths import validate_no_backsteps
 from kapi.resources.shared.quantities import ceiling, compare
 from kapi.resources.shared.rules import (
@@ -163,11 +158,7 @@ _SOURCE_RULES: tuple[tuple[str, str, Rule], ...] = (
     ("hostPath", "hostPath", host_path),
     ("gcePersistentDisk", "persistentDisk", GCE_DISK),
     ("awsElasticBlockStore", "", AWS_DISK),
-    (
-        "glusterfs",
-        "",
-        struct(GLUSTERFS, at("endpointsNamespace", _endpoints_namespace)),
-    ),
+    ("glusterfs", "", struct(GLUSTERFS, at("endpointsNamespace", _endpoints_namespace))),
     ("flocker", "", flocker),
     ("nfs", "", NFS),
     ("rbd", "", RBD),
@@ -177,11 +168,7 @@ _SOURCE_RULES: tuple[tuple[str, str, Rule], ...] = (
     ("cinder", "", struct(require("volumeID"), at("secretRef", _SECRET))),
     ("fc", "", fibre_channel),
     ("flexVolume", "", FLEX),
-    (
-        "azureFile",
-        "",
-        struct(require("secretName"), require("shareName"), at("secretNamespace", _secret_namespace)),
-    ),
+    ("azureFile", "", struct(require("secretName"), require("shareName"), at("secretNamespace", _secret_namespace))),
     ("vsphereVolume", "", VSPHERE),
     ("photonPersistentDisk", "", PHOTON),
     ("portworxVolume", "", PORTWORX),

@@ -279,9 +279,7 @@ _SUBDOMAIN = check(subdomain_name)
 _LABEL = check(is_dns1123_label)
 
 _BEFORE_SECURITY = struct(
-    _host_network_ports,
-    at("restartPolicy", _choice(*_RESTART), zero=""),
-    at("dnsPolicy", _choice(*_DNS), zero=""),
+    _host_network_ports, at("restartPolicy", _choice(*_RESTART), zero=""), at("dnsPolicy", _choice(*_DNS), zero="")
 )
 _AFTER_SECURITY = struct(
     at("affinity", validate_affinity),

@@ -16,11 +16,7 @@ Selector = Mapping[str, Tree]
 
 
 def validate_label_selector(
-    selector: Selector | None,
-    path: Path,
-    errors: Errors,
-    *,
-    allow_invalid_values: bool = False,
+    selector: Selector | None, path: Path, errors: Errors, *, allow_invalid_values: bool = False
 ) -> None:
     if not selector:
         return
@@ -28,21 +24,11 @@ def validate_label_selector(
     if labels:
         validate_labels(labels, path.child("matchLabels"), errors)
     for term, here in each(path.child("matchExpressions"), selector):
-        validate_requirement(
-            term,
-            here,
-            errors,
-            allow_invalid_values=allow_invalid_values,
-        )
+        validate_requirement(term, here, errors, allow_invalid_values=allow_invalid_values)
 
 
 def validate_requirement(
-    term: Selector,
-    path: Path,
-    errors: Errors,
-    *,
-    compares: bool = False,
-    allow_invalid_values: bool = False,
+    term: Selector, path: Path, errors: Errors, *, compares: bool = False, allow_invalid_values: bool = False
 ) -> None:
     """One term: operator, key and values of labels.  ``compares``: labels of nodes may be greater or less than a number."""
     operator, values = term.get("operator", ""), term.get("values") or []

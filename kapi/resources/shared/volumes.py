@@ -17,23 +17,9 @@ from kapi.resources.shared.claims import validate_claim_template
 from kapi.resources.shared.containers import validate_pull_policy
 from kapi.resources.shared.names import is_dns1123_label, subdomain_name
 from kapi.resources.shared.options import PodOptions
-from kapi.resources.shared.paths import (
-    FILE_MODE,
-    validate_descending,
-    validate_mode,
-)
+from kapi.resources.shared.paths import FILE_MODE, validate_descending, validate_mode
 from kapi.resources.shared.projected import validate_downward_file, validate_key_to_path, validate_projected
-from kapi.resources.shared.rules import (
-    Errors,
-    Rule,
-    at,
-    check,
-    each,
-    need,
-    required,
-    struct,
-    unless_empty,
-)
+from kapi.resources.shared.rules import Errors, Rule, at, check, each, need, required, struct, unless_empty
 from kapi.resources.shared.volume_sources import (
     AWS_DISK,
     AZURE_DISK,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from kapi.machinery.each import elements
-from kapi.machinery.field import (
-    Path,
-)
+from kapi.machinery.field import Path
 from kapi.schema.structural.structure import Schema, additional
 
 

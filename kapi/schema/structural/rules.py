@@ -13,15 +13,7 @@ from kapi.cel.frame import Frame
 from kapi.cel.metrics import EVALUATION
 from kapi.cel.values import NONE, Optional
 from kapi.machinery.each import each_of, entries
-from kapi.machinery.field import (
-    OMIT,
-    FieldError,
-    Path,
-    duplicate,
-    forbidden,
-    invalid,
-    required,
-)
+from kapi.machinery.field import OMIT, FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.machinery.freeing import has_parts
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural.celtypes import DeclType, declare, escape

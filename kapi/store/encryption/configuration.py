@@ -151,9 +151,7 @@ class _Reader:
         endpoint, given = str(settings.get("endpoint") or ""), settings.get("timeout", "3s")
         if version not in ("v1", "v2"):
             self._invalid(
-                f"{at}.apiVersion",
-                version,
-                "unsupported apiVersion for KMS provider, only v1 and v2 are supported",
+                f"{at}.apiVersion", version, "unsupported apiVersion for KMS provider, only v1 and v2 are supported"
             )
         elif version == "v1":
             self.errors.append(
