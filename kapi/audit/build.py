@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = Logger()
 Value = TypeVar("Value")
-MAX_OPEN_SECONDS = 10.0  # to open the log file; a start without limit would tell nobody what it waits for
+MAX_OPEN_SECONDS = 10.0  # to open the log file; a start without limit would not say what it waits for
 
 
 class Webhook:

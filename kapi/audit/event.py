@@ -327,7 +327,7 @@ class AuditEvent:
             event.responseObject = Raw(self._response)
 
     def _may_quote(self) -> bool:
-        """Whether an error's text may have parts of a confidential body, which nobody looks at before the request is allowed."""
+        """Whether an error's text may have parts of a confidential body, which is not read before the request is allowed."""
         info = self._ctx.info
         return (
             info is not None

@@ -129,7 +129,7 @@ class LogFile:
     def append(self, data: bytes, patient: bool = True) -> bytes:
         """Writes lines.  Returns what standard output does not take at once; who is ``patient`` waits until it does."""
         if self._limit and self._size + len(data) > self._limit and self._size:
-            self._size = os.fstat(self._file).st_size  # somebody may have copied and emptied it
+            self._size = os.fstat(self._file).st_size  # another program may have copied and emptied it
             if self._size and self._size + len(data) > self._limit:
                 self._rotate()
         if self._torn:

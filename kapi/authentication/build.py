@@ -33,7 +33,7 @@ ANONYMOUS_USER = UserInfo(ANONYMOUS, groups=(ALL_UNAUTHENTICATED,))
 
 
 class AnonymousAuthenticator:
-    """Accepts whoever shows no credentials; with ``paths``, only there."""
+    """Accepts requests without credentials; with ``paths``, only requests for these."""
 
     def __init__(self, paths: Iterable[str] | None = None) -> None:
         self.paths = None if paths is None else frozenset(paths)

@@ -31,7 +31,7 @@ _log = Logger()
 
 
 class SharedLookups(Generic[Answer]):
-    """A lookup ends early when nobody waits for it any more: who asks and leaves costs nothing."""
+    """A lookup ends early when no request waits for it any more: a client that leaves costs nothing."""
 
     def __init__(self) -> None:
         self._running: dict[bytes, _Lookup[Answer]] = {}

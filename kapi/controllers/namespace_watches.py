@@ -1,4 +1,4 @@
-"""Watches of a resource, each in one namespace, that are open only while somebody there waits for something."""
+"""Watches of a resource, each in one namespace, that are open only while an object there waits for a change."""
 
 from __future__ import annotations
 

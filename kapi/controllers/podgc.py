@@ -99,7 +99,7 @@ def chosen(pods: Iterable[Pod], nodes: Mapping[str, Object], gone: Iterable[str]
 
 
 def is_out_of_service(node: Object) -> bool:
-    """Somebody has said that it does not come back, and it is not ready."""
+    """A taint says that the node does not come back, and it is not ready."""
     taints = (node.get("spec") or {}).get("taints") or []
     if not any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
         return False

@@ -85,7 +85,7 @@ class Persistent:
         await self._started
 
     def begin(self) -> None:
-        """As ``start``, for which nobody waits."""
+        """As ``start``, without a Deferred to wait for."""
         self._running = begin(self._reactor, self._run())
 
     def stop(self) -> None:

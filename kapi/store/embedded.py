@@ -94,7 +94,7 @@ def _least(name: str) -> int:
 def make_own_directory(path: Path) -> None:
     """Makes a directory for this user alone, unless it exists.
 
-    Raises OSError when it is a link or another user's: where everybody may make files, somebody may have made it before.
+    Raises OSError when it is a link or another user's: where all users may make files, another user may have made it before.
     """
     path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()

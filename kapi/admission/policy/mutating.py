@@ -161,7 +161,7 @@ class MutatingAdmissionPolicy(Plugin):
             if ran:  # also without a change, and then the policy that ran last may run again, too
                 passes.changed(attributes)
         finally:
-            if passes.may_reinvoke and not again:  # else nobody asks
+            if passes.may_reinvoke and not again:  # else it is not read
                 passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
 
     def _count(self, invocation: _Invocation, error: str, start: float) -> None:

@@ -115,7 +115,7 @@ class Provider:
     async def refresh(self) -> None:
         """Fetches the document and the keys; one fetch serves all who wait.  Problems are kept, not raised.
 
-        The fetch goes on when those who wait have left: a client that hangs up takes the keys from nobody.
+        The fetch goes on when the waiting requests have ended: other requests need the keys too.
         """
         waiting: Deferred[None] = Deferred(self._left)
         if self._waiting is None:

@@ -113,7 +113,7 @@ def _grants_in(held: Held) -> Iterable[Grant]:
 
 
 def _subject_key(subject: Object, namespace: str) -> tuple[str, str]:
-    """Its kind and its key; both are "" for a subject that nobody can be."""
+    """Its kind and its key; both are "" for a subject that no user can be."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
         return "User", f"{_USER}{name}"
@@ -257,7 +257,7 @@ class PolicyIndex:
         del self._indexing[key]
 
     def _index_failed(self, failure: Failure, key: tuple[str, str]) -> None:
-        """The subjects of the binding are unknown: it applies to nobody."""
+        """The subjects of the binding are unknown: it applies to no user."""
         log.failure("the subjects of the binding {binding} cannot be read", failure, binding="/".join(key))
         del self._indexing[key]
         self._index(key, None)
