@@ -35,7 +35,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import subdomain_name
-from kapi.resources.shared.rules import Errors, need, not_supported, supported
+from kapi.resources.shared.rules import Errors, need, not_supported, present, supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
 _SPEC = Path("spec")
@@ -83,16 +83,12 @@ class _Policy(_Guarded):
     def _common(self, spec: Object, old: Object | None, errors: Errors) -> Composition:
         """The common checks up to the variables, which it returns."""
         policy, kind = spec.get("failurePolicy"), spec.get("paramKind")
-        if policy is None:
-            errors.append(required(_SPEC.child("failurePolicy")))
-        elif policy not in FAILURE_POLICIES:
-            errors.append(not_supported(_SPEC.child("failurePolicy"), policy, FAILURE_POLICIES))
+        if present(policy, _SPEC, errors, "failurePolicy"):
+            supported(policy, FAILURE_POLICIES, _SPEC, errors, "failurePolicy")
         if kind is not None:
             validate_param_kind(kind, _SPEC.child("paramKind"), errors)
         match = spec.get("matchConstraints")
-        if match is None:
-            errors.append(required(_SPEC.child("matchConstraints")))
-        else:
+        if present(match, _SPEC, errors, "matchConstraints"):
             validate_match(match, _SPEC.child("matchConstraints"), errors)
             need(match.get("resourceRules"), _SPEC, errors, "matchConstraints", "resourceRules")
             self._operations(match, errors)

@@ -11,7 +11,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import CompileError, compile_expression, environment
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_path_segment_name
-from kapi.resources.shared.rules import Errors, at_most, distinct, need, not_supported
+from kapi.resources.shared.rules import Errors, at_most, distinct, need, not_supported, present, supported
 from kapi.resources.shared.selectors import has_invalid_values, validate_label_selector
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -105,14 +105,10 @@ def validate_match(match: Object | None, path: Path, errors: Errors) -> None:
     if match is None:
         return
     policy = match.get("matchPolicy")
-    if policy is None:
-        errors.append(required(path.child("matchPolicy")))
-    elif policy not in MATCH_POLICIES:
-        errors.append(not_supported(path.child("matchPolicy"), policy, MATCH_POLICIES))
+    if present(policy, path, errors, "matchPolicy"):
+        supported(policy, MATCH_POLICIES, path, errors, "matchPolicy")
     for selector in ("namespaceSelector", "objectSelector"):
-        if match.get(selector) is None:
-            errors.append(required(path.child(selector)))
-        else:
+        if present(match.get(selector), path, errors, selector):
             validate_label_selector(match[selector], path.child(selector), errors)
     for field in ("resourceRules", "excludeResourceRules"):
         for rule, here in each(path.child(field), match):

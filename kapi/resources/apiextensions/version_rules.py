@@ -13,7 +13,7 @@ from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid
 from kapi.machinery.pem import authority_pool
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration import webhooks
-from kapi.resources.shared.rules import need, supported
+from kapi.resources.shared.rules import need, present, supported
 from kapi.schema.structural.field_path import field_path
 
 MAX_SELECTABLE = 8
@@ -43,9 +43,7 @@ def validate_conversion(
         if reviews:
             errors.append(forbidden(path.child("conversionReviewVersions"), text))
         return
-    if client is None:
-        errors.append(required(at, "required when strategy is set to Webhook"))
-    else:
+    if present(client, at, errors, detail="required when strategy is set to Webhook"):
         if (client.get("url") is None) == (client.get("service") is None):
             errors.append(required(at, "exactly one of url or service is required"))
         elif client.get("url") is not None:

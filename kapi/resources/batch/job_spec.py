@@ -21,7 +21,7 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
 from kapi.resources.shared.replicas import validate_counts
-from kapi.resources.shared.rules import Errors, at_most, distinct, fits, not_supported, supported
+from kapi.resources.shared.rules import Errors, at_most, distinct, fits, not_supported, present, supported
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
 _MAX_INDEXES, _MAX_PARALLEL_INDEXES = 100_000, 10_000
@@ -117,8 +117,7 @@ def _completion_mode(spec: Object, path: Path, errors: Errors) -> None:
     if mode is not None and mode not in ("NonIndexed", "Indexed"):
         errors.append(not_supported(path.child("completionMode"), mode, ("NonIndexed", "Indexed")))
     if mode == "Indexed":
-        if completions is None:
-            errors.append(field.required(path.child("completions"), "when completion mode is Indexed"))
+        present(completions, path, errors, "completions", detail="when completion mode is Indexed")
         if parallelism is not None and parallelism > _MAX_INDEXES:
             text = f"must be less than or equal to {_MAX_INDEXES} when completion mode is Indexed"
             errors.append(field.invalid(path.child("parallelism"), parallelism, text))

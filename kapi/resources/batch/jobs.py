@@ -19,7 +19,7 @@ from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, column, label_selector, table
 from kapi.resources.shared.replicas import CONTAINERS, IMAGES, hostname_warning, validate_fit
-from kapi.resources.shared.rules import Errors, same
+from kapi.resources.shared.rules import Errors, present, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC = Path("spec")
@@ -192,9 +192,7 @@ class JobStrategy(PlainStrategy):
         options = template_options(ctx, None if old is None else old["spec"].get("template"))
         validate_job_spec(spec, _SPEC, errors, options)
         selector, template = spec.get("selector"), spec.get("template") or {}
-        if selector is None:
-            errors.append(field.required(_SPEC.child("selector")))
-        else:
+        if present(selector, _SPEC, errors, "selector"):
             relaxed = old is not None and selectors.has_invalid_values(old["spec"].get("selector"))
             selectors.validate_label_selector(selector, _SPEC.child("selector"), errors, allow_invalid_values=relaxed)
         if selector is None or selectors.is_convertible(selector):

@@ -20,7 +20,7 @@ from kapi.resources.shared.go_json import value_error
 from kapi.resources.shared.metadata import validate_label_name, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_config_map_key, is_label_value, label_name, subdomain_name
 from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
-from kapi.resources.shared.rules import Errors, check, need, supported
+from kapi.resources.shared.rules import Errors, check, need, present, supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
@@ -81,9 +81,7 @@ def _avoided(text: str, errors: Errors) -> None:
         signature = (entry or {}).get("podSignature") or {} if isinstance(entry, dict | None) else {}
         path = _PATH.child(AVOID_PODS).index(i).child("PodSignature")
         owner = signature.get("podController")
-        if owner is None:
-            errors.append(required(path))
-        elif owner.get("controller") is not True:
+        if present(owner, path, errors) and owner.get("controller") is not True:
             errors.append(invalid(path.child("PodController", "Controller"), False, "must point to a controller"))
 
 

@@ -25,7 +25,7 @@ from kapi.resources.shared.replicas import (
     validate_counts,
     validate_fit,
 )
-from kapi.resources.shared.rules import Errors, need
+from kapi.resources.shared.rules import Errors, need, present
 
 _SPEC = Path("spec")
 
@@ -58,9 +58,7 @@ class ReplicationControllerStrategy(ReplicasStrategy):
         selector, template, here = spec.get("selector"), spec.get("template"), _SPEC.child("template")
         validate_counts(spec, _SPEC, errors, ("minReadySeconds",))
         need(selector, _SPEC, errors, "selector")
-        if spec.get("replicas") is None:
-            errors.append(field.required(_SPEC.child("replicas")))
-        elif spec["replicas"] < 0:
+        if present(spec.get("replicas"), _SPEC, errors, "replicas") and spec["replicas"] < 0:
             errors.append(field.invalid(_SPEC.child("replicas"), spec["replicas"], NOT_NEGATIVE))
         if template is None:
             errors.append(field.required(here))

@@ -13,7 +13,7 @@ from kapi.resources.definition import FieldText, Resource, StrategyContext, Subr
 from kapi.resources.flowcontrol.bootstrap import PRIORITY_LEVELS
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.shared import printing
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, not_supported, present
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _SPEC = Path("spec")
@@ -164,9 +164,7 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
         elif kind == "Limited":
             if exempt is not None:
                 errors.append(forbidden(_SPEC.child("exempt"), "must be nil if the type is Limited"))
-            if limited is None:
-                errors.append(required(_SPEC.child("limited"), "must not be empty when type is Limited"))
-            else:
+            if present(limited, _SPEC, errors, "limited", detail="must not be empty when type is Limited"):
                 _limited(limited, _SPEC.child("limited"), errors)
         else:
             errors.append(not_supported(_SPEC.child("type"), kind, ("Exempt", "Limited")))

@@ -12,7 +12,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import label_name
 from kapi.resources.shared.paths import domain_prefixed_path
-from kapi.resources.shared.rules import Errors, check, fits, not_supported
+from kapi.resources.shared.rules import Errors, check, fits, not_supported, present
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -26,9 +26,7 @@ def _parameters(parameters: Object, path: Path, errors: Errors) -> None:
     if scope is None:
         errors.append(required(path.child("scope")))
     elif scope == "Namespace":
-        if namespace is None:
-            errors.append(required(path.child("namespace"), "`parameters.scope` is set to 'Namespace'"))
-        else:
+        if present(namespace, path, errors, "namespace", detail="`parameters.scope` is set to 'Namespace'"):
             check(label_name)(namespace, path.child("namespace"), errors, None)
     elif scope != "Cluster":
         errors.append(not_supported(path.child("scope"), scope, ("Cluster", "Namespace")))

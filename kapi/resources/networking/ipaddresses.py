@@ -4,14 +4,14 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ipaddres
 
 from __future__ import annotations
 
-from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Column, FieldText, Resource, StrategyContext, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_dns1123_subdomain, is_path_segment_name
-from kapi.resources.shared.rules import Errors, check, struct, unless_empty
+from kapi.resources.shared.rules import Errors, check, present, struct, unless_empty
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy
 
@@ -35,9 +35,7 @@ class IPAddressStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         parent = (obj.get("spec") or {}).get("parentRef")
-        if parent is None:
-            errors.append(required(_PARENT))
-        else:
+        if present(parent, _PARENT, errors):
             _REFERENCE(parent, _PARENT, errors, None)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:

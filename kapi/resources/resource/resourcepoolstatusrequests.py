@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.machinery.each import elements
-from kapi.machinery.field import NIL, Path, duplicate, invalid, required, too_many
+from kapi.machinery.field import NIL, Path, duplicate, invalid, too_many
 from kapi.machinery.names import SUBDOMAIN, regex_text
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors, fits, need, same
+from kapi.resources.shared.rules import Errors, fits, need, present, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -105,8 +105,7 @@ def _check_least(obj: Object, field: str, least: int, path: Path, errors: Errors
 
 
 def _check_count(status: Object, errors: Errors) -> None:
-    if status.get("poolCount") is None:
-        errors.append(required(_STATUS.child("poolCount")))
+    present(status.get("poolCount"), _STATUS, errors, "poolCount")
     _check_least(status, "poolCount", 0, _STATUS, errors)
 
 

@@ -22,7 +22,7 @@ from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.quantities import ceiling, compare, value_of
 from kapi.resources.shared.resource_names import is_native
-from kapi.resources.shared.rules import Errors, fits, need
+from kapi.resources.shared.rules import Errors, fits, need, present
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -308,14 +308,10 @@ def _capacity(capacity: Object, shared: bool, path: Path, errors: Errors) -> Non
         detail = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
         errors.append(forbidden(here, detail))
     elif values:
-        if default is None:
-            errors.append(required(here.child("default"), "required when validValues is defined"))
-        else:
+        if present(default, here, errors, "default", detail="required when validValues is defined"):
             _valid_values(values, default, str(capacity.get("value", "0")), here.child("validValues"), errors)
     elif span is not None:
-        if default is None:
-            errors.append(required(here.child("default"), "required when validRange is defined"))
-        else:
+        if present(default, here, errors, "default", detail="required when validRange is defined"):
             _valid_range(span, default, str(capacity.get("value", "0")), here.child("validRange"), errors)
 
 

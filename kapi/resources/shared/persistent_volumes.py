@@ -25,6 +25,7 @@ from kapi.resources.shared.rules import (
     in_range,
     need,
     not_supported,
+    present,
     struct,
     supported,
     unless_empty,
@@ -279,5 +280,4 @@ def _classes(spec: Object, path: Path, inline: bool, errors: Errors) -> None:
         return
     if need(attributes, here, errors, detail="an empty string is disallowed"):
         check(subdomain_name)(attributes, here, errors, None)
-    if spec.get("csi") is None:
-        errors.append(required(path.child("csi"), "has to be specified when using volumeAttributesClassName"))
+    present(spec.get("csi"), path, errors, "csi", detail="has to be specified when using volumeAttributesClassName")

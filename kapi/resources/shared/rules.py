@@ -267,6 +267,14 @@ def need(value: Value | None, path: Path, errors: Errors, *below: str, detail: s
     return False
 
 
+def present(value: Value | None, path: Path, errors: Errors, *below: str, detail: str = "") -> TypeGuard[Value]:
+    """As ``need`` for a field that may be empty, but not absent."""
+    if value is not None:
+        return True
+    errors.append(field.required(path.child(*below) if below else path, detail))
+    return False
+
+
 def supported(value: object, listed: Collection[str], path: Path, errors: Errors, *below: str) -> None:
     """``Unsupported value`` for a value that is not listed."""
     if value not in listed:

@@ -19,7 +19,7 @@ from kapi.resources.shared.names import is_dns1123_label, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import FILE_MODE, validate_descending, validate_mode
 from kapi.resources.shared.projected import validate_downward_file, validate_key_to_path, validate_projected
-from kapi.resources.shared.rules import Errors, Rule, at, check, each, need, required, struct, unless_empty
+from kapi.resources.shared.rules import Errors, Rule, at, check, each, need, present, required, struct, unless_empty
 from kapi.resources.shared.volume_sources import (
     AWS_DISK,
     AZURE_DISK,
@@ -91,9 +91,7 @@ def _downward(source: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
 
 def _ephemeral(source: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     template = source.get("volumeClaimTemplate")
-    if template is None:
-        errors.append(field.required(path.child("volumeClaimTemplate")))
-    else:
+    if present(template, path, errors, "volumeClaimTemplate"):
         validate_claim_template(template, path.child("volumeClaimTemplate"), errors)
 
 

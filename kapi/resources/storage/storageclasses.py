@@ -18,7 +18,7 @@ from kapi.resources.shared.metadata import (
     validate_metadata_update,
 )
 from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.rules import Errors, distinct, need, not_supported, same
+from kapi.resources.shared.rules import Errors, distinct, need, not_supported, present, same, supported
 from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.shared.volume_warnings import NODE_LABELS
 
@@ -87,10 +87,8 @@ class StorageClassStrategy(PlainStrategy):
         policy, mode = obj.get("reclaimPolicy"), obj.get("volumeBindingMode")
         if policy and policy not in ("Delete", "Retain"):
             errors.append(not_supported(Path("reclaimPolicy"), policy, ("Delete", "Retain")))
-        if mode is None:
-            errors.append(required(Path("volumeBindingMode")))
-        elif mode not in ("Immediate", "WaitForFirstConsumer"):
-            errors.append(not_supported(Path("volumeBindingMode"), mode, ("Immediate", "WaitForFirstConsumer")))
+        if present(mode, Path("volumeBindingMode"), errors):
+            supported(mode, ("Immediate", "WaitForFirstConsumer"), Path("volumeBindingMode"), errors)
         _topologies(obj.get("allowedTopologies") or [], Path("allowedTopologies"), errors)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
