@@ -38,7 +38,6 @@ from kapi.resources.shared.rules import (
     in_range,
     need,
     not_supported,
-    present,
     struct,
     supported,
     unless,
@@ -312,7 +311,8 @@ def validate_pod_spec(
     get = spec.get
     ctx.metadata = metadata
     ctx.grace = get("terminationGracePeriodSeconds")
-    present(ctx.grace, path, errors, "terminationGracePeriodSeconds")
+    if ctx.grace is None:
+        errors.append(field.required(path.child("terminationGracePeriodSeconds")))
     ctx.host_users = get("hostUsers") is not False
     ctx.os = (get("os") or {}).get("name", "")
     ctx.restart_policy = get("restartPolicy", "")

@@ -14,7 +14,6 @@ from kapi.resources.shared.rules import (
     at,
     enum,
     minimum,
-    need,
     nonnegative,
     not_supported,
     required,
@@ -81,7 +80,8 @@ def _handler(*names: str) -> Rule:
             else:
                 found = True
                 rule(action, path.child(name), errors, ctx)
-        need(found, path, errors, detail="must specify a handler type")
+        if not found:
+            errors.append(field.required(path, "must specify a handler type"))
 
     return validate
 

@@ -182,7 +182,8 @@ def _validate_source(volume: Object, path: Path, errors: Errors, ctx: PodOptions
             name = volume.get("name", "")
             if len(f"{name}:{source.get('targetPortal', '')}") > 64:
                 errors.append(field.invalid(path.child("name"), name, _NAME_TOO_LONG))
-    need(found, path, errors, detail="must specify a volume type")
+    if not found:
+        errors.append(field.required(path, "must specify a volume type"))
 
 
 def _claim_name(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -202,7 +203,9 @@ def validate_volumes(volumes: list[Object], path: Path, errors: Errors, ctx: Pod
         here, before = place, len(errors)
         _validate_source(volume, here, errors, ctx)
         name = volume.get("name", "")
-        if need(name, here, errors, "name"):
+        if not name:
+            errors.append(field.required(here.child("name")))
+        else:
             for text in is_dns1123_label(name):
                 errors.append(field.invalid(here.child("name"), name, text))
         if name in good:
