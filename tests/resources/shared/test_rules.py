@@ -51,7 +51,7 @@ def test_lists_and_maps() -> None:
     assert told(rule, {"list": [{"k": "a"}, {"k": "a"}]}) == ['spec.list[1].k: Duplicate value: "a"']
     assert told(rule, {"list": [{"k": "ab"}, {"k": "c"}, {"k": "d"}]}) == [
         "spec.list: Too many: 3: must have at most 2 items",
-        "spec.list[0].k: Too long: may not be more than 1 bytes",
+        "spec.list[0].k: Too long: may not be more than 1 byte",
     ]
 
 
