@@ -14,7 +14,7 @@ COMPARISON = "whatever can be compared or emptied: the standard library has no p
 EDGES = {
     "authentication/certificates.py": OPENSSL,
     "authentication/service_account/signed.py": "PyJWT",
-    "cel/library/regex.py": "google-re2",
+    "cel/library/strings.py": "google-re2",
     "cel/standard.py": "google-re2",
     "cel/types.py": "values of CEL, which the checker has typed",
     "codecs/json_pieces.py": "orjson",
