@@ -343,3 +343,20 @@ def test_a_definition_in_a_built_in_group_adds_other_versions_only(api: MemoryAP
     assert api.ask("GET", "/apis/networking.k8s.io/v1/namespaces/n/foos").code == 404
     assert api.ask("GET", "/apis/networking.k8s.io/v1/namespaces/n/ingresses").code == 200
     assert api.ask("GET", "/apis/networking.k8s.io/vfake/namespaces/n/foos").json["kind"] == "FooList"
+
+
+def test_a_pattern_of_the_version_holds_for_unchanged_objects_too(api: MemoryAPI) -> None:
+    both = (version(), version("v2", storage=False))
+    install(api, definition(*both))
+    create(api, "a", {"size": 1})
+    for one in both:
+        pattern = {"type": "string", "pattern": "^example.com/v2$"}
+        one["schema"]["openAPIV3Schema"]["properties"]["apiVersion"] = pattern
+    change: Any = {"spec": {"versions": both}}
+    assert api.ask("PATCH", f"{DEFINITIONS}/foos.example.com", change, type=MERGE).code == 200
+    for _ in range(5):
+        api.turn()
+    change = {"spec": {"size": 2}}
+    assert api.ask("PATCH", f"{FOOS.replace('/v1/', '/v2/')}/a", change, type=MERGE).code == 200
+    answer = api.ask("PATCH", f"{FOOS}/a", {"spec": {"size": 3}}, type=MERGE)
+    assert (answer.code, answer.json["details"]["causes"][0]["field"]) == (422, "apiVersion")
