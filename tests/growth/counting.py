@@ -8,6 +8,7 @@ import difflib
 import functools
 import gc
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
@@ -72,7 +73,7 @@ def lines(work: Callable[[], Any]) -> Counts:
         code = frame.f_code
         found = counted.get(id(code))
         if found is None:
-            runs: dict[int, int] = {}
+            runs: dict[int, int] = defaultdict(int)
             tracer = _line_counter(runs) if _is_counted(code) else None
             found = counted[id(code)] = (code, runs, tracer)
         return found[2]
@@ -87,11 +88,9 @@ def lines(work: Callable[[], Any]) -> Counts:
 
 
 def _line_counter(runs: dict[int, int]) -> Tracer:
-    def on_line(frame: FrameType, event: str, argument: Any) -> Tracer:
+    def on_line(frame: FrameType, event: str, argument: Any) -> None:  # it stays the tracer of the frame
         if event == "line":
-            line = frame.f_lineno
-            runs[line] = runs.get(line, 0) + 1
-        return on_line
+            runs[frame.f_lineno] += 1
 
     return on_line
 
@@ -161,10 +160,9 @@ def stretches(work: Callable[[], Any]) -> Stretches:
     """How many lines a computation that may be suspended runs from one checkpoint to the next."""
     found = Stretches()
 
-    def on_line(frame: FrameType, event: str, argument: Any) -> Any:
+    def on_line(frame: FrameType, event: str, argument: Any) -> None:
         if event == "line":
             found.lines += 1
-        return on_line
 
     before = checkpoint.current, checkpoint.running
     checkpoint.current = checkpoint.running = found
