@@ -308,6 +308,7 @@ def child(path: Path, part: str) -> Path:
 def not_supported(path: Path | str, value: object, listed: Collection[str]) -> FieldError:
     """``Unsupported value`` whose text lists the values in this order."""
     names = ", ".join(golang.quote(str(name)) for name in listed)
+    value = field.Named(value) if isinstance(value, str) else value
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
 
 
