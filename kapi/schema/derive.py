@@ -2,7 +2,8 @@
 
 The source is the PyPI package ``kubernetes-validate``, which has upstream's OpenAPI definitions, converted to JSON Schema
 2020-12: every type allows null, ``$ref`` points to ``$defs``, apiVersion and kind are enumerations.  These changes are undone
-here, and facts of the Go types that OpenAPI lacks (``go_facts.txt``) are added.
+here, and facts of the Go types that OpenAPI lacks (``go_facts.txt``) are added, and what the source lacks
+(``added_definitions.json``).
 
 Only the standard library is used: ``setup.py`` runs this file before anything is installed.
 Upstream: kube-openapi, the definitions of ``/openapi/v2``.
@@ -22,6 +23,8 @@ HERE = Path(__file__).resolve().parent
 FACTS = HERE / "go_facts.txt"
 OPENAPI_FACTS = HERE / "openapi_facts.txt"
 MISSING_TEXTS = HERE / "missing_texts.txt"
+#: definitions and fields that the source lacks, in OpenAPI form; under "go" a field has Go's flags, under "protobuf" its number
+ADDED = HERE / "added_definitions.json"
 #: structure of all definitions, without texts; with Go's facts under "go"
 TYPES = "types.json"
 #: descriptions: definition -> {"": its own, field: the field's}
@@ -169,14 +172,34 @@ def add_openapi_facts(
             texts[plain] = f"{texts.get(plain, '')}{end}\n\nPossible enum values:\n{listed}"
 
 
+def added_definitions() -> dict[str, Object]:
+    """Definition -> its keys in OpenAPI form; of a definition that the source has, what is added to it."""
+    added: dict[str, Object] = json.loads(ADDED.read_text())
+    return added
+
+
+def add_definitions(definitions: Object, facts: dict[str, dict[str, str]], added: dict[str, Object]) -> None:
+    """Puts definitions and fields into those of the source, in place.  In Go's order new fields are the last."""
+    for name, more in added.items():
+        source = definitions.get(name, {"type": "object", "properties": {}})
+        fields = {field: dict(schema) for field, schema in more["properties"].items()}
+        order = facts.setdefault(name, dict.fromkeys(source["properties"], ""))
+        for field, schema in fields.items():
+            order[field] = schema.pop("go", "")
+            schema.pop("protobuf", None)
+        definitions[name] = {**source, **more, "properties": {**source["properties"], **fields}}
+
+
 def derive() -> tuple[Object, dict[str, dict[str, str]]]:
     """All definitions without texts but with Go's facts, and the texts."""
     facts = read_facts(FACTS.read_text())
+    source = source_definitions()
+    add_definitions(source, facts, added_definitions())
     openapi_facts = read_openapi_facts(OPENAPI_FACTS.read_text())
     missing = read_missing_texts(MISSING_TEXTS.read_text())
     definitions: Object = {}
     texts: dict[str, dict[str, str]] = {}
-    for name, node in sorted(source_definitions().items()):
+    for name, node in sorted(source.items()):
         definition = restore_definition(name, node)
         texts[name] = split_texts(definition)
         add_openapi_facts(name, definition, texts[name], openapi_facts.get(name, []), missing)

@@ -1,7 +1,8 @@
 """Decoding of protobuf bodies, which client-go's typed clients (and ``kubectl create``) send for built-in types.
 
 A message becomes the same tree that the object's JSON has, so that later stages need not distinguish them.  The encoder is in
-``protobuf_writing.py``.  Field numbers are in ``proto_numbers.txt``; everything else follows from the OpenAPI definitions.
+``protobuf_writing.py``.  Field numbers are in ``proto_numbers.txt`` and ``added_definitions.json``; everything else follows
+from the OpenAPI definitions.
 Upstream: apimachinery ``runtime/serializer/protobuf``; https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -18,6 +19,7 @@ from kapi.codecs import json_reading
 from kapi.machinery import time
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.tree import Object, Tree
+from kapi.schema import derive
 from kapi.schema.builtin import definitions, names_by_kind
 from kapi.schema.protobuf_wire import (
     BYTES,
@@ -109,6 +111,11 @@ def numbers() -> dict[str, dict[str, int]]:
         found[f"{package}.{name}"] = {
             field: int(number) for field, _, number in (entry.rpartition("=") for entry in entries)
         }
+    for definition, more in derive.added_definitions().items():
+        fields = more["properties"].items()
+        found.setdefault(definition, {}).update(
+            (field, schema["protobuf"]) for field, schema in fields if "protobuf" in schema
+        )
     return found
 
 

@@ -70,9 +70,29 @@ def test_the_derived_files_are_written_whole(tmp_path: Path) -> None:
 
 
 def test_every_fact_is_about_a_field_that_exists() -> None:
-    definitions = builtin.definitions()
+    definitions, added = builtin.definitions(), derive.added_definitions()
     for name, fields in derive.read_facts(derive.FACTS.read_text()).items():
-        assert set(fields) == set(definitions[name].get("properties", {})), name
+        more = added.get(name, {}).get("properties", {})
+        assert {*fields, *more} == set(definitions[name].get("properties", {})), name
+
+
+def test_definitions_and_fields_are_added_to_those_of_the_source() -> None:
+    source = {
+        "Old": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+        "Bare": {"type": "object", "properties": {"a": {"type": "string"}}},
+    }
+    facts = {"Old": {"a": "*"}}
+    number = {"type": "integer", "go": "*", "protobuf": 2}
+    more = {"properties": {"b": number}}
+    derive.add_definitions(source, facts, {"Old": more, "Bare": more, "New": {"required": ["b"], **more}})
+    plain = {"type": "integer"}
+    assert source == {
+        "Old": {"type": "object", "properties": {"a": {"type": "string"}, "b": plain}, "required": ["a"]},
+        "Bare": {"type": "object", "properties": {"a": {"type": "string"}, "b": plain}},
+        "New": {"type": "object", "properties": {"b": plain}, "required": ["b"]},
+    }
+    assert facts == {"Old": {"a": "*", "b": "*"}, "Bare": {"a": "", "b": "*"}, "New": {"b": "*"}}
+    assert number["protobuf"] == 2  # what was read is not changed
 
 
 def test_the_build_step_needs_nothing_that_is_installed() -> None:
