@@ -25,6 +25,7 @@ ELSEWHERE = {
     "docs/testing/tutorial.rst": "tests/docs/test_shell_blocks.py",
     "docs/tutorial/control_plane.rst": "tests/docs/test_shell_blocks.py",
     "docs/operations.rst": "tests/integration/test_backup.py",
+    "docs/contributing.rst": "tests/docs/test_contributing.py",
 }
 #: what a line begins with, and why it is not typed here
 NOT_TYPED = {
