@@ -108,8 +108,10 @@ class Writer:
         return size
 
     def abort(self) -> None:
-        with suppress(OSError):  # on a full disk it cannot write what waits
-            self._file.close()
+        # on a full disk it cannot write what waits; the compressor would try again when it is freed
+        for file in (self._tar.fileobj, self._file):
+            with suppress(OSError, ValueError):
+                file.close()
         self._scratch.unlink(missing_ok=True)
 
 

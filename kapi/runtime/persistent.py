@@ -13,6 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound, StatusError
 from kapi.runtime.sliced import begin
@@ -87,6 +88,7 @@ class Persistent:
     def begin(self) -> None:
         """As ``start``, without a Deferred to wait for."""
         self._running = begin(self._reactor, self._run())
+        self._running.addErrback(_trap_cancelled)
 
     def stop(self) -> None:
         self._stopped = True
@@ -153,3 +155,8 @@ class Persistent:
 
 def _store_is_away(error: Exception) -> bool:
     return isinstance(error, StoreError) or isinstance(error.__cause__, StoreError)
+
+
+def _trap_cancelled(failure: Failure) -> None:
+    """``stop`` may end an attempt in the middle of a computation."""
+    failure.trap(CancelledError)
