@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.samples import Sample
+from twisted.internet.defer import DeferredLock
 
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.each import costly
@@ -129,8 +130,23 @@ class Exposition:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._one = DeferredLock()
+        self._begun = 0  # texts
+        self._text = b""  # for requests that have waited
 
     @app.route("/metrics")
     async def metrics(self, ctx: RequestContext) -> Response:
-        await in_slices
-        return Response(200, b"".join(costly(self._metrics.exposition())), CONTENT_TYPE_LATEST.encode())
+        """One text is made at a time; requests that came before it was begun share it."""
+        asked = self._begun
+        await self._one.acquire()
+        try:
+            if self._begun == asked or not self._text:
+                await in_slices
+                self._begun += 1
+                self._text = b""
+                self._text = b"".join(costly(self._metrics.exposition()))
+            return Response(200, self._text, CONTENT_TYPE_LATEST.encode())
+        finally:
+            if not self._one.waiting:
+                self._text = b""
+            self._one.release()

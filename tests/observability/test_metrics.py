@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client.exposition import generate_latest
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kapi.machinery.meters import Counter
-from kapi.observability.metrics import Metrics
+from kapi.observability.metrics import Exposition, Metrics
 from kapi.observability.metrics_shape import Shape
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
@@ -118,3 +119,37 @@ def test_what_is_served_keeps_its_figures_however_much_it_is() -> None:
     for number in range(5_000):
         server.request(0.1, resource=f"things{number}")
     assert len(server.metrics.requests.series) == 5_000
+
+
+def test_one_text_is_made_at_a_time_and_requests_that_wait_share_the_next() -> None:
+    made: list[bytes] = []
+
+    class Slow:
+        def exposition(self) -> list[bytes]:
+            made.append(b"%d" % (len(made) + 1))
+            if len(made) == 1:
+                later[:] = [scrape() for _ in range(3)]  # while the first text is made
+            return [made[-1]]
+
+    exposition = Exposition(cast(Metrics, Slow()))
+
+    def scrape() -> list[bytes | None]:
+        answered: list[bytes | None] = []
+        run(exposition.metrics(cast(RequestContext, None)), answered)
+        return answered
+
+    later: list[list[bytes | None]] = []
+    assert scrape() == [b"1"]
+    assert later == [[b"2"]] * 3 and scrape() == [b"3"]
+
+
+def run(coroutine: Any, answered: list[bytes | None]) -> None:
+    awaited = None
+    try:
+        while True:
+            awaited = coroutine.send(None)
+            if isinstance(awaited, Deferred) and not awaited.called:
+                awaited.addCallback(lambda result: (run(coroutine, answered), result)[1])
+                return
+    except StopIteration as stop:
+        answered.append(stop.value.body)
