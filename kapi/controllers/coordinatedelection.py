@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -20,6 +20,7 @@ from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.machinery.tree import Object
+from kapi.process.driver import trap_cancelled
 from kapi.runtime.interface import Client
 from kapi.runtime.sliced import begin
 from kapi.runtime.workqueue import WorkQueue
@@ -182,7 +183,7 @@ class CoordinatedElection:
     async def start(self) -> None:
         self._stops = [self._candidates.watch(self._candidate), self._leases.watch(self._lease)]
         self._collection = begin(self._reactor, self._find_expired())
-        self._collection.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        self._collection.addErrback(trap_cancelled)
 
     def stop(self) -> None:
         for stop in self._stops:

@@ -21,6 +21,7 @@ from twisted.logger import Logger
 
 from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
+from kapi.process.driver import trap_cancelled
 from kapi.runtime.interface import Client
 from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
@@ -126,6 +127,7 @@ class LeaderElection:
     async def start(self) -> None:
         """Returns at once; the controllers start when this server holds the Lease."""
         self._running = begin(self._reactor, self._run())
+        self._running.addErrback(trap_cancelled)
 
     async def stop(self) -> None:
         """Stops the controllers and releases the Lease."""

@@ -20,7 +20,7 @@ from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
-from kapi.process.driver import Call
+from kapi.process.driver import Call, trap_cancelled
 from kapi.runtime.interface import Client
 from kapi.runtime.sliced import begin
 from kapi.store.errors import Compacted
@@ -196,7 +196,7 @@ class PodGarbageCollector:
 
     async def start(self) -> None:
         self._running = begin(self._reactor, self._run())
-        self._running.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        self._running.addErrback(trap_cancelled)
 
     def stop(self) -> None:
         if self._running is not None:

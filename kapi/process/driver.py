@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from kapi.machinery.checkpoint import Interrupted, in_slices
@@ -49,6 +49,11 @@ def advance(coroutine: Running[Result], failure: Failure | None = None) -> Resul
 def failure_of(result: object) -> Failure | None:
     """The failure to raise in a coroutine whose Deferred has fired with ``result``; it reads results from the Deferred itself."""
     return result if isinstance(result, Failure) else None
+
+
+def trap_cancelled(failure: Failure) -> None:
+    """An errback of work that is cancelled when its owner stops: that is no error, all others are."""
+    failure.trap(CancelledError)
 
 
 class Sliced(Generic[Result]):

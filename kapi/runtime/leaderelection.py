@@ -17,6 +17,7 @@ from kapi.client.dynamic import ResourceInterface
 from kapi.machinery.status import NotFound
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
+from kapi.process.driver import trap_cancelled
 
 
 class LeaderElector:
@@ -60,7 +61,7 @@ class LeaderElector:
     def start(self) -> None:
         if self._running is None:
             self._running = Deferred.fromCoroutine(self._run())
-            self._running.addErrback(lambda failure: failure.trap(CancelledError))
+            self._running.addErrback(trap_cancelled)
 
     async def stop(self) -> None:
         """Stops, and releases the Lease if this candidate leads; gives that up after ``renew_deadline``."""

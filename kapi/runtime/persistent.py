@@ -13,9 +13,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound, StatusError
+from kapi.process.driver import trap_cancelled
 from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
@@ -88,7 +88,7 @@ class Persistent:
     def begin(self) -> None:
         """As ``start``, without a Deferred to wait for."""
         self._running = begin(self._reactor, self._run())
-        self._running.addErrback(_trap_cancelled)
+        self._running.addErrback(trap_cancelled)
 
     def stop(self) -> None:
         self._stopped = True
@@ -155,8 +155,3 @@ class Persistent:
 
 def _store_is_away(error: Exception) -> bool:
     return isinstance(error, StoreError) or isinstance(error.__cause__, StoreError)
-
-
-def _trap_cancelled(failure: Failure) -> None:
-    """``stop`` may end an attempt in the middle of a computation."""
-    failure.trap(CancelledError)

@@ -18,6 +18,7 @@ from kapi.client.limiter import TokenBucket
 from kapi.machinery.status import NotFound
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object
+from kapi.process.driver import trap_cancelled
 
 MAX_QUEUED = 1000  # events
 MAX_KNOWN = 4096  # events, and objects, whose counts and rates are kept
@@ -82,7 +83,7 @@ class EventRecorder:
         if not self._sending:
             self._sending = True
             self._running = Deferred.fromCoroutine(self._send_all())
-            self._running.addErrback(lambda failure: failure.trap(CancelledError))
+            self._running.addErrback(trap_cancelled)
 
     def _may(self, uid: str) -> bool:
         bucket = self._buckets.get(uid)

@@ -22,6 +22,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kapi.process.driver import trap_cancelled
 from kapi.process.timers import Repeated
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory
@@ -196,7 +197,7 @@ class Sentinels:
         self._stopped = True
         self._loop.stop()
         for each in self._following:
-            each.addErrback(lambda failure: failure.trap(CancelledError))
+            each.addErrback(trap_cancelled)
             each.cancel()
         for connection in list(self._connections.values()):
             connection.abort()

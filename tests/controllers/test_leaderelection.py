@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred
-from twisted.trial.unittest import TestCase
+from twisted.internet.defer import CancelledError, Deferred, execute
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.controllers.leaderelection import LeaderElection, Timing, holder, released_lease, taken_lease
 from kapi.machinery import status
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
+from kapi.runtime.sliced import run_by
 from kapi.testing.memory_api import MemoryAPI
 
 NAMESPACE, NAME = "kube-system", "elected"
@@ -207,3 +212,43 @@ class Decisions(TestCase):
         self.assertEqual(Timing().problems(), [])
         self.assertEqual(len(Timing(10, 10, 9).problems()), 2)
         self.assertTrue(Timing(0.5, 0.2, 0.0).problems())
+
+
+class Stopping(SynchronousTestCase):
+    def test_a_stop_in_the_middle_of_a_computation_leaves_no_error(self) -> None:
+        """An error that nothing handles is logged when it is freed, at the latest at the end of the process."""
+        asked: Deferred[None] = Deferred()
+        steps = 0
+
+        class Leases:
+            def resource(self, group: str, plural: str) -> Leases:
+                return self
+
+            async def get(self, *arguments: object) -> Object:
+                await asked
+                raise status.StatusError(503, "ServiceUnavailable", "away")
+
+        def in_slices(function: Callable[..., object], *arguments: object) -> Deferred[object]:
+            nonlocal steps
+            steps += 1
+            if steps <= 3:  # the loop, its attempt, and the end of that
+                return execute(function, *arguments)
+            return Deferred(lambda computing: computing.errback(Failure(CancelledError())))
+
+        reactor = Clock()
+        run_by(reactor, in_slices)  # type: ignore[arg-type]
+        election = LeaderElection(
+            Leases(),
+            reactor,
+            namespace=NAMESPACE,
+            lease=NAME,
+            now=lambda: "",
+            make=lambda: (),  # type: ignore[arg-type]
+        )
+        self.successResultOf(Deferred.fromCoroutine(election.start()))
+        asked.callback(None)
+        self.assertEqual(steps, 4)
+        self.successResultOf(Deferred.fromCoroutine(election.stop()))
+        del election
+        gc.collect()
+        self.assertEqual(self.flushLoggedErrors(), [])
