@@ -39,6 +39,18 @@ _MAX_HEAP_END_BYTES = 2 * 1024 * 1024  # that may be free at the end of the heap
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+#: new objects before a collection of the youngest generation (1 ms); such collections before one of the middle generation
+#: (15,000 objects, 4 ms); Python never runs a full collection by itself
+_THRESHOLDS = (3_000, 5, 1_000_000_000)
+#: collections of the middle generation since the last full one: after fewer, a full one finds too little
+_MIN_COLLECTIONS = 50
+_MAX_NEW_BLOCKS = 200_000  # blocks of memory, half of them objects to traverse: 25 ms, or 50 when all of it is garbage
+_MAX_PUT_OFF = 12  # checks in a row that found more: then it is no passing burst, and the objects are frozen
+_MAX_KEPT_BLOCKS = 400_000  # so many new blocks are still collected before they are frozen: 50 ms
+#: bytes by which the memory in use has changed since the last collection: after a burst there may be garbage, even if the
+#: process is idle from then on
+_MIN_CHANGED = 8 * 1024 * 1024
+_LOGGED_SECONDS = 0.1  # a longer collection is logged
 
 
 class _Usage(ctypes.Structure):
@@ -137,21 +149,6 @@ class MemoryReturn:
         self._after = resident, self._allocator.used()
         size = max(0, before - resident)
         log.info("{size} MB of memory given back", size=size // 1_000_000)
-
-
-log = Logger()
-#: new objects before a collection of the youngest generation (1 ms); such collections before one of the middle generation
-#: (15,000 objects, 4 ms); Python never runs a full collection by itself
-_THRESHOLDS = (3_000, 5, 1_000_000_000)
-#: collections of the middle generation since the last full one: after fewer, a full one finds too little
-_MIN_COLLECTIONS = 50
-_MAX_NEW_BLOCKS = 200_000  # blocks of memory, half of them objects to traverse: 25 ms, or 50 when all of it is garbage
-_MAX_PUT_OFF = 12  # checks in a row that found more: then it is no passing burst, and the objects are frozen
-_MAX_KEPT_BLOCKS = 400_000  # so many new blocks are still collected before they are frozen: 50 ms
-#: bytes by which the memory in use has changed since the last collection: after a burst there may be garbage, even if the
-#: process is idle from then on
-_MIN_CHANGED = 8 * 1024 * 1024
-_LOGGED_SECONDS = 0.1  # a longer collection is logged
 
 
 class Heap:

@@ -30,6 +30,14 @@ from kapi.process.turn import TURN_SECONDS, Turn
 
 MAX_BYTES = 4 * 1024 * 1024  # of texts whose trees a flow has at once; a single one may be larger
 Work = TypeVar("Work")
+log = Logger()
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+SLICE_SECONDS = 0.0007  # of one slice: short work keeps three fifths of the thread beside four large writers
+_MIN_SLICE_SECONDS = 0.0005  # of a computation that begins when the turn is over
+_MAX_IDLE_WORKERS = 16  # kept for reuse
+_MAX_FREEING_SECONDS = 0.5  # for so long a large tree waits until those before it are freed
+_FREEING_CHECK_SECONDS = 0.01
 
 
 class _Trees(Generic[Work]):
@@ -77,17 +85,6 @@ class LargeTrees(Generic[Work]):
         while trees.waiting and trees.take(trees.waiting[0][1]):
             found.append(trees.waiting.popleft()[0])
         return found
-
-
-log = Logger()
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
-
-SLICE_SECONDS = 0.0007  # of one slice: short work keeps three fifths of the thread beside four large writers
-_MIN_SLICE_SECONDS = 0.0005  # of a computation that begins when the turn is over
-_MAX_IDLE_WORKERS = 16  # kept for reuse
-_MAX_FREEING_SECONDS = 0.5  # for so long a large tree waits until those before it are freed
-_FREEING_CHECK_SECONDS = 0.01
 
 
 class Computation(Protocol):

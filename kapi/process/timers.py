@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 _SLOT_SECONDS = 0.125  # the most by which a deadline may be late
+log = Logger()
 
 
 class Expiring(Protocol):
@@ -60,9 +61,6 @@ class Deadlines:
             waiting = next(iter(slot))
             self.remove(waiting, number)
             waiting.expire()
-
-
-log = Logger()
 
 
 class Repeated:

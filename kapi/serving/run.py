@@ -24,7 +24,7 @@ from kapi.machinery.checkpoint import LARGE, in_slices
 from kapi.machinery.status import StatusError, timeout
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.uid import new_uid
-from kapi.process.driver import advance, failure_of
+from kapi.process.driver import Running, advance, failure_of
 from kapi.process.reactor import RequestReactor
 from kapi.process.shares import Flow
 from kapi.process.slices import Slices, Suspended
@@ -301,8 +301,7 @@ async def _as_coroutine(answer: Awaitable[Response]) -> Response:
 
 
 #: a request that is not answered yet, with what it waits for
-Running = Coroutine[Deferred[object], object, Response]
-Begun = tuple[Running, Any]
+Begun = tuple[Running[Response], Any]
 
 
 class Unflushed(Protocol):
@@ -316,9 +315,8 @@ class RequestRunner:
     """Answers the requests of a listening port.
 
     With ``gather`` small answers of one turn of the reactor are sent together.  With ``slices`` long computations do not block
-    others; their ``turn`` is that of all work.  ``max_pending`` is the bytes
-    that may wait for all clients together, 0 for no limit.  ``streams_body(uri)`` says whether a request's body is to be
-    forwarded to another server while it comes.
+    others; their ``turn`` is that of all work.  ``max_pending`` is the bytes that may wait for all clients together, 0 for no
+    limit.  ``streams_body(uri)`` says whether a request's body is to be forwarded to another server while it comes.
     """
 
     def __init__(
@@ -406,7 +404,7 @@ class RequestRunner:
             return self._continue((ctx, outcome[0]))
         return outcome
 
-    def _continue(self, begun: tuple[RequestContext, Running]) -> Begun | Response | None:
+    def _continue(self, begun: tuple[RequestContext, Running[Response]]) -> Begun | Response | None:
         """Continues a request that has asked for slices (``in_slices``)."""
         ctx, coroutine = begun
         outcome = advance(coroutine)
