@@ -123,7 +123,7 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
         raise status.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
     namespace = info.namespace if scope.resource.namespaced else ""
     version = ctx.first("resourceVersion") if ctx.query else ""
-    entry = await read.get(scope.store, namespace, request_name(ctx), version, scope.gvr.group_resource)
+    entry = await read.get(scope.store, namespace, request_name(ctx), version, scope.resource)
     if not media.plain and len(entry.data) >= LARGE or scope.may_take_long(entry, media.plain):
         await in_slices  # encoding it takes long
     if media.protobuf and not media.as_kind:

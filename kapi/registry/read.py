@@ -16,6 +16,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.registry.errors import missing
 from kapi.registry.resource_store import ResourceStore, check_name
+from kapi.resources.definition import Resource
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Cache, Entry
 from kapi.watchcache.pages import ListPart
@@ -52,11 +53,11 @@ _UNCACHED = frozenset((GroupResource("", "events"),))
 
 
 async def get(
-    store: ResourceStore, namespace: str, name: str, resource_version: str = "", resource: GroupResource | None = None
+    store: ResourceStore, namespace: str, name: str, resource_version: str = "", resource: Resource | None = None
 ) -> Entry:
     """The object's entry, not older than ``resource_version``; "" means the latest.  Raises NotFound, Timeout.
 
-    ``resource``: as errors name it, when that is not its name in the store.
+    ``resource``: in whose name errors speak, when the store has another one.
     """
     check_name(name)
     if resource_version:
@@ -68,7 +69,7 @@ async def get(
         await _timed(store.cache, waiting)
     entry = store.cache.get(namespace, name)
     if entry is None:
-        raise missing(resource or store.group_resource, namespace, name)
+        raise missing((resource or store).group_resource, namespace, name)
     return entry
 
 
