@@ -78,12 +78,12 @@ def _binding(kind: str, metadata: Object, role_kind: str, role: str, subjects: t
     return binding
 
 
-def cluster_binding(name: str, role_kind: str, role: str, *subjects: Object) -> Object:
-    return _binding("ClusterRoleBinding", _metadata(name), role_kind, role, subjects)
+def cluster_binding(name: str, role: str, *subjects: Object) -> Object:
+    return _binding("ClusterRoleBinding", _metadata(name), "ClusterRole", role, subjects)
 
 
-def namespaced_binding(namespace: str, name: str, role_kind: str, role: str, *subjects: Object) -> Object:
-    return _binding("RoleBinding", _metadata(name, namespace), role_kind, role, subjects)
+def namespaced_binding(namespace: str, name: str, role: str, *subjects: Object) -> Object:
+    return _binding("RoleBinding", _metadata(name, namespace), "Role", role, subjects)
 
 
 def user(name: str) -> Object:
