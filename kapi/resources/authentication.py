@@ -2,25 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from kapi.resources.definition import review
 
-SELF_SUBJECT_REVIEW = Resource(
-    group="authentication.k8s.io",
-    version="v1",
-    kind="SelfSubjectReview",
-    plural="selfsubjectreviews",
-    namespaced=False,
-    verbs=("create",),
-    handler="selfsubjectreviews",
-)
-
-
-TOKEN_REVIEW = Resource(
-    group="authentication.k8s.io",
-    version="v1",
-    kind="TokenReview",
-    plural="tokenreviews",
-    namespaced=False,
-    verbs=("create",),
-    handler="tokenreviews",
-)
+SELF_SUBJECT_REVIEW = review("authentication.k8s.io", "SelfSubjectReview")
+TOKEN_REVIEW = review("authentication.k8s.io", "TokenReview")

@@ -347,6 +347,14 @@ class Resource:
         return None
 
 
+def review(group: str, kind: str, *, namespaced: bool = False) -> Resource:
+    """A resource that is created only, and answered instead of stored (upstream: ``pkg/registry/authorization``)."""
+    plural = kind.lower() + "s"
+    return Resource(
+        group=group, version="v1", kind=kind, plural=plural, namespaced=namespaced, verbs=("create",), handler=plural
+    )
+
+
 def selectable(path: str) -> Callable[[Object], str]:
     """The text of a dotted field, as field selectors compare it; "" when absent."""
     parts = path.split(".")
