@@ -76,6 +76,17 @@ def test_a_connection_that_is_closed_before_the_write(cluster: Cluster) -> None:
     assert names(cluster) == []
 
 
+def test_nothing_is_sent_on_a_connection_after_its_close(cluster: Cluster) -> None:
+    """Not even to a client that reads late, and finds all that has come."""
+    body, headers = json.dumps({"metadata": {"name": "one"}}), {"Content-Type": "application/json"}
+    for _ in range(10):
+        with cluster.fault({"verb": "create"}, close=True), closing(connect(cluster)) as connection:
+            connection.request("POST", maps(cluster), body, headers)
+            time.sleep(0.05)
+            with pytest.raises(OSError):
+                connection.getresponse()
+
+
 def test_latency(cluster: Cluster) -> None:
     with cluster.fault({"verb": "get"}, delay="500ms", times=1):
         begun = time.monotonic()

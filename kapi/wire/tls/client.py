@@ -109,7 +109,7 @@ class TLSClient(TLSWriting, tcp.Client):
         if self._established:
             super().loseConnection(*arguments)  # type: ignore[no-untyped-call]
         else:
-            self.abortConnection()  # type: ignore[no-untyped-call] # without a handshake there is no TLS connection to close
+            self.abortConnection()  # without a handshake there is no TLS connection to close
 
     def connectionLost(self, reason: Failure) -> None:
         if self._established and hasattr(self, "socket") and not self._aborting:

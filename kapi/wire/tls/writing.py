@@ -146,10 +146,14 @@ class TLSWriting(tcp.Connection):
             self.pending.size -= _HELD_BYTES
             self.pending.leave(self)
 
-    def cut_off(self) -> None:
-        """Ends the connection, because the memory is needed for others."""
+    def abortConnection(self) -> None:
+        """Ends the connection.  The reactor does so a little later: what is written until then must not reach the peer."""
         self.forget_unsent()
-        self.abortConnection()  # type: ignore[no-untyped-call]
+        self._writeDisconnected = True
+        super().abortConnection()  # type: ignore[no-untyped-call]
+
+    #: ends the connection, because the memory is needed for others
+    cut_off = abortConnection
 
     def doWrite(self) -> Any:
         if self._read_wants_write:
