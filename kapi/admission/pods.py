@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable, Iterator
 
 from kapi.admission.interface import Attributes
+from kapi.machinery import quantities
 from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.resources.shared import quantities
 
 PODS = GroupResource("", "pods")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kapi.machinery import quantities
 from kapi.machinery.quantity import QuantityError, canonical
-from kapi.resources.shared import quantities
 
 
 @pytest.mark.parametrize(

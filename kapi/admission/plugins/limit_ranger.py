@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import pod_resources
+from kapi.machinery import quantities
 from kapi.machinery.each import elements
 from kapi.machinery.golang import aggregate
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
-from kapi.resources.shared import quantities
 
 Amounts = dict[str, str]
 _ANNOTATION = "kubernetes.io/limit-ranger"

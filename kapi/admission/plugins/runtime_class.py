@@ -8,9 +8,8 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin, denied
 from kapi.admission.plugins.tolerations import merged
 from kapi.admission.pods import is_pod
-from kapi.machinery import tree
+from kapi.machinery import quantities, tree
 from kapi.machinery.tree import Object
-from kapi.resources.shared import quantities
 
 
 class RuntimeClass(Plugin):

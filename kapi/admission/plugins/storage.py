@@ -5,8 +5,7 @@ from __future__ import annotations
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.plugins.default_class import claim_class
-from kapi.machinery import tree
-from kapi.resources.shared import quantities
+from kapi.machinery import quantities, tree
 
 _FINALIZERS = {
     ("", "persistentvolumes"): "kubernetes.io/pv-protection",

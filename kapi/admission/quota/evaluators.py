@@ -13,13 +13,12 @@ from kapi.admission.plugins.tolerations import is_extended
 from kapi.admission.pods import pod_resources
 from kapi.admission.quota import lists
 from kapi.admission.quota.lists import Amounts
-from kapi.machinery import tree
+from kapi.machinery import quantities, tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
-from kapi.resources.shared import quantities
 
 #: {"scopeName": ..., "operator": ..., "values": [...]}
 Requirement = Object

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from kapi.machinery import quantities
 from kapi.machinery.each import elements, entries
+from kapi.machinery.quantities import Amount
 from kapi.machinery.sorting import ordered
-from kapi.resources.shared import quantities
-from kapi.resources.shared.quantities import Amount
 
 Amounts = dict[str, str]
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kapi.machinery import field, tree
+from kapi.machinery import field, quantities, tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.autoscaling.conversion import DEFAULT_UTILIZATION, cpu_metric, drop_own_annotations, from_v1, to_v1
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
-from kapi.resources.shared import quantities
 from kapi.resources.shared.compute import validate_container_resource_name
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import is_dns1123_label, is_path_segment_name

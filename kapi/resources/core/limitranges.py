@@ -8,10 +8,10 @@ import uuid
 
 from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.quantities import ceiling, compare, milli
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.quantities import ceiling, compare, milli
 from kapi.resources.shared.resource_names import (
     check_container_resource_name,
     check_resource_name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kapi.machinery import tree
 from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required
+from kapi.machinery.quantities import ceiling, compare
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
@@ -17,7 +18,6 @@ from kapi.resources.shared.metadata import IMMUTABLE, validate_immutable
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.persistent_volumes import BETA_CLASS, access_modes, storage_class
 from kapi.resources.shared.podwarnings import claim_spec_warnings
-from kapi.resources.shared.quantities import ceiling, compare
 from kapi.resources.shared.resource_names import check_resource_quantity, is_native, round_resource_list
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep

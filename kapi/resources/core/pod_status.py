@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kapi.machinery import field
+from kapi.machinery import field, quantities
 from kapi.machinery.each import each, each_of, elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.core.pod_update import validate_annotation_changes
-from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy, family_of
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal

@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path, invalid, repeat, required
+from kapi.machinery.quantities import compare
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import IMMUTABLE
-from kapi.resources.shared.quantities import compare
 from kapi.resources.shared.resource_names import (
     check_quota_resource_name,
     check_resource_quantity,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, required, too_many
 from kapi.machinery.golang import quote
+from kapi.machinery.quantities import ceiling, compare, value_of
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
@@ -20,7 +21,6 @@ from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
-from kapi.resources.shared.quantities import ceiling, compare, value_of
 from kapi.resources.shared.resource_names import is_native
 from kapi.resources.shared.rules import Errors, fits, need, present
 from kapi.resources.shared.strategies import PlainStrategy

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from kapi.machinery import field
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.quantities import compare
 from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.names import is_dns1123_subdomain, label_name, subdomain_name
 from kapi.resources.shared.persistent_volumes import validate_access_modes
-from kapi.resources.shared.quantities import compare
 from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
 from kapi.resources.shared.rules import Errors, check, enum, need
 from kapi.resources.shared.selectors import validate_label_selector

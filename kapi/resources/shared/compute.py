@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from kapi.machinery import field
+from kapi.machinery import field, quantities
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.shared import quantities
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.resource_names import (
     HUGE_PAGES,

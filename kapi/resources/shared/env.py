@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kapi.machinery import field
+from kapi.machinery import field, quantities
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.shared import quantities
 from kapi.resources.shared.names import (
     is_config_map_key,
     is_dns1123_label,

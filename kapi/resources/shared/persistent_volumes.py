@@ -10,12 +10,12 @@ import posixpath
 from kapi.machinery import tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path, forbidden, invalid, required
+from kapi.machinery.quantities import ceiling, compare
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared.affinity import has_invalid_node_values, validate_node_selector
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain, label_name, subdomain_name
 from kapi.resources.shared.paths import validate_no_backsteps
-from kapi.resources.shared.quantities import ceiling, compare
 from kapi.resources.shared.rules import (
     Errors,
     Rule,

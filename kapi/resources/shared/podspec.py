@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kapi.machinery import field
+from kapi.machinery import field, quantities
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy
 from kapi.resources.shared.affinity import validate_affinity, validate_spread, validate_tolerations
 from kapi.resources.shared.compute import aggregate, validate_pod_resource_name, validate_resources

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
+from kapi.machinery import quantities
 from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path
 from kapi.machinery.freeing import drain
@@ -12,7 +13,6 @@ from kapi.machinery.golang import quote
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.machinery.warnings import MAX_CHARACTERS
-from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import ip_warnings
 from kapi.resources.shared.affinity import PREFERRED, REQUIRED
 from kapi.resources.shared.podtemplate import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD

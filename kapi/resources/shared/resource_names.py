@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kapi.machinery import quantities
 from kapi.machinery.each import entries
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.memo import memoized
 from kapi.machinery.tree import Object
-from kapi.resources.shared import quantities
 from kapi.resources.shared.names import is_qualified_name
 from kapi.resources.shared.rules import Errors
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kapi.machinery import field
+from kapi.machinery import field, quantities
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.shared import quantities
 from kapi.resources.shared.claims import validate_claim_template
 from kapi.resources.shared.containers import validate_pull_policy
 from kapi.resources.shared.names import is_dns1123_label, subdomain_name

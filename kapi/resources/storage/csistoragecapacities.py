@@ -5,11 +5,11 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csistoragecapa
 from __future__ import annotations
 
 from kapi.machinery.field import Path, invalid
+from kapi.machinery.quantities import compare
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import subdomain_name
-from kapi.resources.shared.quantities import compare
 from kapi.resources.shared.rules import Errors, check, same
 from kapi.resources.shared.selectors import validate_label_selector
 from kapi.resources.shared.strategies import PlainStrategy

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery import quantities
 from kapi.machinery.field import Path
 from kapi.machinery.selectors import selector_text
-from kapi.resources.shared import quantities
 from kapi.resources.shared.internal import difference, internal, internal_form
 from kapi.resources.shared.poddefaults import pull_policy
 from kapi.resources.shared.printing import label_selector
