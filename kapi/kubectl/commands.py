@@ -4,7 +4,7 @@ from __future__ import annotations
 
 COMMANDS = (
     "get", "create", "apply", "delete", "logs", "attach", "exec", "port-forward", "wait", "explain", "api-resources",
-    "api-versions", "config", "snapshot", "diff", "completion",
+    "api-versions", "config", "describe", "snapshot", "diff", "completion",
 )  # fmt: skip
 
 

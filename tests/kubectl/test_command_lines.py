@@ -36,11 +36,11 @@ ASKED = os.environ.get("KAPI_TEST_KUBECTL", "")
 class Programs:
     """kubectl as a process each time, kapi in one process for all lines."""
 
-    def __init__(self, server: ServerProcess, kubectl: str) -> None:
+    def __init__(self, server: ServerProcess, kubectl: str, digests: str = "kubectl_digests.json") -> None:
         self.environment, self.kubectl_path = server.environment(), kubectl
         version = self.kubectl("version", "--client")[0]
         of_this_run = {str(HERE): "HERE", str(server.root): "ROOT", server.url.removeprefix("https://"): "SERVER"}
-        self.digests = Digests(HERE / "kubectl_digests.json", version, of_this_run)
+        self.digests = Digests(HERE / digests, version, of_this_run)
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._driver = subprocess.Popen(
             [sys.executable, str(HERE / "driver.py")],

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MIN_WIDTH, PADDING = 6, 3
-
 
 class TabWriter:
-    """Column widths are kept between blocks, for rows that are printed one after the other (watches)."""
+    """``remember``: column widths are kept between blocks, for rows that are printed one after the other (watches)."""
 
-    def __init__(self) -> None:
+    def __init__(self, min_width: int = 6, padding: int = 3, *, remember: bool = True) -> None:
+        self._min_width, self._padding, self._remember = min_width, padding, remember
         self._lines: list[list[str]] = []
         self._widths: list[int] = []
 
@@ -19,8 +18,11 @@ class TabWriter:
 
     def row(self, cells: Sequence[str]) -> None:
         """Adds a row; a cell that contains line breaks makes several lines."""
-        for line in "\t".join(cells).split("\n"):
-            self._lines.append(line.split("\t"))
+        self.text("\t".join(cells))
+
+    def text(self, text: str) -> None:
+        """Adds lines whose cells end with tabs."""
+        self._lines += [line.split("\t") for line in text.split("\n")]
 
     def flush(self) -> str:
         lines, self._lines = self._lines, []
@@ -33,9 +35,9 @@ class TabWriter:
         column = len(widths)
         place = start
         while place < end:
-            begin, width = place, MIN_WIDTH
+            begin, width = place, self._min_width
             while place < end and len(lines[place]) > column + 1:
-                width = max(width, len(lines[place][column]) + PADDING)
+                width = max(width, len(lines[place][column]) + self._padding)
                 place += 1
             if place > begin:
                 self._block(lines, begin, place, [*widths, self._remembered(column, width)], shown)
@@ -46,6 +48,8 @@ class TabWriter:
             place += 1
 
     def _remembered(self, column: int, width: int) -> int:
+        if not self._remember:
+            return width
         if column == len(self._widths):
             self._widths.append(width)
         self._widths[column] = max(self._widths[column], width)

@@ -1,0 +1,79 @@
+"""``kapi describe`` (upstream: kubectl ``cmd/describe``)."""
+
+from __future__ import annotations
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.describers.kinds import Reader, describe
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, Flag
+from kapi.kubectl.messages import CommandError, aggregate
+from kapi.machinery.status import NotFound
+
+FLAGS = (
+    *FILENAME,
+    Flag("selector", short="l"),
+    Flag("all-namespaces", "bool", short="A"),
+    Flag("show-events", "bool", default=True),
+    Flag("chunk-size", "int", default=500),
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    arguments, files = flags.arguments, flags.get_list("filename")
+    if not arguments and not files:
+        raise CommandError(
+            f'You must specify the type of resource to describe. Use "{program} api-resources" for a complete list of '
+            "supported resources.\n"
+        )
+    everywhere = flags.get_bool("all-namespaces")
+    builder = Builder(factory, program)
+    builder.namespace(
+        factory.namespace, enforce=bool(flags.get_string("namespace")) and not everywhere, everywhere=everywhere
+    )
+    builder.filenames(files, flags.get_bool("recursive")).labels(flags.get_string("selector"))
+    builder.resource_type_or_name(arguments).chunks_of(flags.get_int("chunk-size")).flatten()
+    if not files:
+        builder.latest()
+    result = await builder.do()
+    infos = await result.infos()
+    errors = list(result.errors)
+    show_events = flags.get_bool("show-events")
+    if (errors or len(infos) > 1) and not flags.given("show-events"):
+        show_events = False
+    if len(errors) == 1 and isinstance(errors[0], NotFound) and len(arguments) == 2:
+        return await _describe_matching(factory, program, errors[0], show_events)
+    read = Reader(factory, flags.get_int("chunk-size"))
+    separator = ""
+    for info in infos:
+        try:
+            shown = await describe(read, info, show_events)
+        except (CommandError, StatusError) as error:
+            if str(error) not in map(str, errors):
+                errors.append(error)
+            continue
+        factory.out.write(separator + shown)
+        separator = "\n\n"
+    if not infos and not errors:
+        where = "" if everywhere else f" in {factory.namespace} namespace."
+        factory.err.write(f"No resources found{where}\n")
+    aggregate(errors)
+    return 0
+
+
+async def _describe_matching(factory: Factory, program: str, missing: NotFound, show_events: bool) -> int:
+    """Describes the objects whose names begin with what is no name."""
+    flags = factory.flags
+    resource, prefix = flags.arguments
+    builder = Builder(factory, program).namespace(factory.namespace).resource_type_or_name([resource])
+    builder.single_resource_type().chunks_of(flags.get_int("chunk-size")).flatten().latest()
+    result = await builder.do()
+    infos = [info for info in await result.infos() if info.name.startswith(prefix)]
+    aggregate(result.errors)
+    read = Reader(factory, flags.get_int("chunk-size"))
+    for info in infos:
+        factory.out.write(await describe(read, info, show_events) + "\n")
+    if not infos:
+        raise missing
+    return 0

@@ -1,0 +1,270 @@
+"""The describers by kind, and what they read from the server beside the object itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.describers.access import BINDING, CERTIFICATE_SIGNING_REQUEST, ROLE, SERVICE_ACCOUNT
+from kapi.kubectl.describers.cluster import LIMIT_RANGE, NAMESPACE_OBJECT, NODE, RESOURCE_QUOTA
+from kapi.kubectl.describers.events import describe_events
+from kapi.kubectl.describers.generic import GENERIC
+from kapi.kubectl.describers.lines import Lines, Part, at
+from kapi.kubectl.describers.network import (
+    ENDPOINT_SLICE,
+    ENDPOINTS,
+    INGRESS,
+    INGRESS_CLASS,
+    IP_ADDRESS,
+    NETWORK_POLICY,
+    SERVICE,
+    SERVICE_CIDR,
+)
+from kapi.kubectl.describers.pods import POD
+from kapi.kubectl.describers.storage import (
+    CONFIG_MAP,
+    CSI_NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+    STORAGE_CLASS,
+    VOLUME_ATTRIBUTES_CLASS,
+)
+from kapi.kubectl.describers.workloads import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    HORIZONTAL_POD_AUTOSCALER,
+    JOB,
+    POD_DISRUPTION_BUDGET,
+    PRIORITY_CLASS,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+)
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.info import Info
+from kapi.machinery.selectors import selector_text
+from kapi.machinery.status import Forbidden, NotFound
+from kapi.machinery.tree import Object
+
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+class Reader:
+    """Reads lists, page by page."""
+
+    def __init__(self, factory: Factory, chunk: int) -> None:
+        self._factory, self._chunk = factory, chunk
+
+    async def get(self, version: str, namespace: str, resource: str, name: str) -> Object:
+        request = self._factory.client(version).get().namespace(namespace).resource(resource).name(name)
+        found: Object = await request.do()
+        return found
+
+    async def all(
+        self, version: str, namespace: str, resource: str, labels: str = "", fields: str = ""
+    ) -> list[Object]:
+        items: list[Object] = []
+        token = ""
+        while True:
+            request = self._factory.client(version).get().namespace(namespace).resource(resource)
+            page = await request.params(
+                {"labelSelector": labels, "fieldSelector": fields, "limit": self._chunk or None, "continue": token}
+            ).do()
+            items += page.get("items") or ()
+            token = at(page, "metadata.continue") or ""
+            if not token:
+                return items
+
+    async def events(self, obj: Object, kind: str, uid: str) -> list[Object]:
+        """The events about an object; none when they cannot be read."""
+        namespace = at(obj, "metadata.namespace") or ""
+        terms = [f"involvedObject.name={at(obj, 'metadata.name')}", f"involvedObject.namespace={namespace}"]
+        terms += [f"involvedObject.kind={kind}"] if kind else []
+        terms += [f"involvedObject.uid={uid}"] if uid else []
+        try:
+            return await self.all("v1", namespace, "events", fields=",".join(terms))
+        except StatusError:
+            return []
+
+
+async def _pods(read: Reader, obj: Object) -> Object:
+    """The pods that a controller owns."""
+    selector = at(obj, "spec.selector")
+    selector = (
+        selector if isinstance(selector, dict) and obj["kind"] != "ReplicationController" else {"matchLabels": selector}
+    )
+    try:
+        found = await read.all("v1", obj["metadata"]["namespace"], "pods", selector_text(selector))
+    except StatusError as error:
+        if obj["kind"] != "ReplicaSet":
+            raise
+        return {"error": error.message}
+    return {"pods": [pod for pod in found if _owned(pod, obj)]}
+
+
+def _owned(obj: Object, owner: Object) -> bool:
+    owners = at(obj, "metadata.ownerReferences") or ()
+    return any(one.get("controller") and one["uid"] == owner["metadata"]["uid"] for one in owners)
+
+
+async def replica_sets(read: Reader, obj: Object) -> Object:
+    """The replica sets of a deployment: ``new`` has its template, the ``old`` ones do not."""
+    try:
+        found = await read.all(
+            "apps/v1", obj["metadata"]["namespace"], "replicasets", selector_text(at(obj, "spec.selector"))
+        )
+    except StatusError:
+        return {"sets": {"old": [], "new": []}}
+    owned = [one for one in found if _owned(one, obj)]
+    owned.sort(key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+    wanted = _without_hash(obj["spec"]["template"])
+    new = [one for one in owned if _without_hash(one["spec"]["template"]) == wanted][:1]
+    return {"sets": {"old": [one for one in owned if one not in new], "new": new}}
+
+
+def _without_hash(template: Object) -> Object:
+    metadata = dict(template.get("metadata") or {})
+    labels = {key: value for key, value in (metadata.pop("labels", None) or {}).items() if key != "pod-template-hash"}
+    return {**template, "metadata": {**{key: value for key, value in metadata.items() if value}, "labels": labels}}
+
+
+async def _claim(read: Reader, obj: Object) -> Object:
+    name, pods = obj["metadata"]["name"], await read.all("v1", obj["metadata"]["namespace"], "pods")
+    owners = {one["uid"] for one in at(obj, "metadata.ownerReferences") or () if one["kind"] == "Pod"}
+
+    def uses(pod: Object) -> bool:
+        volumes = at(pod, "spec.volumes") or ()
+        return pod["metadata"]["uid"] in owners or any(
+            at(one, "persistentVolumeClaim.claimName") == name for one in volumes
+        )
+
+    return {"pods": [pod for pod in pods if uses(pod)]}
+
+
+async def _slices_of(read: Reader, namespace: str, service: str) -> list[Object]:
+    return await read.all("discovery.k8s.io/v1", namespace, "endpointslices", f"kubernetes.io/service-name={service}")
+
+
+async def _service(read: Reader, obj: Object) -> Object:
+    return {"slices": await _slices_of(read, obj["metadata"]["namespace"], obj["metadata"]["name"])}
+
+
+async def _ingress(read: Reader, obj: Object) -> Object:
+    backends = [at(obj, "spec.defaultBackend") or {}]
+    backends += [path["backend"] for rule in at(obj, "spec.rules") or () for path in at(rule, "http.paths") or ()]
+    found: Object = {}
+    for name in {backend["service"]["name"] for backend in backends if "service" in backend}:
+        try:
+            slices = await _slices_of(read, obj["metadata"]["namespace"], name)
+            service = await read.get("v1", obj["metadata"]["namespace"], "services", name)
+            found[name] = {"slices": slices, "ports": at(service, "spec.ports") or []}
+        except StatusError as error:
+            found[name] = {"error": error.message}
+    return {"backends": found}
+
+
+async def _namespace(read: Reader, obj: Object) -> Object:
+    name = obj["metadata"]["name"]
+    return {
+        "quotas": await read.all("v1", name, "resourcequotas"),
+        "limits": await read.all("v1", name, "limitranges"),
+    }
+
+
+async def _node(read: Reader, obj: Object) -> Object:
+    name = obj["metadata"]["name"]
+    fields = f"spec.nodeName={name},status.phase!=Failed,status.phase!=Succeeded"
+    try:
+        pods: list[Object] | None = await read.all("v1", "", "pods", fields=fields)
+    except Forbidden:
+        pods = None
+    try:
+        lease: Object | str = await read.get("coordination.k8s.io/v1", "kube-node-lease", "leases", name)
+    except StatusError as error:
+        lease = error.message
+    try:
+        slices = await read.all("resource.k8s.io/v1", "", "resourceslices", fields=f"spec.nodeName={name}")
+    except (StatusError, NotFound):
+        slices = []
+    return {"pods": pods, "lease": lease, "slices": slices}
+
+
+class Describer(NamedTuple):
+    """``version`` is the API version in which the object is read; ``events``: whether they are shown."""
+
+    parts: Sequence[Part]
+    related: Callable[[Reader, Object], Awaitable[Object]] | None = None
+    version: str = "v1"
+    events: bool = True
+
+
+_RBAC, _NETWORK, _STORAGE = "rbac.authorization.k8s.io", "networking.k8s.io", "storage.k8s.io"
+DESCRIBERS = {
+    ("", "ConfigMap"): Describer(CONFIG_MAP),
+    ("", "Endpoints"): Describer(ENDPOINTS),
+    ("", "LimitRange"): Describer(LIMIT_RANGE, events=False),
+    ("", "Namespace"): Describer(NAMESPACE_OBJECT, _namespace, events=False),
+    ("", "Node"): Describer(NODE, _node),
+    ("", "PersistentVolume"): Describer(PERSISTENT_VOLUME),
+    ("", "PersistentVolumeClaim"): Describer(PERSISTENT_VOLUME_CLAIM, _claim),
+    ("", "Pod"): Describer(POD),
+    ("", "ReplicationController"): Describer(REPLICATION_CONTROLLER, _pods),
+    ("", "ResourceQuota"): Describer(RESOURCE_QUOTA, events=False),
+    ("", "Secret"): Describer(SECRET, events=False),
+    ("", "Service"): Describer(SERVICE, _service),
+    ("", "ServiceAccount"): Describer(SERVICE_ACCOUNT),
+    ("apps", "DaemonSet"): Describer(DAEMON_SET, _pods),
+    ("apps", "Deployment"): Describer(DEPLOYMENT, replica_sets),
+    ("apps", "ReplicaSet"): Describer(REPLICA_SET, _pods),
+    ("apps", "StatefulSet"): Describer(STATEFUL_SET, _pods),
+    ("autoscaling", "HorizontalPodAutoscaler"): Describer(HORIZONTAL_POD_AUTOSCALER, version="v2"),
+    ("batch", "CronJob"): Describer(CRON_JOB),
+    ("batch", "Job"): Describer(JOB),
+    ("certificates.k8s.io", "CertificateSigningRequest"): Describer(CERTIFICATE_SIGNING_REQUEST),
+    ("discovery.k8s.io", "EndpointSlice"): Describer(ENDPOINT_SLICE),
+    (_NETWORK, "Ingress"): Describer(INGRESS, _ingress),
+    (_NETWORK, "IngressClass"): Describer(INGRESS_CLASS),
+    (_NETWORK, "IPAddress"): Describer(IP_ADDRESS),
+    (_NETWORK, "NetworkPolicy"): Describer(NETWORK_POLICY, events=False),
+    (_NETWORK, "ServiceCIDR"): Describer(SERVICE_CIDR),
+    ("policy", "PodDisruptionBudget"): Describer(POD_DISRUPTION_BUDGET),
+    (_RBAC, "ClusterRole"): Describer(ROLE, events=False),
+    (_RBAC, "ClusterRoleBinding"): Describer(BINDING, events=False),
+    (_RBAC, "Role"): Describer(ROLE, events=False),
+    (_RBAC, "RoleBinding"): Describer(BINDING, events=False),
+    ("scheduling.k8s.io", "PriorityClass"): Describer(PRIORITY_CLASS),
+    (_STORAGE, "CSINode"): Describer(CSI_NODE),
+    (_STORAGE, "StorageClass"): Describer(STORAGE_CLASS),
+    (_STORAGE, "VolumeAttributesClass"): Describer(VOLUME_ATTRIBUTES_CLASS),
+}
+
+
+async def describe(read: Reader, info: Info, show_events: bool) -> str:
+    """The object as ``describe`` prints it, read anew from the server.  Raises StatusError and CommandError."""
+    mapping = info.mapping
+    found = DESCRIBERS.get((mapping.group, mapping.kind), Describer(GENERIC, version=mapping.version))
+    version = f"{mapping.group}/{found.version}" if mapping.group else found.version
+    obj = await read.get(version, info.namespace, mapping.name, info.name)
+    related = await found.related(read, obj) if found.related is not None else {}
+    out = Lines()
+    events = await _events(read, obj) if show_events and found.events else None
+    for part in found.parts:
+        part(out, {**obj, "related": related} if found.related is not None else obj)
+    if events is not None:
+        describe_events(out, events)
+    return out.text()
+
+
+async def _events(read: Reader, obj: Object) -> list[Object]:
+    """A pod's events are searched without its kind; a node's also by its name in place of its UID."""
+    kind, metadata = obj["kind"], obj["metadata"]
+    uid = metadata.get("uid", "")
+    if kind == "Pod" and obj["apiVersion"] == "v1":
+        return await read.events(obj, "", (metadata.get("annotations") or {}).get(_MIRROR, uid))
+    found = await read.events(obj, kind, uid)
+    if kind == "Node" and obj["apiVersion"] == "v1":
+        found += await read.events(obj, kind, metadata["name"])
+    return found
