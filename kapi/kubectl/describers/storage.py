@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+from kapi.kubectl.describers.claims import STATUS, access_modes, claim_class, describe_claim
 from kapi.kubectl.describers.lines import (
     ANNOTATIONS,
     CREATED,
@@ -13,10 +14,7 @@ from kapi.kubectl.describers.lines import (
     NONE,
     UNSET,
     Lines,
-    Part,
-    age,
     at,
-    block,
     each,
     line,
     map_text,
@@ -29,24 +27,7 @@ from kapi.kubectl.describers.volumes import PERSISTENT, describe_source
 from kapi.machinery.golang import value_text
 from kapi.machinery.tree import Object, Tree
 
-_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
-
-
-def claim_class(obj: Object) -> str:
-    """The storage class of a claim or volume."""
-    found = (at(obj, "metadata.annotations") or {}).get(_BETA_CLASS)
-    return str((at(obj, "spec.storageClassName") or "") if found is None else found)
-
-
-def _modes(modes: list[str] | None) -> str:
-    return ",".join(short for mode, short in _MODES.items() if mode in (modes or ()))
-
-
-def _status(obj: Object) -> str:
-    deleted = at(obj, "metadata.deletionTimestamp")
-    return f"Status:\tTerminating (lasts {age(deleted)})" if deleted else f"Status:\t{at(obj, 'status.phase') or ''}"
 
 
 def _terms(out: Lines, terms: list[Object], path: str, operator: str, level: int) -> None:
@@ -77,10 +58,10 @@ PERSISTENT_VOLUME = (
     ANNOTATIONS,
     row("Finalizers", "metadata.finalizers", "[]"),
     line(lambda obj: f"StorageClass:\t{claim_class(obj)}"),
-    line(_status),
+    STATUS,
     row("Claim", "spec.claimRef", "", lambda claim: f"{claim.get('namespace', '')}/{claim.get('name', '')}"),
     row("Reclaim Policy", "spec.persistentVolumeReclaimPolicy", ""),
-    row("Access Modes", "spec.accessModes", "", _modes),
+    row("Access Modes", "spec.accessModes", "", access_modes),
     row("VolumeMode", "spec.volumeMode"),
     row("Capacity", "spec.capacity.storage", "0"),
     _affinity,
@@ -88,28 +69,6 @@ PERSISTENT_VOLUME = (
     text("Source:"),
     lambda out, obj: describe_source(out, obj["spec"], PERSISTENT),
 )
-
-
-def describe_claim(out: Lines, claim: Object, *, whole: bool = True) -> None:
-    """``whole``: not the template of a claim, which has fewer lines."""
-    bound = at(claim, "spec.volumeName")
-    parts: list[Part | bool] = [
-        whole and NAME,
-        whole and NAMESPACE,
-        line(lambda obj: f"StorageClass:\t{claim_class(obj)}"),
-        whole and line(_status),
-        row("Volume", "spec.volumeName", ""),
-        LABELS,
-        ANNOTATIONS,
-        whole and row("Finalizers", "metadata.finalizers", "[]"),
-        line(lambda obj: f"Capacity:\t{(at(obj, 'status.capacity.storage') or '0') if bound else ''}"),
-        line(lambda obj: f"Access Modes:\t{_modes(at(obj, 'status.accessModes')) if bound else ''}"),
-        row("VolumeMode", "spec.volumeMode"),
-        block("DataSource", "spec.dataSource", row("APIGroup", "apiGroup", level=1), row("Kind", "kind", "", level=1), row("Name", "name", "", level=1)),  # noqa: E501
-    ]  # fmt: skip
-    for part in parts:
-        if not isinstance(part, bool):
-            part(out, claim)
 
 
 PERSISTENT_VOLUME_CLAIM = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kapi.kubectl.describers.claims import describe_claim
 from kapi.kubectl.describers.lines import MAX_ANNOTATION, NONE, Lines, at, shorten
 from kapi.machinery import quantities
 from kapi.machinery.golang import value_text
@@ -176,8 +177,6 @@ def _projected(out: Lines, source: Object) -> None:
 def _ephemeral(out: Lines, source: Object) -> None:
     template = source.get("volumeClaimTemplate")
     if template is not None:
-        from kapi.kubectl.describers.storage import describe_claim
-
         describe_claim(out.nested(2), template, whole=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.kubectl.describers.claims import claim_class
 from kapi.kubectl.describers.lines import (
     ANNOTATIONS,
     CREATED,
@@ -119,8 +120,6 @@ DEPLOYMENT = (
 
 
 def _claim_templates(out: Lines, obj: Object) -> None:
-    from kapi.kubectl.describers.storage import claim_class
-
     templates = at(obj, "spec.volumeClaimTemplates")
     out.put("Volume Claims:\n" if templates else f"Volume Claims:\t{NONE}\n")
     for claim in templates or ():
