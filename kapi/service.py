@@ -20,6 +20,7 @@ from kapi.assembly.prepared import PreparedServer
 from kapi.foundation import Foundation
 from kapi.machinery.feature_gates import without_effect
 from kapi.machinery.golang import quote
+from kapi.machinery.version import VERSION
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor
@@ -27,7 +28,6 @@ from kapi.process.timers import Repeated
 from kapi.servers.additions import NOTHING, Additions
 from kapi.serving import pki
 from kapi.serving.life import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
-from kapi.serving.routes import VERSION
 from kapi.serving.run import RequestRunner
 from kapi.store.errors import StoreError
 

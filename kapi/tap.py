@@ -101,7 +101,7 @@ def asks_version(arguments: Sequence[str]) -> str:
 
 def _show_version(what: str) -> None:
     """Ends the process."""
-    from kapi.serving.routes import VERSION
+    from kapi.machinery.version import VERSION
 
     if what not in ("", "true", "raw"):
         complain(ConfigError(f'invalid argument "{what}" for "--version" flag: true, false or raw'))

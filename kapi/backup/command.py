@@ -20,13 +20,13 @@ from twisted.python.failure import Failure
 from kapi.backup.archive import PKI, Archive, ArchiveError, StoredPart, Writer
 from kapi.extensions import extension_for
 from kapi.foundation import Foundation, egress_to_stores
+from kapi.machinery.version import VERSION
 from kapi.observability.logging import observer
 from kapi.options.errors import ConfigError, complain
 from kapi.options.help import show
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor, installed_reactor, use_monotonic_clock
 from kapi.serving.pki import Files, write_private
-from kapi.serving.routes import VERSION
 from kapi.store.address import Address, parse
 from kapi.store.dump import Contents, Dump, Restore, Take
 from kapi.store.embedded import DIRECTORY, EmbeddedValkey

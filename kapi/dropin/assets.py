@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from kapi.serving.routes import VERSION
+from kapi.machinery.version import VERSION
 from kapi.testing.kubectl import kubectl_path
 
 #: program -> module that it runs

@@ -107,7 +107,7 @@ class ClientSideApply:
             )
         if self._dry_run == "client":
             return await self._pretend(info, modified, current)
-        patch = await self._patched(info, modified, current)
+        patch = await self.merge(info, modified, current)
         if patch and metadata.get("deletionTimestamp"):
             self._factory.err.write(
                 f"Warning: Detected changes to resource {info.name} which is currently being deleted.\n"
@@ -132,7 +132,7 @@ class ClientSideApply:
         info.object = current
         return "configured" if patch else "unchanged"
 
-    async def _patched(self, info: Info, modified: Object, current: Object) -> Object:
+    async def merge(self, info: Info, modified: Object, current: Object) -> Object:
         """The patch that was sent, {} for none.  After a conflict the object is read again and a new patch is made."""
         for attempt in range(MAX_RETRIES + 1):
             patch, strategic = await self._patch(info, modified, current)
@@ -155,7 +155,7 @@ class ClientSideApply:
     async def _forced(self, info: Info, modified: Object, patch: Object, current: Object, error: StatusError) -> Object:
         """With ``--force``, replaces an object that cannot be changed by a new one.  Raises StatusError and CommandError."""
         flags = self._factory.flags
-        if not flags.get_bool("force") or not isinstance(error, Conflict | Invalid):
+        if self._dry_run == "server" or not flags.get_bool("force") or not isinstance(error, Conflict | Invalid):
             raise self._explained(info, patch, error)
         uid = str((current.get("metadata") or {}).get("uid") or "")
         await info.delete(delete_options(propagation(flags), flags.get_int("grace-period"), self._dry_run))

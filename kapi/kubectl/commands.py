@@ -4,7 +4,8 @@ from __future__ import annotations
 
 COMMANDS = (
     "get", "create", "apply", "delete", "logs", "attach", "exec", "port-forward", "wait", "explain", "api-resources",
-    "api-versions", "config", "describe", "snapshot", "diff", "completion",
+    "api-versions", "auth", "certificate", "changes", "cluster-info", "completion", "config", "cordon", "describe", "diff",
+    "drain", "events", "plugin", "replace", "snapshot", "taint", "top", "uncordon", "version",
 )  # fmt: skip
 
 

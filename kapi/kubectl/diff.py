@@ -1,52 +1,146 @@
-"""``kapi diff A B``: what was created, updated and deleted in a cluster between two revisions.
-
-It is not kubectl's command of this name, which compares manifests with what the server has.
-"""
+"""``kapi diff``: manifests and what they would become on the server, compared by ``diff`` (upstream: kubectl ``cmd/diff``)."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from kapi.client.errors import ClientError, StatusError
+from kapi.kubectl.apply import ClientSideApply
+from kapi.kubectl.builder import Builder
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
-from kapi.kubectl.logical_clusters import FLAG, LogicalClusters
-from kapi.kubectl.messages import CommandError
-from kapi.kubectl.print_flags import no_printer
-from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.kubectl.flags import FILENAME, Flag
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import Aggregate, CommandError, message_of, raise_errors
+from kapi.kubectl.printers.yaml import YAMLPrinter
+from kapi.kubectl.writing import LAST_APPLIED
+from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
 
-FLAGS = (FLAG, Flag("output", short="o"), Flag("no-headers", "bool"))
-_OUTPUTS = ("json", "yaml")
+FLAGS = (
+    *FILENAME,
+    Flag("selector", short="l"),
+    Flag("server-side", "bool"),
+    Flag("force-conflicts", "bool"),
+    Flag("field-manager"),
+    Flag("show-managed-fields", "bool"),
+    Flag("show-secrets", "bool"),
+    Flag("concurrency", "int", default=1),  # no effect: objects are compared one after the other
+    Flag("prune", "bool"),
+    Flag("prune-allowlist", "array"),
+)
+_MASK = "***"
+_WORD = re.compile(r"[a-zA-Z0-9-=]+").fullmatch
 
 
 async def run(factory: Factory, program: str) -> int:
+    try:
+        return await _run(factory, program)
+    except (Aggregate, ClientError, CommandError, StatusError) as error:
+        factory.err.write(message_of(error, factory.config.host))
+        return 2  # 1 says that there are differences
+
+
+async def _run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if not 1 <= len(flags.arguments) <= 2 or not all(one.isascii() and one.isdigit() for one in flags.arguments):
-        raise CommandError(
-            "a revision is needed, and another one unless it is the newest: diff A [B]", usage=f"{program} diff"
+    if flags.arguments:
+        hint = ""
+        if all(one.isdecimal() for one in flags.arguments):
+            hint = f"; the changes between two revisions are shown by '{program} changes'"
+        raise CommandError(f"Unexpected args: [{' '.join(flags.arguments)}]{hint}", usage=f"{program} diff")
+    if not flags.get_list("filename"):
+        raise CommandError("must specify one of -f and -k")
+    if flags.get_bool("force-conflicts") and not flags.get_bool("server-side"):
+        raise CommandError("--force-conflicts only works with --server-side")
+    if flags.get_bool("prune"):
+        raise CommandError("--prune is not supported by diff")
+    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).labels(flags.get_string("selector"))
+    result = await builder.flatten().do()
+    with tempfile.TemporaryDirectory(prefix="LIVE-") as live, tempfile.TemporaryDirectory(prefix="MERGED-") as merged:
+        async for info in result.visit():
+            before, after = await _versions(factory, program, info)
+            if not flags.get_bool("show-managed-fields"):
+                before, after = _bare(before), _bare(after)
+            if after is not None and (after.get("apiVersion"), after.get("kind")) == ("v1", "Secret"):
+                before, after = (before, after) if flags.get_bool("show-secrets") else _masked(before, after)
+            for directory, obj in ((live, before), (merged, after)):
+                Path(directory, _name(info)).write_text(
+                    "" if obj is None else YAMLPrinter(managed_fields=True).print(obj)
+                )
+        raise_errors(result.errors)
+        return _compare(factory, live, merged)
+
+
+async def _versions(factory: Factory, program: str, info: Info) -> tuple[Object | None, Object | None]:
+    """The object as it is, None when there is none, and as it would be.  Raises StatusError and CommandError."""
+    flags, local = factory.flags, info.object or {}
+    try:
+        live: Object | None = await info.request(info.client.get()).do()
+    except NotFound:
+        live = None
+    manager = flags.get_string("field-manager")
+    if flags.get_bool("server-side"):
+        options = {"dryRun": "All", "fieldManager": manager or program, "force": flags.get_bool("force-conflicts")}
+        await info.patch("apply", local, **options)
+    elif live is None:
+        await info.create(dryRun="All", fieldManager=manager or f"{program}-client-side-apply")
+    else:
+        metadata = dict(local.get("metadata") or {})
+        if LAST_APPLIED in (metadata.get("annotations") or {}):
+            metadata["annotations"] = {
+                key: value for key, value in metadata["annotations"].items() if key != LAST_APPLIED
+            }
+        await ClientSideApply(factory, program, "server", "", whole=False).merge(
+            info, {**local, "metadata": metadata}, live
         )
-    if flags.get_string("output") not in ("", *_OUTPUTS):
-        raise no_printer(flags.get_string("output"), _OUTPUTS)
-    clusters = LogicalClusters(factory)
-    request = clusters.server.get().abs_path(clusters.path_below("/kapi/changes"))
-    for name, revision in zip(("from", "to"), flags.arguments, strict=False):
-        request.append_param(name, revision)
-    answer = await request.do()
-    factory.out.write(_text(answer, flags.get_string("output"), headers=not flags.get_bool("no-headers")))
-    return 0
+    if live is not None and live["metadata"].get("deletionTimestamp"):
+        factory.err.write(f"Warning: Detected changes to resource {info.name} which is currently being deleted.\n")
+    return live, info.object
 
 
-def _text(answer: Object, output: str, *, headers: bool) -> str:
-    if output == "json":
-        import json
+def _name(info: Info) -> str:
+    mapping = info.mapping
+    group = f"{mapping.group}." if mapping.group else ""
+    return f"{group}{mapping.version}.{mapping.kind}.{info.namespace}.{info.name}"
 
-        return json.dumps(answer, indent=4) + "\n"
-    if output == "yaml":
-        from kapi.codecs.yaml_writing import dump_yaml
 
-        return dump_yaml(answer).decode()
-    writer = TabWriter()
-    if headers and answer["changes"]:
-        writer.row(["CHANGE", "RESOURCE", "NAMESPACE", "NAME", "REVISION"])
-    for one in answer["changes"]:
-        resource = f"{one['resource']}.{one['group']}" if one["group"] else one["resource"]
-        writer.row([one["change"], resource, one["namespace"], one["name"], str(one["revision"])])
-    return writer.flush()
+def _bare(obj: Object | None) -> Object | None:
+    if obj is None:
+        return None
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def _masked(before: Object | None, after: Object) -> tuple[Object | None, Object]:
+    """Two secrets without their values; those that differ have different masks."""
+    old, new = ((obj or {}).get("data") or {} for obj in (before, after))
+    changed = {key for key in old if key in new and old[key] != new[key]}
+
+    def mask(obj: Object, data: Object, which: str) -> Object:
+        hidden = {key: f"{_MASK} ({which})" if key in changed else _MASK for key in data}
+        return {**obj, "data": hidden} if data else obj
+
+    return (mask(before, old, "before") if before is not None else None), mask(after, new, "after")
+
+
+def _compare(factory: Factory, live: str, merged: str) -> int:
+    """Runs ``diff``, or the program of KUBECTL_EXTERNAL_DIFF.  Raises CommandError when it fails."""
+    given = os.environ.get("KUBECTL_EXTERNAL_DIFF", "").split(" ")
+    command = (
+        [given[0], live, merged, *(word for word in given[1:] if _WORD(word))]
+        if given[0]
+        else ["diff", "-u", "-N", live, merged]
+    )
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise CommandError(f'failed to run "{command[0]}": {error}') from None
+    factory.out.write(done.stdout)
+    factory.err.write(done.stderr)
+    if done.returncode > 1:
+        raise CommandError(f'failed to run "{command[0]}": exit status {done.returncode}')
+    return done.returncode

@@ -19,8 +19,11 @@ def no_printer(output: str, allowed: tuple[str, ...]) -> CommandError:
     )
 
 
-def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> Printer:
-    """The printer of ``-o``; without ``-o`` the NamePrinter with ``operation``.  Raises CommandError."""
+def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typed: bool = False) -> Printer:
+    """The printer of ``-o``; without ``-o`` the NamePrinter with ``operation``.  Raises CommandError.
+
+    ``typed``: JSON has its fields in the order in which the server sends them, and not sorted.
+    """
     output = flags.get_string("output") or ("go-template" if flags.get_string("template") else "")
     allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
     kind, equals, rest = output.partition("=")
@@ -32,7 +35,7 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> 
         case "json" if not equals:
             from kapi.kubectl.printers.json import JSONPrinter
 
-            return JSONPrinter(managed)
+            return JSONPrinter(managed, ordered=not typed)
         case "yaml" if not equals:
             from kapi.kubectl.printers.yaml import YAMLPrinter
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from kapi.machinery.feature_gates import GATES
-from kapi.serving.routes import VERSION
+from kapi.machinery.version import VERSION
 
 _BUILD = {
     "major": "major",

@@ -13,10 +13,10 @@ import orjson
 from kapi.codecs.negotiation import not_accepted
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object
+from kapi.machinery.version import MAJOR, MINOR, VERSION
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.serving.generic import GenericServer
-from kapi.serving.routes import MAJOR, MINOR, VERSION
 
 _COMPONENT = "kube-apiserver"
 _PLAIN = b"text/plain; charset=utf-8"

@@ -1,4 +1,4 @@
-"""``kapi snapshot`` and ``kapi diff``: states and changes of logical clusters, from the command line."""
+"""``kapi snapshot`` and ``kapi changes``: states and changes of logical clusters, from the command line."""
 
 from __future__ import annotations
 
@@ -74,25 +74,25 @@ def test_what_changed_between_two_revisions(cluster: LogicalCluster) -> None:
     middle = put(cluster, "two")
     cluster.request("DELETE", f"{MAPS}/one")
     last = put(cluster, "three")
-    shown = kapi(cluster, "diff", str(begin), str(middle))
+    shown = kapi(cluster, "changes", str(begin), str(middle))
     rows = [line.split() for line in shown.stdout.splitlines()]
     assert rows[0] == ["CHANGE", "RESOURCE", "NAMESPACE", "NAME", "REVISION"], shown.stderr
     assert [row[:4] for row in rows[1:]] == [
         ["created", "configmaps", "default", "one"],
         ["created", "configmaps", "default", "two"],
     ]
-    newest = json.loads(kapi(cluster, "diff", str(middle), "-o", "json").stdout)
+    newest = json.loads(kapi(cluster, "changes", str(middle), "-o", "json").stdout)
     assert [(one["change"], one["name"]) for one in newest["changes"]] == [("deleted", "one"), ("created", "three")]
     assert newest["to"] >= last
-    assert kapi(cluster, "diff", str(last), str(last)).stdout == ""
+    assert kapi(cluster, "changes", str(last), str(last)).stdout == ""
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["diff"], "a revision is needed"),
-        (["diff", "1", "two"], "a revision is needed"),
-        (["diff", "1", "-o", "wide"], "unable to match a printer"),
+        (["changes"], "a revision is needed"),
+        (["changes", "1", "two"], "a revision is needed"),
+        (["changes", "1", "-o", "wide"], "unable to match a printer"),
         (["snapshot"], "one of create, save, load, list, reset, delete"),
         (["snapshot", "reset"], "reset takes the name of one snapshot"),
         (["snapshot", "list", "base"], "list takes no arguments"),
@@ -119,7 +119,7 @@ def test_the_difference_is_that_of_the_server_when_no_cluster_is_named(server: K
     root = Cluster(server, tmp_path)
     begin = root.settled()
     put(root, "of-the-server")
-    shown = json.loads(kapi(server, "diff", str(begin), "-o", "json").stdout)
+    shown = json.loads(kapi(server, "changes", str(begin), "-o", "json").stdout)
     assert ("created", "of-the-server") in [(one["change"], one["name"]) for one in shown["changes"]]
 
 

@@ -52,7 +52,7 @@ class Rule(tuple[tuple[str, ...], ...]):
         )
 
 
-def _single(rule: Object) -> Iterator[Rule]:
+def single_rules(rule: Object) -> Iterator[Rule]:
     """A rule for each group, resource, name and verb."""
     names = rule.get("resourceNames") or [None]
     for group, resource, verb, name in itertools.product(
@@ -67,7 +67,7 @@ def compact(rules: list[Object]) -> list[Rule]:
     """Rules of one resource each, with all their verbs; sorted as kubectl sorts them."""
     verbs: dict[Rule, dict[str, None]] = {}
     others: list[Rule] = []
-    for rule in itertools.chain.from_iterable(map(_single, rules)):
+    for rule in itertools.chain.from_iterable(map(single_rules, rules)):
         if rule[4]:
             others.append(rule)
         else:

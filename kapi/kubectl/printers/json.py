@@ -8,11 +8,11 @@ from kapi.machinery.tree import Object
 
 
 class JSONPrinter(Printer):
-    def __init__(self, managed_fields: bool = False) -> None:
-        self._managed_fields = managed_fields
+    def __init__(self, managed_fields: bool = False, *, ordered: bool = True) -> None:
+        self._managed_fields, self._ordered = managed_fields, ordered
 
     def print(self, obj: Object) -> str:
-        return json_text(obj if self._managed_fields else without_managed_fields(obj), 4) + "\n"
+        return json_text(obj if self._managed_fields else without_managed_fields(obj), 4, ordered=self._ordered) + "\n"
 
     def print_event(self, event: str, obj: Object) -> str:
         """The event on one line, with managed fields."""

@@ -1,0 +1,85 @@
+"""``kapi certificate approve`` and ``deny`` (upstream: kubectl ``cmd/certificates``)."""
+
+from __future__ import annotations
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.machinery.status import Conflict, NotFound
+from kapi.machinery.time import stamp
+from kapi.machinery.tree import dig
+
+FLAGS = (*FILENAME, *PRINT, Flag("force", "bool"))
+MAX_RETRIES = 10  # after a conflict
+_TYPES = {"approve": ("Approved", "Denied"), "deny": ("Denied", "Approved")}
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    name, names = (flags.arguments[0], flags.arguments[1:]) if flags.arguments else ("", [])
+    if name not in _TYPES:
+        raise CommandError(f'unknown command "{name}" for "{program} certificate": one of approve, deny')
+    printer = printer_for(flags, "approved" if name == "approve" else "denied")
+    files = flags.get_list("filename")
+    if not names and not files:
+        raise CommandError("one or more CSRs must be specified as <name> or -f <filename>")
+    builder = Builder(factory, program).filenames(files, flags.get_bool("recursive")).flatten().latest()
+    if names:
+        builder.resource_type_or_name(["certificatesigningrequests", *names])
+    result = await builder.do()
+    errors: list[BaseException] = []
+    found = 0
+    async for info in result.visit():
+        try:
+            await _decide(info, program, name, flags.get_bool("force"))
+        except (CommandError, StatusError) as error:
+            errors.append(error)
+            continue
+        found += 1
+        factory.out.write(printer.print(info.object or {}))
+    raise_errors(errors + result.errors)
+    if not found:
+        factory.out.write("No resources found\n")
+    return 0
+
+
+async def _decide(info: Info, program: str, name: str, force: bool) -> None:
+    """Adds the condition, unless it is there.  Raises CommandError and StatusError."""
+    wanted, other = _TYPES[name]
+    mapping = info.mapping
+    if (mapping.group, mapping.kind) != ("certificates.k8s.io", "CertificateSigningRequest"):
+        kind = f"{mapping.kind}.{mapping.group}".rstrip(".")
+        raise CommandError(f"can only handle CertificateSigningRequest.certificates.k8s.io objects, got {kind}")
+    for attempt in range(MAX_RETRIES + 1):
+        try:
+            current = await info.request(info.client.get()).do()
+        except NotFound as error:
+            raise CommandError(f"could not find v1 version of {info.name}: {error.message}") from None
+        conditions = dig(current, "status", "conditions") or []
+        if any(one["type"] == other for one in conditions):
+            raise CommandError(f'certificate signing request "{info.name}" is already {other}')
+        has = any(one["type"] == wanted for one in conditions)
+        if has and not force:
+            return
+        if not has:
+            participle = "approved" if name == "approve" else "denied"
+            condition = {"type": wanted, "status": "True", "reason": f"{program.capitalize()}{name.capitalize()}"}
+            condition["message"] = f"This CSR was {participle} by {program} certificate {name}."
+            conditions = [*conditions, {**condition, "lastUpdateTime": stamp(_now())}]
+            current = {**current, "status": {**(current.get("status") or {}), "conditions": conditions}}
+        try:
+            await info.request(info.client.put()).subresource("approval").body(current).do()
+            return
+        except Conflict:
+            if attempt == MAX_RETRIES:
+                raise
+
+
+def _now() -> float:
+    import time
+
+    return time.time()

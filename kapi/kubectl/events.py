@@ -1,0 +1,120 @@
+"""``kapi events`` (upstream: kubectl ``cmd/events``)."""
+
+from __future__ import annotations
+
+from kapi.client.errors import NoMatch
+from kapi.kubectl.describers.events import interval
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.messages import CommandError
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.machinery.tree import Object, dig
+
+FLAGS = (
+    *PRINT,
+    Flag("watch", "bool", short="w"),
+    Flag("all-namespaces", "bool", short="A"),
+    Flag("for"),
+    Flag("types", "list"),
+    Flag("no-headers", "bool"),
+    Flag("chunk-size", "int", default=500),
+)
+_ESCAPES = str.maketrans({"\x1b": "^[", "\r": "\\r"})
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    everywhere = flags.get_bool("all-namespaces")
+    fields = await _about(factory, flags.get_string("for")) if flags.get_string("for") else ""
+    printer = printer_for(flags) if flags.get_string("output") or flags.get_string("template") else None
+    types = [one.lower() for one in flags.get_list("types")]
+    if any(one not in ("normal", "warning") for one in types):
+        raise CommandError("valid --types are Normal or Warning")
+
+    def wanted(event: Object) -> bool:
+        return not types or str(event.get("type", "")).lower() in types
+
+    namespace = "" if everywhere else factory.namespace
+    table = _Table(everywhere, headers=not flags.get_bool("no-headers"))
+    request = factory.client("v1").get().namespace(namespace).resource("events").param("fieldSelector", fields)
+    if flags.get_bool("watch"):
+        watch = await request.timeout(0).watch()
+        async for change in watch:
+            if change.type in ("ADDED", "MODIFIED") and wanted(change.object):
+                event = {"apiVersion": "v1", "kind": "Event", **change.object}
+                factory.out.write(printer.print(event) if printer is not None else table.text([event]))
+                factory.out.flush()
+        return 0
+    events: list[Object] = []
+    token = ""
+    while True:
+        page = await _page(factory, namespace, fields, token)
+        events += [event for event in page.get("items") or () if wanted(event)]
+        token = dig(page, "metadata", "continue") or ""
+        if not token:
+            break
+    if not events:
+        factory.err.write("No events found.\n" if everywhere else f"No events found in {namespace} namespace.\n")
+        return 0
+    events = [{"kind": "Event", "apiVersion": "v1", **event} for event in sorted(events, key=_time)]
+    if printer is None:
+        factory.out.write(table.text(events))
+    elif flags.get_string("output") != "name":  # the NamePrinter of kubectl prints no typed lists, and nothing of that
+        listed: Object = {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": events}
+        factory.out.write(printer.print(listed))
+    return 0
+
+
+async def _page(factory: Factory, namespace: str, fields: str, token: str) -> Object:
+    request = factory.client("v1").get().namespace(namespace).resource("events")
+    page: Object = await request.params(
+        {"fieldSelector": fields, "limit": factory.flags.get_int("chunk-size"), "continue": token}
+    ).do()
+    return page
+
+
+async def _about(factory: Factory, text: str) -> str:
+    """The field selector for ``TYPE/NAME``.  Raises CommandError."""
+    resource, slash, name = text.partition("/")
+    if not slash:
+        raise CommandError("--for must be in resource/name form")
+    if "/" in name:
+        raise CommandError("arguments in resource/name form may not have more than one slash")
+    try:
+        mapping = await factory.mapper.resource_for(resource.lower())
+    except NoMatch as error:
+        raise CommandError(str(error), plain=True) from None
+    kind, version = mapping.kind, mapping.group_version
+    return f"involvedObject.kind={kind},involvedObject.apiVersion={version},involvedObject.name={name}"
+
+
+def _time(event: Object) -> str:
+    series = event.get("series")
+    found = (
+        series.get("lastObservedTime") if series is not None else event.get("lastTimestamp") or event.get("eventTime")
+    )
+    return str(found or "").rstrip("Z")
+
+
+class _Table:
+    """Rows of events; the headers come with the first ones."""
+
+    def __init__(self, with_namespace: bool, *, headers: bool) -> None:
+        self._with_namespace, self._headers = with_namespace, headers
+        self._writer = TabWriter()
+
+    def text(self, events: list[Object]) -> str:
+        if self._headers:
+            self._row("NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+            self._headers = False
+        for event in events:
+            about = event.get("involvedObject") or {}
+            cells = [event.get("type", ""), event.get("reason", ""), f"{about.get('kind', '')}/{about.get('name', '')}"]
+            cells.append((event.get("message") or "").strip())
+            namespace = dig(event, "metadata", "namespace") or ""
+            self._row(namespace, interval(event), *(cell.translate(_ESCAPES) for cell in cells))
+        return self._writer.flush()
+
+    def _row(self, namespace: str, *cells: str) -> None:
+        self._writer.row((namespace, *cells) if self._with_namespace else cells)

@@ -1,0 +1,59 @@
+"""``kapi plugin list``: the plugins of kubectl on the path (upstream: kubectl ``cmd/plugin``)."""
+
+from __future__ import annotations
+
+import os
+
+from kapi.kubectl.commands import COMMANDS
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flag
+from kapi.kubectl.messages import CommandError
+
+FLAGS = (Flag("name-only", "bool"),)
+_PREFIX = "kubectl-"
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    if flags.arguments[:1] != ["list"]:
+        raise CommandError(f'unknown command "{" ".join(flags.arguments[:1])}" for "{program} plugin": list')
+    found: list[str] = []
+    for directory in dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)):
+        if not directory.strip():
+            continue
+        try:
+            with os.scandir(directory) as entries:
+                names = sorted(entry.name for entry in entries if not entry.is_dir(follow_symlinks=False))
+        except OSError as error:
+            problem = f"open {directory}: {str(error.strerror).lower()}"
+            factory.err.write(f'Unable to read directory "{directory}" from your PATH: {problem}. Skipping...\n')
+            continue
+        found += [os.path.join(directory, name) for name in names if name.startswith(_PREFIX)]
+    if not found:
+        raise CommandError("unable to find any kubectl plugins in your PATH")
+    factory.out.write("The following compatible plugins are available:\n\n")
+    seen: dict[str, str] = {}
+    warnings = 0
+    for path in found:
+        name = os.path.basename(path)
+        factory.out.write(f"{name if flags.get_bool('name-only') else path}\n")
+        for problem in _problems(path, name, seen, program):
+            factory.err.write(f"  - {problem}\n")
+            warnings += 1
+        seen.setdefault(name, path)
+    if warnings:
+        many = "warnings were" if warnings > 1 else "warning was"
+        raise CommandError(f"{'one' if warnings == 1 else warnings} plugin {many} found")
+    return 0
+
+
+def _problems(path: str, name: str, seen: dict[str, str], program: str) -> list[str]:
+    problems = []
+    if not os.access(path, os.X_OK) or os.path.isdir(path):
+        problems.append(f"warning: {path} identified as a kubectl plugin, but it is not executable")
+    if name in seen:
+        problems.append(f"warning: {path} is overshadowed by a similarly named plugin: {seen[name]}")
+    command = name.split("-")[1]
+    if command in COMMANDS:
+        problems.append(f'warning: {name} overwrites existing command: "{program} {command}"')
+    return problems

@@ -1,0 +1,130 @@
+"""``kapi replace`` (upstream: kubectl ``cmd/replace``); with ``--force`` it deletes objects and creates them again."""
+
+from __future__ import annotations
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flag
+from kapi.kubectl.info import Info, kind_text
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.raw import raw_path, send_raw
+from kapi.kubectl.visitor import Known, Result, is_url
+from kapi.kubectl.waiting import wait_until_gone
+from kapi.kubectl.writing import FLAGS as DELETE
+from kapi.kubectl.writing import (
+    LAST_APPLIED,
+    WRITE,
+    delete_options,
+    dry_run_strategy,
+    dry_run_suffix,
+    propagation,
+    validation,
+    with_last_applied,
+    with_source,
+)
+from kapi.machinery.status import NotFound
+from kapi.machinery.tree import Object, dig
+
+FLAGS = (
+    *(flag for flag in WRITE if flag.name != "selector"),
+    *DELETE,
+    Flag("wait", "bool"),
+    Flag("save-config", "bool"),
+    Flag("raw"),
+    Flag("subresource"),
+)
+_FORCED_TIMEOUT = 300.0  # seconds
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    fields, dry_run = validation(flags.get_string("validate")), dry_run_strategy(flags.get_string("dry-run"))
+    printer = printer_for(flags, "replaced" + dry_run_suffix(dry_run))
+    grace, force = flags.get_int("grace-period"), flags.get_bool("force")
+    policy = propagation(flags)
+    if not flags.get_list("filename"):
+        raise CommandError("must specify one of -f and -k")
+    if grace >= 0 and not force:
+        raise CommandError("--grace-period must have --force specified")
+    if flags.get_duration("timeout") and not force:
+        raise CommandError("--timeout must have --force specified")
+    if force and dry_run != "none":
+        raise CommandError("--dry-run can not be used when --force is set")
+    if flags.get_string("raw"):
+        _check_raw(factory)
+        return await send_raw(factory, factory.client().put())
+    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten()
+    builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))
+    result = await builder.subresource(flags.get_string("subresource")).do()
+    options = {
+        "fieldManager": flags.get_string("field-manager") or f"{program}-replace",
+        "fieldValidation": fields,
+        "dryRun": "All" if dry_run == "server" else None,
+    }
+    if force:
+        result = Result(Known(await result.infos()), errors=result.errors)
+        # as kubectl: the pods of a node keep one second at least
+        await _delete(factory, result, delete_options(policy, grace or 1, "none"))
+    errors: list[BaseException] = []
+    found = 0
+    async for info in result.visit():
+        found += 1
+        if flags.get_bool("save-config") or LAST_APPLIED in (dig(info.object, "metadata", "annotations") or {}):
+            info.object = with_last_applied(info.object or {})
+        try:
+            if force:
+                await info.create(**options)
+            elif dry_run != "client":
+                await _replace(info, options)
+        except (CommandError, StatusError) as error:
+            errors.append(error if force or isinstance(error, CommandError) else with_source("replacing", info, error))
+            continue
+        factory.out.write(printer.print(info.object or {}))
+    raise_errors(errors + result.errors)
+    if not found:
+        raise CommandError("no objects passed to replace")
+    return 0
+
+
+def _check_raw(factory: Factory) -> None:
+    """Raises CommandError for flags that do not go with ``--raw``."""
+    flags = factory.flags
+    files = flags.get_list("filename")
+    if len(files) != 1:
+        raise CommandError("--raw can only use a single local file or stdin")
+    if is_url(files[0]):
+        raise CommandError("--raw cannot read from a url")
+    if flags.get_bool("recursive"):
+        raise CommandError("--raw and --recursive are mutually exclusive")
+    if flags.get_string("output"):
+        raise CommandError("--raw and --output are mutually exclusive")
+    raw_path(flags.get_string("raw"))
+
+
+async def _replace(info: Info, options: Object) -> None:
+    """Puts the object; one without a resourceVersion replaces whatever version there is.  Raises StatusError."""
+    obj = info.object or {}
+    if not info.name:
+        raise CommandError("resource name may not be empty")
+    if not dig(obj, "metadata", "resourceVersion"):
+        current = await info.request(info.client.get()).do()
+        obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}}
+    info.object = await info.request(info.client.put()).params(options).body(obj).do()
+
+
+async def _delete(factory: Factory, result: Result, options: Object) -> None:
+    """Deletes the objects and waits until they are gone.  Raises Aggregate, StatusError and CommandError."""
+    deleted: list[tuple[Info, str]] = []
+    short = factory.flags.get_string("output") == "name"
+    async for info in result.visit():
+        try:
+            await info.delete(options)
+        except NotFound:
+            continue
+        deleted.append((info, ""))
+        kind, where = kind_text(info.mapping), f" from {info.namespace} namespace" if info.namespace else ""
+        factory.out.write(f"{kind}/{info.name}\n" if short else f'{kind} "{info.name}" deleted{where}\n')
+    await wait_until_gone(factory, deleted, factory.flags.get_duration("timeout") or _FORCED_TIMEOUT)

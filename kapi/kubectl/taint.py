@@ -1,0 +1,159 @@
+"""``kapi taint`` (upstream: kubectl ``cmd/taint``)."""
+
+from __future__ import annotations
+
+from kapi.client.errors import NoMatch, StatusError
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.describers.cluster import taint_text
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.writing import dry_run_strategy, validation
+from kapi.machinery.names import label_value, qualified_name
+from kapi.machinery.tree import Object, dig
+
+FLAGS = (
+    *PRINT,
+    Flag("selector", short="l"),
+    Flag("overwrite", "bool"),
+    Flag("all", "bool"),
+    Flag("field-manager"),
+    Flag("dry-run", no_opt_default="unchanged", default="none"),
+    Flag("validate", no_opt_default="strict", default="strict"),
+)
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
+    resources, changes = _split(flags.arguments)
+    if not resources:
+        raise CommandError("one or more resources must be specified as <resource> <name>")
+    if not changes:
+        raise CommandError("at least one taint update is required")
+    try:
+        add, remove = _parse(changes)
+    except ValueError as error:
+        raise CommandError(str(error), usage=f"{program} taint") from None
+    try:
+        mapping = await factory.mapper.resource_for(resources[0].lower())
+    except NoMatch as error:
+        raise CommandError(str(error), plain=True) from None
+    if mapping.kind != "Node":
+        raise CommandError(f"invalid resource type {resources[0].lower()}, only node types are supported")
+    both = [
+        f"{gone['key']}={gone['effect']}" for one in add for gone in remove
+        if one["key"] == gone["key"] and gone["effect"] in ("", one["effect"])
+    ]  # fmt: skip
+    if both:
+        raise CommandError(
+            f"can not both modify and remove the following taint(s) in the same command: {', '.join(both)}"
+        )
+    everything, labels = flags.get_bool("all"), flags.get_string("selector")
+    if everything and labels:
+        raise CommandError("setting 'all' parameter with a non empty selector is prohibited")
+    if not everything and not labels and len(resources) < 2:
+        raise CommandError("at least one resource name must be specified since 'all' parameter is not set")
+    names = [] if everything or labels else resources[1:]
+    builder = Builder(factory, program).labels(labels).select_all(everything).flatten().latest()
+    result = await builder.resource_type_or_name(["node", *names], allow_empty_selector=False).do()
+    errors: list[BaseException] = []
+    async for info in result.visit():
+        obj = info.object or {}
+        try:
+            operation, taints = _changed(obj, add, remove, overwrite=flags.get_bool("overwrite"))
+            if dry_run == "client":
+                obj = {**obj, "spec": {**(obj.get("spec") or {}), "taints": taints}}
+            else:
+                version = obj["metadata"]["resourceVersion"]
+                info.object = None
+                await info.patch(
+                    "merge",
+                    {"metadata": {"resourceVersion": version}, "spec": {"taints": taints or None}},
+                    fieldManager=flags.get_string("field-manager") or f"{program}-taint",
+                    dryRun="All" if dry_run == "server" else None,
+                    fieldValidation=fields,
+                )
+                obj = info.object or {}
+        except (CommandError, StatusError) as error:
+            errors.append(error)
+            continue
+        factory.out.write(printer_for(flags, operation).print(obj))
+    raise_errors(errors + result.errors)
+    return 0
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The resources, and the changes after them.  Raises CommandError."""
+    resources: list[str] = []
+    changes: list[str] = []
+    for one in arguments:
+        if "=" in one or ":" in one or one.endswith("-"):
+            changes.append(one)
+        elif changes:
+            raise CommandError(f"all resources must be specified before taint changes: {one}")
+        else:
+            resources.append(one)
+    return resources, changes
+
+
+def _parse(changes: list[str]) -> tuple[list[Object], list[Object]]:
+    """Taints to add and to remove.  Raises ValueError."""
+    add: list[Object] = []
+    remove: list[Object] = []
+    for text in changes:
+        taint = _taint(text.removesuffix("-"))
+        if text.endswith("-"):
+            remove.append(taint)
+            continue
+        if not taint["effect"]:
+            raise ValueError(f"invalid taint spec: {text}")
+        if any(one["key"] == taint["key"] and one["effect"] == taint["effect"] for one in add):
+            shown = f"{{{taint['key']} {taint['value']} {taint['effect']} <nil>}}"
+            raise ValueError(f"duplicated taints with the same key and effect: {shown}")
+        add.append(taint)
+    return add, remove
+
+
+def _taint(text: str) -> Object:
+    """``key=value:effect``, ``key:effect`` or ``key``.  Raises ValueError."""
+    given, *effects = text.split(":")
+    key, *values = given.split("=") if effects else [given]
+    if len(effects) > 1 or len(values) > 1:
+        raise ValueError(f"invalid taint spec: {text}")
+    if effects and effects[0] not in _EFFECTS:
+        raise ValueError(f"invalid taint effect: {effects[0]}, unsupported taint effect")
+    value = values[0] if values else ""
+    if problems := label_value(value) or qualified_name(key):
+        raise ValueError(f"invalid taint spec: {text}, {'; '.join(problems)}")
+    return {"key": key, "value": value, "effect": effects[0] if effects else ""}
+
+
+def _same(one: Object, other: Object) -> bool:
+    return bool(one["key"] == other["key"] and one["effect"] == other["effect"])
+
+
+def _changed(node: Object, add: list[Object], remove: list[Object], *, overwrite: bool) -> tuple[str, list[Object]]:
+    """What is done, and the new taints.  Raises CommandError and Aggregate."""
+    old = dig(node, "spec", "taints") or []
+    exists = [one["key"] for one in add if any(_same(one, before) for before in old)]
+    if exists and not overwrite:
+        raise CommandError(
+            f"node {node['metadata']['name']} already has {','.join(exists)} taint(s) with same effect(s) "
+            "and --overwrite is false"
+        )
+    taints = [{key: value for key, value in one.items() if value} for one in add]
+    taints += [one for one in old if not any(_same(one, new) for new in add)]
+    added, removed = len(taints) != len(old), False
+    errors: list[BaseException] = []
+    for gone in remove:
+        kept = [one for one in taints if not (one["key"] == gone["key"] and gone["effect"] in ("", one["effect"]))]
+        removed = len(kept) != len(taints)
+        taints = kept
+        if not removed:
+            shown = taint_text(gone) if gone["effect"] else gone["key"]
+            errors.append(CommandError(f'taint "{shown}" not found'))
+    raise_errors(errors)
+    return "modified" if added and removed or overwrite else "tainted" if added else "untainted", taints
