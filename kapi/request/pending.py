@@ -18,6 +18,8 @@ from typing import Protocol
 from kapi.machinery import status
 
 MAX_PENDING_BYTES = 256 * 1024 * 1024  # bytes
+#: of the limit that an operator sets: the rest is for what is not counted, connections and objects that are in use meanwhile
+COUNTED_SHARE = 7 / 8
 MIN_COUNTED_BYTES = 64 * 1024  # a smaller body is not counted
 BACKEND_BYTES = 128 * 1024  # held by a paused connection to another server: what is read and not decrypted, and itself
 _MIN_SHARED_BYTES = 4 * 1024  # a smaller object counts each time that it waits

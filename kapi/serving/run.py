@@ -33,7 +33,7 @@ from kapi.process.turn import Turn
 from kapi.request.context import RequestContext, Stream
 from kapi.request.http import HTTPRequest
 from kapi.request.parse import split_uri
-from kapi.request.pending import MAX_PENDING_BYTES, HeldBytes, Pending
+from kapi.request.pending import COUNTED_SHARE, MAX_PENDING_BYTES, HeldBytes, Pending
 from kapi.request.response import CLOSE, Parts, Response, leaves_whole
 
 Answer = tuple[RequestContext, Response]
@@ -336,7 +336,7 @@ class RequestRunner:
         self.turn = Turn(reactor) if slices is None else slices.turn
         self._deadlines = Deadlines(reactor)
         self._answers = AnswerBatch(self.turn, self._send_together) if gather else None
-        self.pending = Pending(reactor.seconds, max_pending)
+        self.pending = Pending(reactor.seconds, int(max_pending * COUNTED_SHARE))
         self.watches: set[Stream] = set()  # streams to be ended when the server stops
         #: connections whose frames are flushed after the current batch of answers; None outside of a batch
         self.unflushed: list[Unflushed] | None = None
