@@ -133,8 +133,10 @@ class Stretches:
 
     def __init__(self) -> None:
         self.lines = 0  # since the last checkpoint
+        self.functions: dict[str, int] = defaultdict(int)  # the lines of each since then
         self.longest = 0
-        self.where = ""  # between which two lines it is
+        self._where = ""
+        self._longest_functions: dict[str, int] = {}
         self._last = "the beginning"
 
     def pause(self) -> None:
@@ -145,8 +147,16 @@ class Stretches:
 
     def end(self, where: str = "the end") -> None:
         if self.lines > self.longest:
-            self.longest, self.where = self.lines, f"{self._last} -> {where}"
+            self.longest, self._where = self.lines, f"{self._last} -> {where}"
+            self._longest_functions = dict(self.functions)
         self.lines, self._last = 0, where
+        self.functions.clear()
+
+    @property
+    def where(self) -> str:
+        """Between which two lines the longest stretch is, and whose lines are most of it."""
+        most = sorted(self._longest_functions.items(), key=lambda item: -item[1])[:5]
+        return f"{self._where} ({', '.join(f'{count} of {name}' for name, count in most)})"
 
     def commit(self) -> None: ...
 
@@ -163,6 +173,7 @@ def stretches(work: Callable[[], Any]) -> Stretches:
     def on_line(frame: FrameType, event: str, argument: Any) -> None:
         if event == "line":
             found.lines += 1
+            found.functions[frame.f_code.co_qualname] += 1
 
     before = checkpoint.current, checkpoint.running
     checkpoint.current = checkpoint.running = found
