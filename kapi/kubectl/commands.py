@@ -4,7 +4,7 @@ from __future__ import annotations
 
 COMMANDS = (
     "get", "create", "apply", "delete", "logs", "attach", "exec", "port-forward", "wait", "explain", "api-resources",
-    "api-versions", "auth", "certificate", "changes", "cluster-info", "completion", "config", "cordon", "describe", "diff",
+    "api-versions", "auth", "certificate", "changes", "cluster-info", "completion", "config", "cordon", "cp", "describe", "diff",
     "drain", "events", "plugin", "replace", "snapshot", "taint", "top", "uncordon", "version",
 )  # fmt: skip
 

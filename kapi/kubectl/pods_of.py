@@ -106,8 +106,11 @@ def check_pod_timeout(factory: Factory, usage: str = "") -> None:
         raise CommandError("--pod-running-timeout must be higher than zero", usage=usage)
 
 
-def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = False) -> str:
-    """The container with this name, or the Pod's default one for "".  Raises CommandError."""
+def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = False, err: TextIO | None = None) -> str:
+    """The container with this name, or the Pod's default one for "".  Raises CommandError.
+
+    Unless ``quiet``, it tells which one of several is taken, on ``err`` or the error stream.
+    """
     metadata: Object = pod.get("metadata") or {}
     known = list(containers_of(pod))
     shown = ", ".join(text for _, text in known)
@@ -121,8 +124,9 @@ def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = Fals
     if not known:
         raise CommandError(f"no containers in pod {metadata['name']}")
     if len(known) > 1 and not quiet:
-        factory.err.write(f'Defaulted container "{known[0][0]}" out of: {shown}\n')
-        factory.err.flush()
+        err = err or factory.err
+        err.write(f'Defaulted container "{known[0][0]}" out of: {shown}\n')
+        err.flush()
     return known[0][0]
 
 

@@ -225,3 +225,63 @@ def test_keys_that_detach(cluster: Cluster, line: str, keys: bytes) -> None:
     out, err, code = on_a_terminal(cluster, [*KAPI, *line.split()], keys)
     wanted = on_a_terminal(cluster, [cluster.kubectl, *line.split()], keys)
     assert (out.replace(b"kapi", b"kubectl"), err.replace(b"kapi", b"kubectl"), code) == wanted
+
+
+def tree_of(path: Path) -> dict[str, str | None]:
+    """The files below a path with their content, links with their target, and directories."""
+    found: dict[str, str | None] = {}
+    for one in sorted(path.rglob("*")):
+        name = str(one.relative_to(path))
+        found[name] = f"-> {one.readlink()}" if one.is_symlink() else one.read_text() if one.is_file() else None
+    return found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "HERE/a.txt p:THERE/b.txt -c c",
+        "HERE/a.txt p:THERE -c c",
+        "HERE/a.txt default/p:THERE",
+        "HERE/tree p:THERE/copy -c c",
+        "HERE/tree p:THERE -c c --no-preserve",
+        "HERE/nope p:THERE",
+        "HERE/a.txt p:THERE/none/b.txt -c c",
+        "p:HERE/a.txt THERE/b.txt -c c",
+        "p:HERE/a.txt THERE/new/b.txt",
+        "p:HERE/a.txt THERE -c c",
+        "p:HERE/tree THERE/copy -c c",
+        "p:HERE/tree THERE/copy -c c --retries=2",
+        "nope:HERE/a.txt THERE/b.txt",
+        "p:HERE/a.txt THERE/b.txt -c nope",
+        "p:HERE/a.txt p:THERE",
+        "HERE/a.txt THERE",
+        "HERE/a.txt",
+        ":HERE/a.txt THERE",
+        "a/b/c:HERE/a.txt THERE",
+        "p: THERE",
+    ],
+)
+def test_files_are_copied_as_kubectl_does(cluster: Cluster, tmp_path: Path, arguments: str) -> None:
+    here = tmp_path / "here"
+    (here / "tree" / "inner" / "empty").mkdir(parents=True)
+    (here / "a.txt").write_text("a")
+    (here / "tree" / "b.txt").write_text("b" * 100_000)
+    (here / "tree" / "inner" / "c.txt").write_text("c")
+    (here / "tree" / "link").symlink_to("b.txt")
+    outcomes = []
+    for name, run in (("kapi", cluster.run), ("kubectl", cluster.run_kubectl)):
+        there = tmp_path / name
+        there.mkdir()
+        line = arguments.replace("THERE", str(there)).replace("HERE", str(here))
+        out, err, code = run("cp", *line.split())
+        shown = [text.decode().replace(str(there), "THERE").replace("kapi", "kubectl") for text in (out, err)]
+        outcomes.append((*shown, code, tree_of(there)))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_copying_what_is_not_there_fails(cluster: Cluster, tmp_path: Path) -> None:
+    """kubectl may end with 0 or 2, whichever of two goroutines is first."""
+    out, err, code = cluster.run("cp", f"p:{tmp_path}/nope", str(tmp_path / "b"), "-c", "c")
+    assert b"Cannot stat" in out
+    assert (err, code) == (b"command terminated with exit code 2\n", 2)
+    assert list(tmp_path.iterdir()) == []
