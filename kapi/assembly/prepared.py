@@ -159,7 +159,7 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
     if options.features.enable_console:
         authors = storage.registry.environment.authors
         assert authors is not None  # made with the storage, for the console
-        install_console(server, authors)
+        install_console(server, storage.registry, authors)
     if options.control_plane.enable_logs_handler:
         server.app.include(LogFiles())
     if options.features.profiling:

@@ -11,17 +11,20 @@ from pathlib import Path
 
 import orjson
 
+from kapi.console.changes import Changes
 from kapi.registry.environment import Authors
+from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.serving.generic import GenericServer
 
 ROOT = "/kapi/console"
+_MODULES = ("api", "changes", "kubeconfig", "login", "main", "page", "queues", "requests", "resources", "tree")
 _FILES = {
     "index.html": b"text/html; charset=utf-8",
     "console.css": b"text/css; charset=utf-8",
     **dict.fromkeys(
-        (f"{name}.js" for name in ("api", "changes", "main", "page", "queues", "requests", "resources", "tree")),
+        (f"{name}.js" for name in _MODULES),
         b"text/javascript; charset=utf-8",
     ),
 }
@@ -31,11 +34,11 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 )  # fmt: skip
-#: paths without any data, which anonymous users may read
-PATHS = (ROOT, f"{ROOT}/", *(f"{ROOT}/{name}" for name in _FILES))
+#: paths without any data, which anonymous users may read; and the changes, whose handler asks for each resource
+PATHS = (ROOT, f"{ROOT}/", f"{ROOT}/changes", *(f"{ROOT}/{name}" for name in _FILES))
 
 
-def install_console(server: GenericServer, authors: Authors) -> None:
+def install_console(server: GenericServer, registry: Registry, authors: Authors) -> None:
     static = Path(__file__).with_name("static")
     for name, kind in _FILES.items():
         page = _Page((static / name).read_bytes(), kind)
@@ -46,6 +49,8 @@ def install_console(server: GenericServer, authors: Authors) -> None:
     def to_the_page(ctx: RequestContext) -> Response:
         """Redirects to the path with a slash, to which the page's links are relative."""
         return Response(301, b"", b"text/plain", ((b"location", ROOT.encode() + b"/"),))
+
+    server.app.route(f"{ROOT}/changes", methods=("GET",), listed=False)(Changes(registry).handle)
 
     @server.app.route(f"{ROOT}/authors", methods=("GET",), listed=False)
     def show_authors(ctx: RequestContext) -> Response:

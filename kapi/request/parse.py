@@ -16,10 +16,11 @@ from kapi.request.info import RequestInfo
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PATH_VERBS = frozenset({"proxy", "watch"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-#: requests without a deadline: watches, logs, proxied and upgraded ones (upstream: ``server/filters/longrunning.go``)
+#: requests without a deadline: watches, logs, proxied and upgraded ones (upstream: ``server/filters/longrunning.go``),
+#: and the console's stream
 _LONG_VERBS = frozenset({"watch", "proxy"})
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "proxy", "log", "portforward"})
-_LONG_PATH = "/debug/pprof/"
+_LONG_PATHS = ("/debug/pprof/", "/kapi/console/changes")
 _SELECTING_VERBS = frozenset({"list", "watch", "deletecollection"})
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
@@ -112,7 +113,7 @@ def parse_request_info(
     groupless: frozenset[str] = frozenset({"api"}),
 ) -> RequestInfo:
     """The RequestInfo of a method, a decoded path and a query.  Raises NoResource."""
-    info = RequestInfo(is_resource=False, path=path, verb=method.lower(), long_running=path.startswith(_LONG_PATH))
+    info = RequestInfo(is_resource=False, path=path, verb=method.lower(), long_running=path.startswith(_LONG_PATHS))
     trimmed = path.strip("/")
     parts = trimmed.split("/") if trimmed else []
     if len(parts) < 3 or parts[0] not in prefixes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def page(server: ServerProcess, kubectl: Kubectl, browser: Browser, tmp_path: Path) -> Iterator[Page]:
     with browser.page() as page:
         page.open(f"{server.url}/kapi/console/")
-        page.wait_text("forbidden")  # so that no answer to nobody comes later
+        page.wait_text("Log in")
         yield page
         picture(page, "last", tmp_path)
 
@@ -69,9 +70,54 @@ def picture(page: Page, name: str, otherwise: Path) -> None:
     page.screenshot((Path(PICTURES) if PICTURES else otherwise) / f"console-{name}.png")
 
 
-def test_nobody_sees_anything(page: Page) -> None:
-    page.wait_text("nobody is logged in")
-    page.wait_text("forbidden")
+def test_nobody_sees_anything_but_the_page_to_log_in(page: Page) -> None:
+    go(page, "resources/core/v1/secrets/-")
+    page.wait("location.hash.includes('secrets') && !!document.getElementById('token')")
+    text = page.run("document.body.innerText")
+    assert "Kubeconfig file" in text and "Client certificate" in text
+    assert "anonymous" not in text and "forbidden" not in text
+    assert page.run("document.getElementById('nav').offsetParent") is None
+
+
+def test_a_wrong_token_is_refused_and_forgotten(page: Page) -> None:
+    page.run("document.getElementById('token').value = 'wrong'; document.querySelector('#login button').click()")
+    page.wait_text("does not accept this token")
+    assert page.run("sessionStorage.getItem('kapi-token')") is None
+
+
+def test_logging_out_forgets_the_token(page: Page) -> None:
+    log_in(page, "admintoken", "admin")
+    assert page.run("JSON.stringify(localStorage) + location.href + document.cookie").count("admintoken") == 0
+    page.run("document.getElementById('logout').click()")
+    page.wait("!!document.getElementById('token')")
+    assert page.run("sessionStorage.getItem('kapi-token')") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        (
+            "apiVersion: v1\ncontexts:\n- context:\n    cluster: c\n    user: two\n  name: here\ncurrent-context: here\n"
+            "users:\n- name: one\n  user:\n    token: first\n- name: two\n  user:\n    token: 'second'\n",
+            "second",
+        ),
+        (
+            '{"current-context": "here", "contexts": [{"name": "here", "context": {"user": "u"}}],'
+            ' "users": [{"name": "u", "user": {"token": "third"}}]}',
+            "third",
+        ),
+        (
+            "contexts:\n  - name: here\n    context:\n      user: u\ncurrent-context: here\n"
+            "users:\n  - name: u\n    user:\n      client-certificate-data: YQ==\n",
+            "which a page cannot use",
+        ),
+        ("contexts: []\nusers: []\n", "no kubeconfig file"),
+        ("<html>", "no kubeconfig file"),
+    ],
+)
+def test_a_kubeconfig_file_gives_the_token_of_its_current_context(page: Page, text: str, outcome: str) -> None:
+    script = "import('./kubeconfig.js').then((file) => file.tokenOf({})).catch((error) => error.message)"
+    assert outcome in page.run(script.replace("{}", json.dumps(text)))
 
 
 def test_a_kind_is_shown_as_kubectl_shows_it_and_follows_changes(page: Page, kubectl: Kubectl) -> None:
@@ -115,22 +161,14 @@ def test_changes_tell_what_is_different(page: Page, kubectl: Kubectl, tmp_path: 
     log_in(page, "admintoken", "admin")
     go(page, "changes")
     page.wait_text("resources are followed")
-    for brightness in range(40, 60):  # until the page follows
-        kubectl.run(
-            "patch",
-            "light",
-            "entrance",
-            "-n",
-            "hall",
-            "--type=merge",
-            "-p",
-            f'{{"spec":{{"brightness":{brightness}}}}}',
-        )
-        if page.run("document.body.innerText.includes('spec.brightness')"):
-            break
+    patch = '{"spec":{"brightness":44}}'
+    kubectl.run("patch", "light", "entrance", "-n", "hall", "--type=merge", "-p", patch)
     page.wait_text("kubectl-patch")
     cells = "[...document.querySelectorAll('tbody tr')].find((row) => row.innerText.includes('kubectl-patch')).cells"
     page.wait(f"{cells}[3].innerText === 'kubernetes-admin'")
+    page.wait_text("spec.brightness")
+    streams = page.run("performance.getEntriesByType('resource').filter((one) => one.name.includes('watch=1')).length")
+    assert streams == 0, "one stream serves all resources"
     picture(page, "changes", tmp_path)
     assert page.problems == []
 

@@ -66,6 +66,7 @@ OWN = {
     "discovery": Stream("/apis", ("Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",)),
     "metrics": Stream("/metrics"),
     "console": Stream("/kapi/console/main.js"),  # with --enable-console
+    "changes": Stream("/kapi/console/changes"),
 }
 #: of other servers, to which the server passes requests on
 PASSED_ON = {

@@ -2,13 +2,16 @@
 
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const TRIES = 5; // once more; all requests of this page read
+const TRIES = 5; // once more; all requests of this page read, or are repeated without harm
 const KEY = "kapi-token"; // of this tab alone; without one the browser's certificate counts
+const WRITES = "kapi-writable";
+const READS = new Set(["GET", "HEAD"]);
 
 export class Refused extends Error {
-  constructor(code, message) {
+  constructor(code, message, details = undefined) {
     super(message);
     this.code = code;
+    this.details = details;
   }
 }
 
@@ -16,6 +19,12 @@ export function login(token) {
   if (token) sessionStorage.setItem(KEY, token);
   else sessionStorage.removeItem(KEY);
 }
+
+export const hasToken = () => Boolean(sessionStorage.getItem(KEY));
+
+// Until its user allows changes, the page only reads.
+export const writable = () => sessionStorage.getItem(WRITES) === "yes";
+export const allowChanges = (allowed) => sessionStorage.setItem(WRITES, allowed ? "yes" : "no");
 
 // A server ends a connection after a request of nobody, and what the browser has sent on it meanwhile is lost.
 async function patiently(ask, signal) {
@@ -29,48 +38,92 @@ async function patiently(ask, signal) {
   }
 }
 
-async function send(path, accept, signal, method = "GET", body = undefined) {
+async function send(path, { accept = "application/json", signal, method = "GET", body, type = "application/json", harmless = false } = {}) {
+  if (!READS.has(method) && !harmless && !writable()) throw new Refused(0, "This page is read-only until you allow changes.");
   const headers = { Accept: accept };
   const token = sessionStorage.getItem(KEY);
   if (token) headers.Authorization = `Bearer ${token}`;
-  if (body) headers["Content-Type"] = "application/json";
+  if (body) headers["Content-Type"] = type;
   const answer = await patiently(() => fetch(path, { method, headers, signal, body, cache: "no-store" }), signal);
   if (answer.ok) return answer;
   const text = await answer.text();
   let message = text;
+  let details;
   try {
-    message = JSON.parse(text).message ?? text;
+    ({ message = text, details } = JSON.parse(text));
   } catch {
     // not a Status
   }
-  throw new Refused(answer.status, message || `HTTP ${answer.status}`);
+  throw new Refused(answer.status, message || `HTTP ${answer.status}`, details);
 }
 
-export const get = async (path, { accept = "application/json", signal } = {}) => (await send(path, accept, signal)).json();
-export const text = async (path, signal) => (await send(path, "text/plain", signal)).text();
+export const get = async (path, options = {}) => (await send(path, options)).json();
+export const text = async (path, signal) => (await send(path, { accept: "text/plain", signal })).text();
+export const write = async (path, method, options = {}) => (await send(path, { method, ...options })).json();
 
+// The user's name; "" for nobody.  Throws Refused for a token that is not accepted.
 export async function whoAmI() {
   const kind = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
   const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-  const ask = (signal) => send(path, "application/json", signal, "POST", JSON.stringify(kind));
-  const answer = await ask(AbortSignal.timeout(3000)).catch((error) => {
-    if (error.name !== "TimeoutError") throw error;
-    return ask();
-  });
-  return (await answer.json()).status.userInfo.username;
+  const ask = (signal) => send(path, { signal, method: "POST", body: JSON.stringify(kind), harmless: true });
+  try {
+    const answer = await ask(AbortSignal.timeout(3000)).catch((error) => {
+      if (error.name !== "TimeoutError") throw error;
+      return ask();
+    });
+    const { username } = (await answer.json()).status.userInfo;
+    return username === "system:anonymous" ? "" : username;
+  } catch (error) {
+    if (error instanceof Refused && (error.code === 403 || (error.code === 401 && !hasToken()))) return "";
+    throw error;
+  }
 }
 
-// The events of a watch as they come; ends when the server ends it.
-export async function* watch(path, query, { accept = "application/json", signal }) {
-  const answer = await send(`${path}?watch=1&allowWatchBookmarks=true&${query}`, accept, signal);
+// Whether the user may do something: {verb, group, resource, subresource, namespace, name}.
+export async function may(attributes) {
+  const kind = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes: attributes } };
+  const path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+  try {
+    return (await write(path, "POST", { body: JSON.stringify(kind), harmless: true })).status.allowed;
+  } catch {
+    return false;
+  }
+}
+
+// Pieces of a text as it comes, until the server ends it.
+export async function* pieces(path, options) {
+  const answer = await send(path, options);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) if (line) yield JSON.parse(line);
+    yield value;
+  }
+}
+
+async function* blocks(path, options, end) {
+  let rest = "";
+  for await (const piece of pieces(path, options)) {
+    const found = (rest + piece).split(end);
+    rest = found.pop();
+    for (const block of found) if (block) yield block;
+  }
+}
+
+// The events of a watch as they come; ends when the server ends it.
+export async function* watch(path, query, options) {
+  for await (const line of blocks(`${path}?watch=1&allowWatchBookmarks=true&${query}`, options, "\n")) yield JSON.parse(line);
+}
+
+// Server-sent events: {event, data}.  An EventSource could not send the token.
+export async function* serverEvents(path, signal) {
+  for await (const block of blocks(path, { accept: "text/event-stream", signal }, "\n\n")) {
+    const found = { event: "message" };
+    for (const line of block.split("\n")) {
+      const at = line.indexOf(": ");
+      found[line.slice(0, at)] = line.slice(at + 2);
+    }
+    if (found.data) yield { event: found.event, data: JSON.parse(found.data) };
   }
 }
 
@@ -101,7 +154,7 @@ export async function follow(path, selection, options, loaded, changed) {
   }
 }
 
-// Everything that can be listed: {group, version, plural, kind, namespaced, verbs}, sorted.
+// Everything that can be listed: {group, version, plural, kind, namespaced, verbs, subresources}, sorted.
 export async function resources() {
   const found = [];
   for (const root of ["/api", "/apis"]) {
@@ -117,6 +170,7 @@ export async function resources() {
           kind: one.responseKind.kind,
           namespaced: one.scope === "Namespaced",
           verbs: one.verbs,
+          subresources: (one.subresources ?? []).map((sub) => sub.subresource),
         });
       }
     }

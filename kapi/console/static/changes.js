@@ -1,63 +1,52 @@
 // The stream of changes of all resources: when, what, by whom, by which manager, and what is different.
 
-import { follow, get, pathOf, Refused, resources } from "./api.js";
-import { h } from "./page.js";
+import { get, Refused, serverEvents } from "./api.js";
+import { h, scroller } from "./page.js";
 import { differences, essence } from "./tree.js";
 
 const KEPT = 500; // changes on the page
-const NOISY = new Set(["leases", "events"]);
+const NOISY = new Set(["leases.coordination.k8s.io", "events", "events.events.k8s.io"]);
 const TOGETHER = 300; // ms in which the users of several changes are asked for at once
+const PAUSE = 1000; // ms before a stream that has ended is begun anew
 
 export async function show(view, _, signal) {
-  const filter = h("input", { placeholder: "only what contains ..." });
+  const filter = h("input", { type: "search", "data-search": true, "aria-label": "Filter", placeholder: "only what contains ... (/)" });
   const noisy = h("input", { type: "checkbox" });
-  const state = h("span", { class: "pale" });
+  const state = h("span", { class: "pale", role: "status" }, "Waiting for the server ...");
   const body = h("tbody", {});
   const matches = (row) => row.textContent.includes(filter.value);
   filter.addEventListener("input", () => {
     for (const row of body.children) row.hidden = !matches(row);
   });
-  const headings = ["Time", "Change", "Object", "User", "Manager", "What"].map((text) => h("th", {}, text));
+  const headings = ["Time", "Change", "Object", "User", "Manager", "What"].map((text) => h("th", { scope: "col" }, text));
   view.replaceChildren(
+    h("h1", {}, "Changes"),
     h("div", { class: "bar" }, filter, h("label", {}, noisy, " leases and events"), state),
-    h("table", {}, h("thead", {}, h("tr", {}, headings)), body),
+    scroller("Changes", h("table", {}, h("thead", {}, h("tr", {}, headings)), body)),
   );
-  const followed = (await resources()).filter((one) => one.verbs.includes("watch"));
-  let refused = 0;
   const authors = new Authors(signal, (row) => (row.hidden = !matches(row)));
-  const report = () => (state.textContent = `${followed.length - refused} of ${followed.length} resources are followed`);
-  report();
-  const add = (resource, type, before, after) => {
-    if (NOISY.has(resource.plural) && !noisy.checked) return;
-    const row = line(resource, type, before, after, authors);
+  const add = (row) => {
     row.hidden = !matches(row);
     body.prepend(row);
     while (body.children.length > KEPT) body.lastChild.remove();
   };
-  await Promise.all(
-    followed.map(async (resource) => {
-      const known = new Map();
-      try {
-        await follow(
-          pathOf(resource),
-          "",
-          { signal },
-          (list) => {
-            known.clear();
-            for (const object of list.items) known.set(object.metadata.uid, object);
-          },
-          ({ type, object }) => {
-            add(resource, type, known.get(object.metadata.uid), object);
-            if (type === "DELETED") known.delete(object.metadata.uid);
-            else known.set(object.metadata.uid, object);
-          },
-        );
-      } catch {
-        refused += 1; // this user may not read it
-        report();
+  const gap = () => add(h("tr", {}, h("td", { colspan: "6", class: "pale" }, "Changes may be missing here.")));
+  for (let first = true; !signal.aborted; first = false) {
+    try {
+      for await (const { event, data } of serverEvents("/kapi/console/changes", signal)) {
+        if (event === "resources") {
+          state.textContent = `${data.resources.length} resources are followed`;
+          if (!first) gap();
+        } else if (event === "missed") gap();
+        else if (noisy.checked || !NOISY.has(data.resource)) add(line(data, authors));
       }
-    }),
-  );
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Refused && error.code < 500 && error.code !== 429) throw error;
+    }
+    if (!signal.aborted) state.textContent = "The stream has ended, and begins anew ...";
+    await new Promise((resume) => setTimeout(resume, PAUSE));
+  }
 }
 
 // The server says by resource and version who wrote; who may not ask sees nobody.
@@ -73,8 +62,7 @@ class Authors {
   cell(resource, object) {
     const cell = h("td", {});
     if (this.refused) return cell;
-    const plural = resource.group ? `${resource.plural}.${resource.group}` : resource.plural;
-    this.cells.set(`${plural}/${object.metadata.resourceVersion}`, cell);
+    this.cells.set(`${resource}/${object.metadata.resourceVersion}`, cell);
     if (!this.asking) setTimeout(() => this.ask(), TOGETHER);
     this.asking = true;
     return cell;
@@ -97,22 +85,22 @@ class Authors {
   }
 }
 
-function line(resource, type, before, after, authors) {
-  const { namespace, name } = after.metadata;
-  const last = [...(after.metadata.managedFields ?? [])].sort((a, b) => (a.time ?? "").localeCompare(b.time ?? "")).pop();
+function line({ type, resource, before, object }, authors) {
+  const { namespace, name } = object.metadata;
+  const last = [...(object.metadata.managedFields ?? [])].sort((a, b) => (a.time ?? "").localeCompare(b.time ?? "")).pop();
   return h(
     "tr",
     { class: "new" },
     h("td", {}, new Date().toLocaleTimeString()),
     h("td", {}, type),
-    h("td", {}, `${resource.plural} ${namespace ? `${namespace}/` : ""}${name}`),
-    authors.cell(resource, after),
+    h("td", {}, `${resource} ${namespace ? `${namespace}/` : ""}${name}`),
+    authors.cell(resource, object),
     h("td", {}, last?.manager ?? ""),
-    h("td", {}, type === "MODIFIED" && before ? different(before, after) : ""),
+    h("td", {}, type === "MODIFIED" && before ? different(before, object) : ""),
   );
 }
 
-function different(before, after) {
+export function different(before, after) {
   const found = differences(essence(before), essence(after));
   const short = (value) => (JSON.stringify(value) ?? "").slice(0, 120);
   return found.slice(0, 20).map(([path, was, is]) =>
@@ -120,9 +108,9 @@ function different(before, after) {
       "div",
       {},
       `${path}: `,
-      was === undefined ? "" : h("span", { class: "removed" }, short(was)),
+      was === undefined ? "" : h("del", { class: "removed" }, short(was)),
       " ",
-      is === undefined ? "" : h("span", { class: "added" }, short(is)),
+      is === undefined ? "" : h("ins", { class: "added" }, short(is)),
     ),
   );
 }

@@ -1,7 +1,8 @@
 // Building pieces of the page. Texts are set as text, never as HTML.
 
-export function h(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
+const SVG = "http://www.w3.org/2000/svg";
+
+function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value !== false && value != null) node.setAttribute(name, value === true ? "" : value);
@@ -10,9 +11,16 @@ export function h(tag, attributes = {}, ...children) {
   return node;
 }
 
+export const h = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
+
+// Scrolls sideways by itself, with the keyboard too, so that the page fits a phone.
+export const scroller = (label, ...children) => h("div", { class: "scroller", role: "region", "aria-label": label, tabindex: "0" }, children);
+
 export function table(headings, rows) {
   const kind = (value) => ({ class: typeof value === "number" ? "number" : null });
-  const heading = (text, index) => h("th", kind(rows[0]?.[index]), text);
+  const heading = (text, index) =>
+    text instanceof Node ? text : h(text ? "th" : "td", { ...kind(rows[0]?.[index]), scope: text ? "col" : null }, text);
   return h(
     "table",
     {},
