@@ -7,41 +7,65 @@ on when the server is ready (``App._tune_interpreter``).
 from __future__ import annotations
 
 import gc
+import importlib
+import os
 import signal
 import sys
 
-from kapi.kubectl.commands import COMMANDS
+from kapi.kubectl.commands import ENTRIES, client_command
 
 
-def client_command(arguments: list[str]) -> list[str] | None:
-    """The command before its flags, when this is a command line of the client.  Flags of all commands may come first."""
-    if arguments[:1] and arguments[0] in COMMANDS:
-        return arguments
-    if not any(argument in COMMANDS for argument in arguments):
-        return None
-    from kapi.kubectl.flags import leading
+def _answer(arguments: list[str]) -> None:
+    """Answers a question about the program itself, and ends: its help, its version, a command that it does not have."""
+    match arguments:
+        case ["help", *words]:
+            text = _help(words)
+        case ["--help" | "-h"]:
+            text = _help([])
+        case ["--version" | "--version=true"]:
+            text = _version()
+        case [word, *_] if word and not word.startswith("-"):
+            from kapi.kubectl.command import unknown_command
+            from kapi.kubectl.main import PROGRAM
 
-    count = leading(arguments)
-    if count < len(arguments) and arguments[count] in COMMANDS:
-        return [arguments[count], *arguments[:count], *arguments[count + 1 :]]
-    return None
+            sys.stderr.write(unknown_command(word, PROGRAM))
+            raise SystemExit(1)
+        case _:
+            return
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more at its end
+    raise SystemExit(0)
+
+
+def _help(words: list[str]) -> str:
+    from kapi.kubectl.main import help_of
+
+    return help_of(words)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    from kapi.machinery.version import VERSION
+
+    return f"kapi {version('kapi')}, Kubernetes {VERSION['major']}.{VERSION['minor']}\n"
 
 
 def main() -> None:
     gc.disable()
-    command = client_command(sys.argv[1:])
+    arguments = sys.argv[1:]
+    command = client_command(arguments)
     if command is not None:
         from kapi.kubectl.main import main as run_command
 
         run_command(command)
-    if sys.argv[1:2] == ["envtest-assets"]:
-        from kapi.dropin.assets import main as write_assets
-
-        write_assets(sys.argv[2:])
-    if sys.argv[1:2] in (["backup"], ["restore"]):
-        from kapi.backup.command import main as run_backup
-
-        run_backup(sys.argv[1:])
+    entry = ENTRIES.get(arguments[0]) if arguments else None
+    if entry is not None and entry.program:
+        module, _, function = entry.program.partition(":")
+        getattr(importlib.import_module(module), function)(arguments[1:])
+    _answer(arguments)
     # Ctrl-C ends the process on the spot until the reactor takes the signals over: an exception in the middle of an
     # import is a traceback, or is swallowed
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -69,7 +69,7 @@ def make_service_from_flags(
 
     ``stays``: this very process will serve, so its store may begin to start at once; twistd may fork before that.
     """
-    if any(argument in ("--help", "-h") for argument in arguments):
+    if any(argument in ("--help", "-h", "--help-server") for argument in arguments):
         show("Usage: kapi [flags]\n\n" + help_text(extension_for(arguments)))
     version = asks_version(arguments)
     if version:
@@ -140,7 +140,7 @@ class Options(usage.Options):
     """What twistd hands over; the flags are parsed by our own rules."""
 
     synopsis = "[kapi flags]"
-    longdesc = "Runs a Kubernetes API server. `kapi --help` shows all flags."
+    longdesc = "Runs a Kubernetes API server. `kapi --help-server` shows all flags."
 
     def __init__(self) -> None:
         super().__init__()

@@ -60,9 +60,17 @@ The flags are those that the server will be started with.
 }
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Runs a command; ends with its exit code."""
-    command, *rest = arguments
+def backup(arguments: Sequence[str]) -> None:
+    """``kapi backup``; ends with its exit code."""
+    _main("backup", list(arguments))
+
+
+def restore(arguments: Sequence[str]) -> None:
+    """``kapi restore``; ends with its exit code."""
+    _main("restore", list(arguments))
+
+
+def _main(command: str, rest: list[str]) -> None:
     if any(argument in ("-h", "--help") for argument in rest):
         show(_USAGE[command])
     reactor = installed_reactor()

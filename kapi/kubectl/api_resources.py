@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kapi.client.discovery import APIResource, Discovered
 from kapi.client.mapper import preferred
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, Flags
 from kapi.kubectl.messages import CommandError
@@ -24,6 +25,15 @@ FLAGS = (
     Flag("show-managed-fields", "bool"),
 )
 _OUTPUTS = ("json", "kyaml", "name", "wide", "yaml")
+HELP = Help(
+    "",
+    "Lists the resources that the server has, with their short names and kinds.",
+    (
+        ("List them all", "api-resources"),
+        ("List those with a namespace, by name", "api-resources --namespaced=true -o name"),
+        ("List those that can be listed and watched", "api-resources --verbs=list,watch"),
+    ),
+)
 
 
 async def discovered(factory: Factory, cached: bool = False) -> Discovered:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from kapi.kubectl.api_resources import discovered
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.gvk import GroupVersion
 
 FLAGS: tuple[Flag, ...] = ()
+HELP = Help(
+    "",
+    "Lists the group versions that the server has, as manifests name them in apiVersion.",
+    (("List them", "api-versions"),),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -15,6 +15,7 @@ from twisted.internet.task import deferLater
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.three_way import OpenAPISchema, three_way_patch
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.go_json import json_text
@@ -67,6 +68,16 @@ FLAGS = (
 )
 #: applies one object; returns what was done, such as "created"
 Apply = Callable[[Info], Awaitable[str]]
+HELP = Help(
+    "-f FILENAME",
+    "Makes objects as files describe them: creates what is not there, and changes what differs. Fields that no file ever had\n"
+    "stay as they are.",
+    (
+        ("Apply all files of a directory", "apply -f manifests/"),
+        ('Let the server merge, as the manager "ci"', "apply --server-side --field-manager=ci -f web.yaml"),
+        ("Delete what was applied with a label and is in no file any more", "apply -f manifests/ --prune -l app=web"),
+    ),
+)
 
 
 class ClientSideApply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.client.remotecommand import attach
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
@@ -16,6 +17,14 @@ FLAGS = (*STREAMS, Flag("detach-keys", default="ctrl-p,ctrl-q"))
 _NOTICE = (
     "All commands and output from this session will be recorded in container logs, including credentials and sensitive "
     "information passed through the command prompt.\nIf you don't see a command prompt, try pressing enter.\n"
+)
+HELP = Help(
+    "(POD | TYPE/NAME) -c CONTAINER",
+    "Connects to the main process of a container: its output, and with -i its input.",
+    (
+        ("See the output of a pod", "attach web-0"),
+        ("Type into a container", "attach web-0 -c shell -i -t"),
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import NoMatch
+from kapi.kubectl.command import Help
 from kapi.kubectl.describers.access import RULE_COLUMNS, compact, rule_cells
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
@@ -31,6 +32,15 @@ _VERBS = frozenset(
 )
 _URL_VERBS = frozenset("get put post head options delete patch *".split())
 _NOT_DISCOVERED = ("users", "groups")
+HELP = Help(
+    "(can-i | whoami | reconcile)",
+    "Answers questions about rights, and brings RBAC rules in line with files.",
+    (
+        ("May I create pods?", "auth can-i create pods"),
+        ("What may another user do?", "auth can-i --list --as=jane"),
+        ("Who am I for the server?", "auth whoami"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

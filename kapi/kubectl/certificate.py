@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
@@ -16,6 +17,11 @@ from kapi.machinery.tree import dig
 FLAGS = (*FILENAME, *PRINT, Flag("force", "bool"))
 MAX_RETRIES = 10  # after a conflict
 _TYPES = {"approve": ("Approved", "Denied"), "deny": ("Denied", "Approved")}
+HELP = Help(
+    "(approve | deny) (-f FILENAME | NAME ...)",
+    "Approves or denies certificate signing requests.",
+    (("Approve a request", "certificate approve csr-1"),),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.logical_clusters import FLAG, LogicalClusters
@@ -12,6 +13,11 @@ from kapi.machinery.tree import Object
 
 FLAGS = (FLAG, Flag("output", short="o"), Flag("no-headers", "bool"))
 _OUTPUTS = ("json", "yaml")
+HELP = Help(
+    "A [B]",
+    "Shows what was created, updated and deleted on a test server between two revisions; B is the newest if it is not given.",
+    (("Show what changed since revision 100", "changes 100"),),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

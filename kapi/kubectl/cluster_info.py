@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from kapi.client.errors import StatusError
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
 from kapi.kubectl.messages import CommandError
@@ -27,6 +28,14 @@ _LISTS = (
     ("apps/v1", "deployments", "deployments"),
     ("apps/v1", "replicasets", "replicasets"),
     ("v1", "pods", "pods"),
+)
+HELP = Help(
+    "[dump]",
+    "Shows where the API server and the services of the cluster are; dump writes what is needed to find a fault.",
+    (
+        ("Show the addresses", "cluster-info"),
+        ("Write the state to a directory", "cluster-info dump --output-directory=state"),
+    ),
 )
 
 

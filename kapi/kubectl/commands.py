@@ -1,13 +1,92 @@
-"""The names of the client commands: ``port-forward`` is the module ``port_forward``, with its ``run`` and ``FLAGS``."""
+"""All commands of ``kapi``, by the groups of its help: the one list that start, help, completion and manual read.
+
+``port-forward`` is the module ``kapi.kubectl.port_forward``; ``command.py`` tells what a module of a command has.
+"""
 
 from __future__ import annotations
 
-COMMANDS = (
-    "get", "create", "apply", "delete", "logs", "attach", "exec", "port-forward", "wait", "explain", "api-resources",
-    "api-versions", "auth", "certificate", "changes", "cluster-info", "completion", "config", "cordon", "cp", "describe", "diff",
-    "drain", "events", "plugin", "replace", "snapshot", "taint", "top", "uncordon", "version",
-)  # fmt: skip
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """``program``: "module:function" of a program that is no client command; it gets the arguments after the name."""
+
+    name: str
+    summary: str
+    program: str = ""
+
+
+GROUPS: dict[str, tuple[Entry, ...]] = {
+    "Basic Commands (Beginner)": (
+        Entry("create", "Create objects from files or from flags"),
+    ),
+    "Basic Commands (Intermediate)": (
+        Entry("explain", "Show the fields of a kind of object"),
+        Entry("get", "List objects, or show some of them"),
+        Entry("delete", "Delete objects by file, by name or by selector"),
+    ),
+    "Cluster Management Commands": (
+        Entry("certificate", "Approve and deny certificate signing requests"),
+        Entry("cluster-info", "Show where the services of the cluster are"),
+        Entry("top", "Show the CPU and memory that nodes and pods use"),
+        Entry("cordon", "Keep new pods away from nodes"),
+        Entry("uncordon", "Let new pods come to nodes again"),
+        Entry("drain", "Empty nodes before maintenance"),
+        Entry("taint", "Change the taints of nodes"),
+    ),
+    "Troubleshooting and Debugging Commands": (
+        Entry("describe", "Show objects in detail, with their events"),
+        Entry("logs", "Print the logs of a container"),
+        Entry("attach", "Attach to the main process of a container"),
+        Entry("exec", "Run a program in a container"),
+        Entry("port-forward", "Forward local ports to a pod"),
+        Entry("auth", "Ask what a user may do, and who one is"),
+        Entry("cp", "Copy files to and from containers"),
+        Entry("events", "List events"),
+    ),
+    "Advanced Commands": (
+        Entry("diff", "Compare files with what the server has"),
+        Entry("apply", "Make objects as files describe them"),
+        Entry("replace", "Replace objects by what files say"),
+        Entry("wait", "Wait until objects meet a condition"),
+    ),
+    "Settings Commands": (
+        Entry("completion", "Print the completion script of a shell"),
+    ),
+    "Server Commands": (
+        Entry("backup", "Write all objects and keys of a server to a file", "kapi.backup.command:backup"),
+        Entry("restore", "Fill an empty store from a backup", "kapi.backup.command:restore"),
+        Entry("snapshot", "Save and load the state of a test server"),
+        Entry("changes", "Show what changed on a test server between two revisions"),
+        Entry("envtest-assets", "Write the programs that envtest starts", "kapi.dropin.assets:main"),
+    ),
+    "Other Commands": (
+        Entry("api-resources", "List the resources that the server has"),
+        Entry("api-versions", "List the group versions that the server has"),
+        Entry("config", "Show and change kubeconfig files"),
+        Entry("options", "List the flags that all client commands have"),
+        Entry("plugin", "Find plugins of kubectl"),
+        Entry("version", "Show the versions of client and server"),
+    ),
+}  # fmt: skip
+ENTRIES = {entry.name: entry for entries in GROUPS.values() for entry in entries}
+#: the client's commands
+COMMANDS = tuple(name for name, entry in ENTRIES.items() if not entry.program)
 
 
 def module_of(command: str) -> str:
     return f"kapi.kubectl.{command.replace('-', '_')}"
+
+
+def client_command(arguments: list[str]) -> list[str] | None:
+    """The client's command before its flags; None when there is none.  Flags of all commands may come first."""
+    if arguments[:1] and arguments[0] in COMMANDS:
+        return arguments
+    if not any(argument in COMMANDS for argument in arguments):
+        return None
+    from kapi.kubectl.flags import leading
+
+    count = leading(arguments)
+    if count < len(arguments) and arguments[count] in COMMANDS:
+        return [arguments[count], *arguments[:count], *arguments[count + 1 :]]
+    return None

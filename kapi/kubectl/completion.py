@@ -5,40 +5,92 @@ The scripts contain the commands and flags.  For resources they call ``kapi api-
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from kapi.kubectl.commands import COMMANDS, module_of
+from kapi.kubectl.command import Command, Help, load
+from kapi.kubectl.commands import COMMANDS, ENTRIES
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import GLOBAL
+from kapi.kubectl.flags import GLOBAL, Flag
+from kapi.kubectl.help import text_of
 from kapi.kubectl.messages import CommandError
 
 FLAGS = ()
 SHELLS = ("bash", "zsh", "fish")
-_WITH_RESOURCES = ("get", "delete", "wait", "explain")
+_WITH_RESOURCES = ("get", "describe", "delete", "wait", "explain", "edit", "patch", "label", "annotate", "scale")
 
+HELP = Help(
+    "(bash | zsh | fish)",
+    "Prints a script that completes commands, flags and resources in a shell.",
+    (
+        ("Load it into this bash", "completion bash | source /dev/stdin"),
+        ("Keep it for fish", "completion fish"),
+    ),
+)
+
+#: candidates are lines of "word<TAB>description"; bash shows descriptions only when it lists several of them
 _BASH = """# {program} completion for bash: source <({program} completion bash)
 _{program}() {{
-    local current="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[1]}}" words=""
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        words="{commands}"
-    elif [[ "$current" == -* ]]; then
-        case "$command" in
-{cases}
+    local current="${{COMP_WORDS[COMP_CWORD]}}" path="" word lines="" line
+    local place=1
+    while [ "$place" -lt "$COMP_CWORD" ]; do
+        word="${{COMP_WORDS[place]}}"
+        case "$path/$word" in
+            {paths}) path="$path/$word" ;;
+        esac
+        place=$((place + 1))
+    done
+    if [[ "$current" == -* ]]; then
+        case "$path" in
+{flags}
         esac
     else
-        case "$command" in
-            {resources}) words="$({program} api-resources --cached -o name 2>/dev/null)" ;;
+        case "$path" in
+{words}
+            {resources}) lines="$({program} api-resources --cached -o name 2>/dev/null)" ;;
         esac
     fi
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
+    COMPREPLY=()
+    while IFS= read -r line; do
+        [[ -n "$line" && "$line" == "$current"* ]] && COMPREPLY+=("$line")
+    done <<< "$lines"
+    if [ "${{#COMPREPLY[@]}}" -gt 1 ] && [ "$COMP_TYPE" = 63 ]; then
+        COMPREPLY=("${{COMPREPLY[@]/$'\t'/  -- }}")
+    else
+        COMPREPLY=("${{COMPREPLY[@]%%$'\t'*}}")
+    fi
 }}
 complete -o default -F _{program} {program}
 """
 _ZSH = """#compdef {program}
 # {program} completion for zsh: source <({program} completion zsh)
-autoload -Uz bashcompinit && bashcompinit
+_{program}() {{
+    local -a found lines
+    local route="" place word line
+    for (( place = 2; place < CURRENT; place++ )); do
+        word="${{words[place]}}"
+        case "$route/$word" in
+            {paths}) route="$route/$word" ;;
+        esac
+    done
+    if [[ "${{words[CURRENT]}}" == -* ]]; then
+        case "$route" in
+{flags}
+        esac
+    else
+        case "$route" in
+{words}
+            {resources}) lines="$({program} api-resources --cached -o name 2>/dev/null)" ;;
+        esac
+    fi
+    for line in "${{(@f)lines}}"; do
+        [[ -n "$line" ]] && found+=("${{${{line//:/\\\\:}}/$'\t'/:}}")
+    done
+    if (( ${{#found}} )); then _describe {program} found; else _files; fi
+}}
+(( $+functions[compdef] )) && compdef _{program} {program}
 """
+#: word -> description
+Words = dict[str, str]
 
 
 async def run(factory: Factory, program: str) -> int:
@@ -49,34 +101,65 @@ async def run(factory: Factory, program: str) -> int:
         )
     if shells[0] not in SHELLS:
         raise CommandError(f'Unsupported shell type "{shells[0]}".')
-    flags = {name: [*_flags_of(name), *(f"--{flag.name}" for flag in GLOBAL)] for name in COMMANDS}
-    factory.out.write(script(shells[0], program, flags))
+    factory.out.write(script(shells[0], program))
     return 0
 
 
-def _flags_of(command: str) -> list[str]:
-    return sorted(f"--{flag.name}" for flag in importlib.import_module(module_of(command)).FLAGS)
+def _tree() -> dict[str, tuple[Words, Words]]:
+    """For each path of commands, such as "/create/secret": the commands below it, and its flags."""
+    everywhere = _flags(GLOBAL)
+    found: dict[str, tuple[Words, Words]] = {"": ({name: entry.summary for name, entry in ENTRIES.items()}, {})}
+    found[""][0]["help"] = "Show the help of a command"
+
+    def add(path: str, command: Command) -> None:
+        below = {one.name: one.summary for one in command.subcommands}
+        found[path] = (below, _flags(command.flags) | everywhere)
+        for one in command.subcommands:
+            add(f"{path}/{one.name}", one)
+
+    for name in COMMANDS:
+        add(f"/{name}", load(name))
+    return found
 
 
-def script(shell: str, program: str, flags: Mapping[str, Sequence[str]]) -> str:
-    """The script for a shell; ``flags`` are those of each command."""
+def _flags(flags: Iterable[Flag]) -> Words:
+    return {f"--{flag.name}": text_of(flag) for flag in sorted(flags, key=lambda flag: flag.name)}
+
+
+def script(shell: str, program: str) -> str:
+    """The script for a shell."""
+    tree = _tree()
     if shell == "fish":
-        return _fish(program, flags)
-    cases = "\n".join(f'            {name}) words="{" ".join(known)}" ;;' for name, known in flags.items())
-    text = _BASH.format(
-        program=program, commands=" ".join(flags), cases=cases, resources="|".join(_WITH_RESOURCES)
-    )  # fmt: skip
-    return text if shell == "bash" else _ZSH.format(program=program) + text
+        return _fish(program, tree)
+    flags = "\n".join(_case(path, words) for path, (_, words) in tree.items() if words)
+    words = "\n".join(_case(path, words) for path, (words, _) in tree.items() if words)
+    return (_BASH if shell == "bash" else _ZSH).format(
+        program=program,
+        paths="|".join(path for path in tree if path),
+        flags=flags,
+        words=words,
+        resources="|".join(f"/{name}" for name in _WITH_RESOURCES),
+    )
 
 
-def _fish(program: str, flags: Mapping[str, Sequence[str]]) -> str:
-    lines = [f"# {program} completion for fish: {program} completion fish | source"]
-    lines.append(f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(flags)}'")
-    for name, known in flags.items():
-        seen = f"'__fish_seen_subcommand_from {name}'"
-        lines += [f"complete -c {program} -n {seen} -l {flag[2:]}" for flag in known]
-        if name in _WITH_RESOURCES:
-            lines.append(
-                f"complete -c {program} -n {seen} -f -a '({program} api-resources --cached -o name 2>/dev/null)'"
-            )
+def _case(path: str, words: Words) -> str:
+    lines = "\n".join(f"{word}\t{_quoted(text)}" for word, text in words.items())
+    return f"            {path or chr(34) * 2}) lines='{lines}' ;;"
+
+
+def _quoted(text: str) -> str:
+    """For single quotes of a shell."""
+    return text.replace("'", "’")
+
+
+def _fish(program: str, tree: Mapping[str, tuple[Words, Words]]) -> str:
+    lines = [f"# {program} completion for fish: {program} completion fish | source", f"complete -c {program} -f"]
+    for path, (words, flags) in tree.items():
+        names = path.split("/")[1:]
+        where = " and ".join(f"__fish_seen_subcommand_from {name}" for name in names) or "__fish_use_subcommand"
+        start = f"complete -c {program} -n '{where.replace(' and ', '; and ')}'"
+        lines += [f"{start} -a {word} -d '{_quoted(text)}'" for word, text in words.items()]
+        lines += [f"{start} -l {flag[2:]} -d '{_quoted(text)}'" for flag, text in flags.items()]
+        if len(names) == 1 and names[0] in _WITH_RESOURCES:
+            lines.append(f"{start} -a '({program} api-resources --cached -o name 2>/dev/null)'")
     return "\n".join(lines) + "\n"

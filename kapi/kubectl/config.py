@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from kapi.client.clientcmd import Kubeconfig, default_files
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import Aggregate, CommandError
@@ -30,6 +31,14 @@ _ORDER = (
     "client-key", "client-key-data", "token", "tokenFile", "as", "as-uid", "as-groups", "as-user-extra", "username",
     "password", "auth-provider", "exec",
 )  # fmt: skip
+HELP = Help(
+    "SUBCOMMAND",
+    "Shows and changes kubeconfig files. The file that is changed is that of --kubeconfig, of $KUBECONFIG, or ~/.kube/config.",
+    (
+        ("Show the contexts", "config get-contexts"),
+        ("Use another context from now on", "config use-context test"),
+    ),
+)
 
 
 def _place(field: str) -> int:

@@ -14,6 +14,7 @@ from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.remotecommand import MAX_WRITE, STDERR, RemoteCommand, start
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
@@ -25,6 +26,15 @@ from kapi.wire.websocket import WebSocketClosed
 FLAGS = (Flag("container", short="c"), Flag("no-preserve", "bool"), Flag("retries", "int"))
 _FORM = "filespec must match the canonical format: [[namespace/]pod:]file/path"
 MAX_CHECK_SECONDS = 30.0  # for whether the destination is a directory
+HELP = Help(
+    "SOURCE DESTINATION",
+    "Copies files and directories to and from containers, with the program tar in them. A place in a container is\n"
+    "[NAMESPACE/]POD:PATH.",
+    (
+        ("Copy a directory into a container", "cp ./site web-0:/srv/site -c app"),
+        ("Copy a file out of a pod", "cp test/web-0:/var/log/app.log app.log"),
+    ),
+)
 
 
 class Place(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import StatusError
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError, raise_errors
@@ -20,6 +21,16 @@ from kapi.kubectl.writing import (
 )
 
 FLAGS = (*WRITE, Flag("save-config", "bool"), Flag("raw"))
+HELP = Help(
+    "-f FILENAME",
+    "Creates the objects of files, or with a subcommand an object from its flags. An object that is there already is an error;\n"
+    '"apply" changes it instead.',
+    (
+        ("Create what a file describes", "create -f pod.yaml"),
+        ("Create what comes from standard input", "create -f - < pod.yaml"),
+        ("Show what would be created", "create -f pod.yaml --dry-run=client -o yaml"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag
 from kapi.kubectl.info import Info, kind_text
@@ -34,6 +35,16 @@ FLAGS = (
 _FORCED = (
     "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
     "The resource may continue to run on the cluster indefinitely.\n"
+)
+HELP = Help(
+    "([-f FILENAME] | TYPE [(NAME | -l LABEL | --all)])",
+    "Deletes objects, and waits until they are gone. A name that is used again meanwhile is another object: its UID tells.",
+    (
+        ("Delete a pod", "delete pod web-0"),
+        ("Delete what a file describes", "delete -f web.yaml"),
+        ("Delete all pods and services with a label", "delete pods,services -l app=web"),
+        ("Delete a deployment but keep its pods", "delete deployment web --cascade=orphan"),
+    ),
 )
 
 

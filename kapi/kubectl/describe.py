@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
 from kapi.kubectl.describers.kinds import Reader, describe
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag
@@ -16,6 +17,15 @@ FLAGS = (
     Flag("all-namespaces", "bool", short="A"),
     Flag("show-events", "bool", default=True),
     Flag("chunk-size", "int", default=500),
+)
+HELP = Help(
+    "([-f FILENAME] | TYPE [NAME_PREFIX | -l LABEL] | TYPE/NAME)",
+    "Shows objects in detail: their fields, what belongs to them, and the events about them.",
+    (
+        ("Describe a node", "describe nodes worker-1"),
+        ("Describe the pods with a label", "describe pods -l app=web"),
+        ("Describe what a file names", "describe -f pod.yaml"),
+    ),
 )
 
 

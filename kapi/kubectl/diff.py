@@ -11,6 +11,7 @@ from pathlib import Path
 from kapi.client.errors import ClientError, StatusError
 from kapi.kubectl.apply import ClientSideApply
 from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag
 from kapi.kubectl.info import Info
@@ -34,6 +35,11 @@ FLAGS = (
 )
 _MASK = "***"
 _WORD = re.compile(r"[a-zA-Z0-9-=]+").fullmatch
+HELP = Help(
+    "-f FILENAME",
+    "Shows what apply would change, by the program in $KUBECTL_EXTERNAL_DIFF or diff. Ends with 1 when there is a difference.",
+    (("Compare a file with the server", "diff -f web.yaml"),),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

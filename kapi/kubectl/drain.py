@@ -13,6 +13,7 @@ from twisted.internet.task import deferLater
 from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
 from kapi.kubectl.describers.kinds import Reader
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
@@ -42,6 +43,11 @@ FLAGS = (
 )
 RETRY_SECONDS = 5.0  # after an eviction that a disruption budget forbids
 _MIRROR = "kubernetes.io/config.mirror"
+HELP = Help(
+    "NODE",
+    "Marks nodes as unschedulable, then evicts their pods.",
+    (("Empty a node", "drain worker-1 --ignore-daemonsets"),),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import NoMatch
+from kapi.kubectl.command import Help
 from kapi.kubectl.describers.events import interval
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
@@ -21,6 +22,14 @@ FLAGS = (
     Flag("chunk-size", "int", default=500),
 )
 _ESCAPES = str.maketrans({"\x1b": "^[", "\r": "\\r"})
+HELP = Help(
+    "[--for TYPE/NAME]",
+    "Lists events by time, the newest last.",
+    (
+        ("Show the events of a namespace", "events"),
+        ("Follow the warnings about a pod", "events --for pod/web-0 --types=Warning --watch"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

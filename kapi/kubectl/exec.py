@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.client.remotecommand import start
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout, container_of, named_object, pods_of
 from kapi.kubectl.remote_streams import FLAGS as FLAGS
 from kapi.kubectl.remote_streams import has_terminal, join
+
+HELP = Help(
+    "(POD | TYPE/NAME) [-c CONTAINER] -- COMMAND [ARGUMENT ...]",
+    "Runs a program in a container. What comes after -- is its command line.",
+    (
+        ("Run a command", "exec web-0 -- date"),
+        ("Open a shell", "exec web-0 -c app -it -- sh"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from kapi.client.discovery import APIResource
 from kapi.client.errors import NoMatch
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
@@ -25,6 +26,15 @@ WIDTH, MARGIN = 80, 4  # characters
 MAX_ENUM = 4  # values shown in a list of fields
 _NONE: frozenset[str] = frozenset()
 FLAGS = (Flag("recursive", "bool"), Flag("api-version"), Flag("output", short="o", default="plaintext"))
+HELP = Help(
+    "TYPE [--recursive] [--api-version=GROUP/VERSION]",
+    "Describes the fields of a kind of object, from the OpenAPI documents of the server.",
+    (
+        ("Describe pods", "explain pods"),
+        ("Describe one field", "explain pods.spec.containers"),
+        ("List all fields below a field", "explain deployment.spec --recursive"),
+    ),
+)
 
 
 def wrapped(text: str, width: int) -> str:

@@ -71,6 +71,7 @@ class Flag:
     """``kind``: bool, string, int, duration, list (comma-separated, may be repeated) or array (may be repeated).
 
     ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).
+    ``help`` is for the flags that are not in ``flag_help.py``.
     """
 
     name: str
@@ -78,6 +79,8 @@ class Flag:
     short: str = ""
     default: Value = ""
     no_opt_default: str = ""
+    help: str = ""
+    required: bool = False
 
 
 class Flags:
@@ -141,6 +144,10 @@ class Flags:
             else:
                 self.arguments.append(argument)
         return self
+
+    def missing(self) -> list[str]:
+        """The required flags that are not given."""
+        return sorted(flag.name for flag in self._known.values() if flag.required and flag.name not in self._values)
 
     def take(self, rest: list[str]) -> None:
         """Removes the first flag and its value from ``rest`` and stores them.  Raises UsageError."""

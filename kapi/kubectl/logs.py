@@ -7,6 +7,7 @@ import math
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 
 from kapi.client.errors import StatusError
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
@@ -43,6 +44,15 @@ FLAGS = (
 _USAGE = (
     "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"
     "POD or TYPE/NAME is a required argument for the logs command"
+)
+HELP = Help(
+    "[-f] (POD | TYPE/NAME) [-c CONTAINER]",
+    "Prints what a container has written, if its node serves logs.",
+    (
+        ("Print the logs of a pod", "logs web-0"),
+        ("Follow the last 20 lines of one container", "logs web-0 -c app --tail=20 -f"),
+        ("Print the logs of all pods with a label", "logs -l app=web --prefix"),
+    ),
 )
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from twisted.python.failure import Failure
 
-from kapi.kubectl.commands import module_of
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.command import Command, find, load
+from kapi.kubectl.commands import ENTRIES
+from kapi.kubectl.flags import GLOBAL, Flags, UsageError
 from kapi.process.reactor import Reactor, installed_reactor
+
+if TYPE_CHECKING:
+    from kapi.client.config import Config
 
 PROGRAM = "kapi"
 
@@ -25,26 +28,36 @@ async def run(
     out: TextIO | None = None,
     err: TextIO | None = None,
     stdin: TextIO | None = None,
+    config: Config | None = None,
 ) -> int:
-    """Runs one command.  Returns its exit code."""
+    """Runs one command; with ``config``, not with that of the kubeconfig.  Returns its exit code."""
     from kapi.client.errors import ClientError, ConfigError, StatusError
     from kapi.kubectl.factory import Factory
-    from kapi.kubectl.flags import GLOBAL, Flags, UsageError
     from kapi.kubectl.messages import Aggregate, CommandError, message_of
 
-    err = err or sys.stderr
-    name = arguments[0]
-    command = importlib.import_module(module_of(name))
-    flags = Flags((*command.FLAGS, *GLOBAL))
+    out, err = out or sys.stdout, err or sys.stderr
+    path, command, rest = find(load(arguments[0]), arguments[1:])
+    flags = Flags((*command.flags, *GLOBAL))
     try:
-        flags.parse(arguments[1:])
+        flags.parse(rest)
+        if missing := flags.missing():
+            raise CommandError("required flag(s) " + ", ".join(f'"{name}"' for name in missing) + " not set")
     except UsageError as error:
         if str(error) == "pflag: help requested":
-            (out or sys.stdout).write(_help(name, command.FLAGS))
-            return 0
-        err.write(f"error: {error}\nSee '{PROGRAM} {name} --help' for usage.\n")
+            return _show_help(out, path, command)
+        err.write(f"error: {error}\nSee '{PROGRAM} {path} --help' for usage.\n")
         return 1
-    factory = Factory(name, flags, reactor, out, err, stdin)
+    except CommandError as error:
+        err.write(message_of(error))
+        return 1
+    if command.run is None:
+        if not flags.arguments:
+            return _show_help(out, path, command)
+        err.write(f"error: unknown command \"{flags.arguments[0]}\"\nSee '{PROGRAM} {path} -h' for help and examples\n")
+        return 1
+    factory = Factory(path, flags, reactor, out, err, stdin)
+    if config is not None:
+        factory.use(config)
     code = 0
     try:
         code = await command.run(factory, PROGRAM)
@@ -63,12 +76,25 @@ async def run(
     return code
 
 
-def _help(name: str, flags: Sequence[Flag]) -> str:
-    lines = [f"Usage: {PROGRAM} {name} [flags] [arguments]", "", "Flags:"]
-    for flag in sorted(flags, key=lambda flag: str(flag.name)):
-        short = f"-{flag.short}, " if flag.short else "    "
-        lines.append(f"  {short}--{flag.name}" + ("" if flag.kind == "bool" else f" {flag.kind}"))
-    return "\n".join(lines) + "\n\nkubectl's manual holds for them.\n"
+def _show_help(out: TextIO, path: str, command: Command) -> int:
+    from kapi.kubectl.help import command_help
+
+    out.write(command_help(PROGRAM, path, command))
+    return 0
+
+
+def help_of(words: Sequence[str]) -> str:
+    """The text of ``kapi help`` with these words: that of a command, or the overview."""
+    from kapi.kubectl.help import command_help, overview
+
+    entry = ENTRIES.get(words[0]) if words else None
+    if entry is None:
+        unknown = "Unknown help topic [" + " ".join(f"`{word}`" for word in words) + "]\n\n"
+        return (unknown if words else "") + overview(PROGRAM)
+    if entry.program:
+        return f'{entry.summary}.\n\nUse "{PROGRAM} {entry.name} --help" for its flags.\n'
+    path, command, _ = find(load(words[0]), words[1:])
+    return command_help(PROGRAM, path, command)
 
 
 def _buffered(stream: TextIO) -> TextIO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kapi.kubectl.command import Help
 from kapi.kubectl.commands import COMMANDS
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
@@ -11,6 +12,11 @@ from kapi.kubectl.messages import CommandError
 
 FLAGS = (Flag("name-only", "bool"),)
 _PREFIX = "kubectl-"
+HELP = Help(
+    "list",
+    "Lists the programs on the path whose names begin with kubectl-.",
+    (("List them", "plugin list"),),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 
 from kapi.client.portforward import PortForward
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.info import Info
@@ -17,6 +18,14 @@ from kapi.machinery.tree import Object
 
 FLAGS = (Flag("address", "list", default=["localhost"]), Flag("pod-running-timeout", "duration", default=60.0))
 _LOCALHOST = ("127.0.0.1", "::1")
+HELP = Help(
+    "(POD | TYPE/NAME) [LOCAL:]REMOTE ...",
+    "Listens on local ports, and forwards connections to ports of a pod until it is ended.",
+    (
+        ("Forward port 8080 to port 80 of a pod", "port-forward web-0 8080:80"),
+        ("Listen on a free port, for a service", "port-forward service/web :http"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.info import Info, kind_text
@@ -36,6 +37,14 @@ FLAGS = (
     Flag("subresource"),
 )
 _FORCED_TIMEOUT = 300.0  # seconds
+HELP = Help(
+    "-f FILENAME",
+    "Replaces objects as a whole by what files say; they must be there, unless --force makes them anew.",
+    (
+        ("Replace an object", "replace -f web.yaml"),
+        ("Delete it and make it anew", "replace --force -f web.yaml"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.logical_clusters import FLAG, LogicalClusters, segment
@@ -23,6 +24,16 @@ _ACTIONS = {
     "create": (True, False), "save": (True, True), "load": (True, True), "list": (False, False),
     "reset": (True, False), "delete": (True, False),
 }  # fmt: skip
+HELP = Help(
+    "(create | save | load | reset | delete | list) [NAME] [--logical-cluster=NAME] [-f FILE]",
+    "Keeps states of the logical clusters of a test server (kapi --testbed): create keeps one, reset returns to it, save\n"
+    "and load move it through a file.",
+    (
+        ("Keep the state of a logical cluster", "snapshot create before --logical-cluster=one"),
+        ("Return to it", "snapshot reset before --logical-cluster=one"),
+        ("Write it to a file", "snapshot save before -f before.snapshot"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import NoMatch, StatusError
 from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
 from kapi.kubectl.describers.cluster import taint_text
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
@@ -23,6 +24,14 @@ FLAGS = (
     Flag("validate", no_opt_default="strict", default="strict"),
 )
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+HELP = Help(
+    "NODE NAME KEY[=VALUE]:EFFECT ...",
+    "Adds taints to nodes; KEY:EFFECT- and KEY- take them away.",
+    (
+        ("Add a taint", "taint nodes worker-1 dedicated=ci:NoSchedule"),
+        ("Take it away", "taint nodes worker-1 dedicated-"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
@@ -28,6 +29,14 @@ _GROUP, _VERSIONS = "metrics.k8s.io", ("v1", "v1beta1")
 _NODES, _PODS = ("node", "nodes", "no"), ("pod", "pods", "po")
 _UNKNOWN = "<unknown>"
 Amounts = Mapping[str, str]
+HELP = Help(
+    "(node | pod) [NAME]",
+    "Shows what nodes and pods use, from the metrics API.",
+    (
+        ("Show nodes", "top node"),
+        ("Show the pods of all namespaces by memory", "top pod -A --sort-by=memory"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
@@ -10,6 +11,14 @@ from kapi.machinery.version import VERSION
 
 FLAGS = (Flag("client", "bool"), Flag("output", short="o"))
 _SKEW = 1  # minor versions
+HELP = Help(
+    "",
+    "Shows the versions of client and server.",
+    (
+        ("Show both", "version"),
+        ("Show the client's as YAML", "version --client -o yaml"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

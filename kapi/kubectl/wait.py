@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
@@ -28,6 +29,15 @@ FLAGS = (
     Flag("timeout", "duration", default=30.0),
 )
 Done = Callable[[Object | None], bool]
+HELP = Help(
+    "([-f FILENAME] | TYPE/NAME | TYPE [(-l LABEL | --all)]) --for=CONDITION",
+    "Waits until all given objects meet a condition; ends with 1 when that takes longer than --timeout.",
+    (
+        ("Wait for a pod to be ready", "wait --for=condition=Ready pod/web-0 --timeout=60s"),
+        ("Wait until it is gone", "wait --for=delete pod/web-0"),
+        ("Wait for the value of a field", "wait --for=jsonpath='{.status.phase}'=Running pod/web-0"),
+    ),
+)
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -48,8 +48,8 @@ def test_the_pages_are_built_without_a_warning(manual: Manual, tmp_path: Path) -
 def test_the_manual_page_names_flags_that_exist() -> None:
     named = set(re.findall(r"\*\*(--[a-z-]+)\*\*", (ROOT / "docs" / "man" / "kapi.rst").read_text()))
     known = ""
-    for command in ([], ["restore"]):
-        helped = [sys.executable, "-m", "kapi", *command, "--help"]
+    for command in (["--help-server"], ["restore", "--help"]):
+        helped = [sys.executable, "-m", "kapi", *command]
         known += subprocess.run(helped, capture_output=True, text=True, timeout=120).stdout
     assert len(named) > 8
     assert [flag for flag in sorted(named) if not re.search(rf"{flag}\b", known + "--help")] == []

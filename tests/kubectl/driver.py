@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
-from kapi.__main__ import client_command
+from kapi.kubectl.commands import client_command
 from kapi.kubectl.main import run
 
 react: Any = reactor

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kapi.__main__ import client_command
+from kapi.kubectl.commands import client_command
 
 CODE = """
 import sys
@@ -57,7 +57,7 @@ def test_the_reader_of_the_help_may_have_ended(arguments: list[str]) -> None:
 
 
 def test_flags_alone_are_the_servers() -> None:
-    assert "Usage: kapi [flags]" in run("-m", "kapi", "--help").stdout
+    assert "Usage: kapi [flags]" in run("-m", "kapi", "--help-server").stdout
     done = run("-m", "kapi", "--no-such-flag")
     assert done.returncode != 0
     assert "no-such-flag" in done.stderr

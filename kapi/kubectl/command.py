@@ -1,0 +1,125 @@
+"""What a command is, and how a command line finds it (upstream: ``spf13/cobra``).
+
+A client command is a module with ``FLAGS`` and ``run``.  ``HELP`` describes it, and ``SUBCOMMANDS`` are the commands below it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from kapi.kubectl.commands import ENTRIES, module_of
+from kapi.kubectl.flags import GLOBAL, Flag
+
+if TYPE_CHECKING:
+    from kapi.kubectl.factory import Factory
+
+#: runs a command; gets the program's name, returns the exit code
+Run = Callable[["Factory", str], Awaitable[int]]
+MAX_DISTANCE = 2  # edits between a word and the names that are suggested for it
+
+
+class Help(NamedTuple):
+    """``usage`` is what follows the name, such as "(-f FILENAME | TYPE NAME)".
+
+    ``examples``: what each does, and its command line without the program's name.
+    """
+
+    usage: str = ""
+    description: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Without ``run`` it is only a group of subcommands, and shows its help."""
+
+    name: str
+    summary: str
+    run: Run | None = None
+    flags: tuple[Flag, ...] = ()
+    help: Help = Help()
+    subcommands: tuple[Command, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+def load(name: str) -> Command:
+    """The client command of this name, from its module."""
+    module = importlib.import_module(module_of(name))
+    return Command(
+        name,
+        ENTRIES[name].summary,
+        getattr(module, "run", None),
+        tuple(getattr(module, "FLAGS", ())),
+        getattr(module, "HELP", Help()),
+        tuple(getattr(module, "SUBCOMMANDS", ())),
+    )
+
+
+def find(command: Command, arguments: Sequence[str]) -> tuple[str, Command, list[str]]:
+    """The subcommand that the arguments name, with its path, such as "create secret tls", and the other arguments."""
+    path, rest = command.name, list(arguments)
+    while command.subcommands:
+        place = _first_word(rest, (*command.flags, *GLOBAL))
+        below = None if place is None else _named(command.subcommands, rest[place])
+        if place is None or below is None:
+            break
+        del rest[place]
+        command, path = below, f"{path} {below.name}"
+    return path, command, rest
+
+
+def _named(commands: Iterable[Command], name: str) -> Command | None:
+    return next((one for one in commands if name == one.name or name in one.aliases), None)
+
+
+def _first_word(arguments: Sequence[str], known: Iterable[Flag]) -> int | None:
+    """The place of the first argument that is no flag and no flag's value."""
+    alone = {flag.name for flag in known if flag.kind == "bool" or flag.no_opt_default}
+    alone_short = {flag.short for flag in known if flag.short and (flag.kind == "bool" or flag.no_opt_default)}
+    alone, alone_short = alone | {"help"}, alone_short | {"h"}
+    place = 0
+    while place < len(arguments):
+        argument = arguments[place]
+        if argument == "--":
+            return None
+        if argument.startswith("--"):
+            place += 1 if "=" in argument or argument[2:] in alone else 2
+        elif argument.startswith("-") and len(argument) > 1:
+            place += 2 if len(argument) == 2 and argument[1] not in alone_short else 1
+        else:
+            return place
+    return None
+
+
+def suggestions(word: str, names: Iterable[str]) -> list[str]:
+    """The names that may be meant by a word."""
+    return [
+        name
+        for name in names
+        if _distance(word.lower(), name.lower()) <= MAX_DISTANCE or name.lower().startswith(word.lower())
+    ]
+
+
+def _distance(one: str, other: str) -> int:
+    """Levenshtein's."""
+    row = list(range(len(other) + 1))
+    for number, letter in enumerate(one, 1):
+        before, row[0] = row[0], number
+        for place, match in enumerate(other, 1):
+            before, row[place] = (
+                row[place],
+                before if letter == match else 1 + min(before, row[place], row[place - 1]),
+            )
+    return row[-1]
+
+
+def unknown_command(word: str, program: str) -> str:
+    """The message for a word that is no command."""
+    text = f'error: unknown command "{word}" for "{program}"\n'
+    meant = suggestions(word, ENTRIES)
+    if meant:
+        text += "\nDid you mean this?\n" + "".join(f"\t{name}\n" for name in meant)
+    return text
