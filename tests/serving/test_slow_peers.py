@@ -61,13 +61,18 @@ class Vanished(SocketCase):
         self.assertEqual(len(self.api.runner.watches), 1)
 
 
-class KeepAlive(SocketCase):
-    async def test_accepted_sockets_have_the_times_of_kube_apiserver(self) -> None:
+class AcceptedSockets(SocketCase):
+    async def test_the_times_of_kube_apiservers_keep_alive(self) -> None:
         await self.client()
         sock = next(iter(self.connections.open)).transport.socket  # type: ignore[union-attr]
         self.assertEqual(sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1)
         names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
         self.assertEqual([sock.getsockopt(socket.IPPROTO_TCP, name) for name in names], [180, 15, 9])
+
+    async def test_the_end_of_an_answer_does_not_wait_for_the_clients_confirmation(self) -> None:
+        await self.client()
+        sock = next(iter(self.connections.open)).transport.socket  # type: ignore[union-attr]
+        self.assertEqual(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), 1)
 
 
 class Many(SocketCase):
