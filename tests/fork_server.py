@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,7 @@ class ForkedProcess:
         self.returncode: int | None = None
         self._status = status
         self._lines = b""
+        self._lock = threading.Lock()  # of what reads the status: a test may wait while another thread asks
         if not self._read_lines(1, _MAX_SECONDS):
             raise RuntimeError("the fork server started no process in time")
         self.pid = int(self._lines.split(b"\n")[0])
@@ -61,16 +63,18 @@ class ForkedProcess:
         return True
 
     def poll(self) -> int | None:
-        if self.returncode is None and self._read_lines(2, 0):
-            self._set_code()
+        with self._lock:
+            if self.returncode is None and self._read_lines(2, 0):
+                self._set_code()
         return self.returncode
 
     def wait(self, timeout: float = _MAX_SECONDS) -> int:
         """Raises subprocess.TimeoutExpired."""
-        if self.returncode is None:
-            if not self._read_lines(2, timeout):
-                raise subprocess.TimeoutExpired(self.args, timeout)
-            self._set_code()
+        with self._lock:
+            if self.returncode is None:
+                if not self._read_lines(2, timeout):
+                    raise subprocess.TimeoutExpired(self.args, timeout)
+                self._set_code()
         assert self.returncode is not None
         return self.returncode
 

@@ -278,8 +278,14 @@ class LogicalCluster(Cluster):
         self._server = Cluster(server, directory)
 
     def open(self) -> None:
-        self._server.request("PUT", f"/clusters/{self.name}", {"from": self._origin, "seed": self._seed})
+        self._server.wait(self._made, "the server makes no logical clusters")
         super().open()
+
+    def _made(self) -> bool:
+        """Asks for the cluster.  A server that has just started answers 503 until it has the model of all clusters."""
+        origin = {"from": self._origin, "seed": self._seed}
+        answer = self._server.request("PUT", f"/clusters/{self.name}", origin, expect=(503,))
+        return not (isinstance(answer, dict) and answer.get("code") == 503)
 
     def close(self) -> None:
         """Deletes the cluster; its watches end."""

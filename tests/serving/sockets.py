@@ -23,7 +23,7 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from kapi.process.turn import Turn
+from kapi.process.turn import TURN_SECONDS, Turn
 from kapi.serving import pki
 from kapi.serving.listen import Port, bind
 from kapi.testing.memory_api import MemoryAPI, succeed
@@ -42,11 +42,15 @@ def _files() -> pki.Files:
 class SocketCase(TestCase):
     """``api`` is served at ``port``; ``clock`` is what the server's deadlines run on."""
 
+    turn_seconds = TURN_SECONDS
+
     def setUp(self) -> None:
         self.api: MemoryAPI = succeed(MemoryAPI.started())
         self.clock = self.api.clock
         self.files = _files()
-        self.api.runner.turn = Turn(reactor)  # as the sockets: tests do not move what they are sent by
+        self.api.runner.turn = Turn(
+            reactor, seconds=self.turn_seconds
+        )  # as the sockets: tests do not move what they are sent by
         self.connections = self.api.site
         listener = bind("127.0.0.1", 0, False)
         self.port = listener.getsockname()[1]

@@ -137,6 +137,8 @@ class Heads(ChannelCase):
 
 
 class Answers(ChannelCase):
+    turn_seconds = 60.0  # on a busy machine, too, what comes together is answered in one turn
+
     def count_writes(self, transport: Any) -> list[bytes]:
         written: list[bytes] = []
         write = transport.write
