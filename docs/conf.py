@@ -1,11 +1,10 @@
 """Sphinx settings: ``sphinx-build -W docs OUT`` for the pages, ``sphinx-build -W -b man docs etc`` for the manual page."""
 
-import tomllib
-from pathlib import Path
+import kapi
 
 project = "kapi"
 author = "the kapi developers"
-version = release = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["version"]
+version = release = kapi.__version__
 extensions = ["sphinx.ext.autodoc"]
 autodoc_typehints = "description"
 html_theme = "furo"

@@ -7,11 +7,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
-from kapi.client.clientcmd import load_config
-from kapi.client.dynamic import DynamicClient
-from kapi.runtime.informer import SharedInformer
-from kapi.runtime.recorder import EventRecorder
-from kapi.runtime.workqueue import WorkQueue
+from kapi.client import DynamicClient, load_config
+from kapi.runtime import EventRecorder, SharedInformer, WorkQueue
 
 NAME = "team"
 

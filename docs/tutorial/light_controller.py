@@ -5,10 +5,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from kapi.client.clientcmd import load_config
-from kapi.client.dynamic import DynamicClient
-from kapi.runtime.informer import SharedInformer
-from kapi.runtime.workqueue import WorkQueue
+from kapi.client import DynamicClient, load_config
+from kapi.runtime import SharedInformer, WorkQueue
 
 
 class LightController:

@@ -58,6 +58,13 @@ def blocks(document: str) -> list[str]:
     return [block for block in found if _COMMAND.match(block)]
 
 
+def python_blocks(document: str) -> list[str]:
+    """The literal blocks that are whole programs or tests: they import what they use."""
+    text = (ROOT / document).read_text()
+    found = [re.sub("^    ", "", block, flags=re.M).strip() for block in _BLOCK.findall(text)]
+    return [block for block in found if block.startswith("from ")]
+
+
 def typed(document: str) -> list[str]:
     """Those of them that can be typed here, without the lines that cannot."""
     kept = [
@@ -90,6 +97,10 @@ class Shell:
         )  # fmt: skip
         assert done.returncode == 0, f"{block}\n{done.stdout[-3000:]}"
         return done.stdout
+
+    def run_python(self, program: str) -> str:
+        (self.directory / "program.py").write_text(program)
+        return self.run("python3 program.py")
 
     @contextmanager
     def serving(self, command: str) -> Iterator[str]:
@@ -180,7 +191,17 @@ def test_client(shell: Shell) -> None:
         status = '{"status":{"readyReplicas":1,"replicas":1,"conditions":[{"type":"Available","status":"True"}]}}'
         shell.run(f"kubectl patch deployment web --subresource=status --type=merge -p '{status}'")
         answer = shell.run(block)
+        examples = python_blocks("docs/client.rst")
+        assert "[]" in shell.run_python(examples[0])
+        names = shell.run_python(python_blocks("README.rst")[0])
     assert "condition met" in answer
+    assert {"default", "kube-system"} <= set(names.split())
+
+
+def test_the_first_test_of_the_readme(shell: Shell) -> None:
+    _, example = python_blocks("README.rst")
+    (shell.directory / "test_my_operator.py").write_text(example)
+    assert "1 passed" in shell.run("python3 -m pytest -n0 -p no:cacheprovider test_my_operator.py")
 
 
 def test_logical_clusters(shell: Shell) -> None:
