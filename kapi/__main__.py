@@ -54,6 +54,11 @@ def _version() -> str:
 
 
 def main() -> None:
+    if os.name == "nt":
+        sys.exit(
+            "kapi runs on Linux and macOS. On Windows run it in WSL: install it with `wsl --install`, open a shell with `wsl`,"
+            " and install kapi there."
+        )
     gc.disable()
     arguments = sys.argv[1:]
     command = client_command(arguments)

@@ -36,7 +36,8 @@ from kapi.request.response import (
 )
 
 _LEVEL = 1  # upstream's
-MAX_AT_ONCE = max(1, len(os.sched_getaffinity(0)) - 1)  # bodies; one core is for the reactor
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+MAX_AT_ONCE = max(1, _CORES - 1)  # bodies; one core is for the reactor
 _threads = DeferredSemaphore(MAX_AT_ONCE)
 log = Logger()
 MIN_GZIP_BYTES = 128 * 1024

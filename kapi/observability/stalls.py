@@ -46,7 +46,7 @@ class StallMonitor:
         self._reactor_thread = 0
 
     def install(self, reactor: Any) -> None:
-        """Measures a reactor with epoll, does nothing with others; called in the reactor's thread.
+        """Measures the reactor (not one of select); called in the reactor's thread.
 
         Where no thread can be started, requests and stacks of long turns stay unknown.
         """

@@ -71,9 +71,12 @@ class Allocator:
             self._usage.restype = _Usage
 
     def resident(self) -> int:
-        """Resident bytes of the process."""
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * _PAGE
+        """Resident bytes of the process; 0 where the system does not tell, as macOS, which has no ``malloc_trim`` either."""
+        try:
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * _PAGE
+        except OSError:
+            return 0
 
     def free(self) -> int:
         """Bytes that are free in the heap, returned or not."""

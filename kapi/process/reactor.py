@@ -3,6 +3,8 @@
 The reactor is given to the server when it starts, and a test gives it a clock.  Changes are made to objects of Twisted's, in part
 to private attributes, so all stand here:
 
+* ``installed_reactor``: where the system has kqueue and nothing is installed yet, that reactor.  Twisted's default there is
+  select, with its limit of 1,024 sockets.
 * ``use_monotonic_clock``: timers do not follow the time of day.
 * ``watch_polls``: each poll of the sockets is measured, and returns a bounded number of them.
 * ``accept_some``, ``accept_one``: a port accepts a bounded number of connections in one turn.
@@ -11,6 +13,8 @@ to private attributes, so all stand here:
 
 from __future__ import annotations
 
+import select
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, Protocol, cast
@@ -53,6 +57,10 @@ class Reactor(
 
 def installed_reactor() -> Reactor:
     """The process's reactor, with a type: a type checker sees only Twisted's module."""
+    if hasattr(select, "kqueue") and "twisted.internet.reactor" not in sys.modules:  # macOS, the BSDs
+        from twisted.internet import kqreactor
+
+        kqreactor.install()
     from twisted.internet import reactor
 
     return cast(Reactor, reactor)
@@ -89,33 +97,59 @@ class PollWatcher(Protocol):
 
 
 def watch_polls(reactor: Changed, watcher: PollWatcher) -> bool:
-    """Measures a reactor with epoll.  Returns False for others, which stay as they are."""
-    poller = getattr(reactor, "_poller", None)
-    if poller is None:
+    """Measures a reactor with epoll, poll or kqueue.  Returns False for select, which stays as it is."""
+    if (poller := getattr(reactor, "_poller", None)) is not None:
+        reactor._poller = _WatchedPoller(poller, watcher)
+    elif (queue := getattr(reactor, "_kq", None)) is not None:
+        reactor._kq = _WatchedQueue(queue, watcher)
+    else:
         return False
-    reactor._poller = _WatchedPoller(poller, watcher)
     return True
 
 
-class _WatchedPoller:
-    """Wraps the epoll object of the reactor; the kernel returns the sockets beyond ``MAX_SOCKETS`` with the next polls."""
+def _measured(poll: Callable[..., object], watcher: PollWatcher) -> Callable[..., object]:
+    timer = watcher.timer
 
-    def __init__(self, poller: Changed, watcher: PollWatcher) -> None:
-        self._poll = poller.poll
-        self.register, self.modify, self.unregister = poller.register, poller.modify, poller.unregister
-        self._watcher = watcher
-        self._timer = watcher.timer
-
-    def poll(self, timeout: float, events: int) -> object:
-        watcher = self._watcher
-        now = self._timer()
+    def measured(*arguments: object) -> object:
+        now = timer()
         if now - watcher.busy_since >= watcher.shortest:
             watcher.ended(now)
         watcher.busy_since = 0.0
         try:
-            return self._poll(timeout, min(events, MAX_SOCKETS))
+            return poll(*arguments)
         finally:
-            watcher.busy_since = self._timer()
+            watcher.busy_since = timer()
+
+    return measured
+
+
+class _WatchedPoller:
+    """Wraps the epoll object of the reactor; the kernel returns the sockets beyond ``MAX_SOCKETS`` with the next polls.
+
+    Or a poll object, which is not told how many sockets it may return.
+    """
+
+    def __init__(self, poller: Changed, watcher: PollWatcher) -> None:
+        self.register, self.modify, self.unregister = poller.register, poller.modify, poller.unregister
+        self._poll = _measured(poller.poll, watcher)
+
+    def poll(self, timeout: float, *events: int) -> object:
+        return self._poll(timeout, *[min(count, MAX_SOCKETS) for count in events])
+
+
+class _WatchedQueue:
+    """Wraps the kqueue object of the reactor, in the same way."""
+
+    def __init__(self, queue: Changed, watcher: PollWatcher) -> None:
+        self.close = queue.close
+        self._change = queue.control
+        self._poll = _measured(queue.control, watcher)
+
+    def control(self, changes: object, events: int, timeout: float | None = None) -> object:
+        """Asked for no events it does not wait."""
+        if not events:
+            return self._change(changes, 0, timeout)
+        return self._poll(changes, min(events, MAX_SOCKETS), timeout)
 
 
 def accept_some(port: Changed) -> None:

@@ -24,7 +24,8 @@ def keep_alive(sock: socket.socket, idle: int, interval: int, probes: int) -> No
     if sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", idle), ("TCP_KEEPINTVL", interval), ("TCP_KEEPCNT", probes)):
+    idle_name = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"  # the latter is macOS's
+    for name, value in ((idle_name, idle), ("TCP_KEEPINTVL", interval), ("TCP_KEEPCNT", probes)):
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

@@ -44,7 +44,8 @@ def raise_file_limit() -> None:
 def bind(address: str, port: int, share: bool) -> socket.socket:
     """A bound socket that does not listen yet.  Raises ListenError, also when another socket listens there."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setblocking(False)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if share:

@@ -19,7 +19,7 @@ def notify(state: str, address: str | None = None) -> bool:
         return False
     target = "\0" + path[1:] if path[0] == "@" else path
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.connect(target)
             channel.sendall(state.encode())
     except OSError:

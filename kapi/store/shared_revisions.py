@@ -31,7 +31,7 @@ _WORD_BYTES = 8  # bytes
 def make_shared_file(slots: int) -> int:
     """The descriptor of a file in memory with so many slots, for child processes to inherit.  Raises OSError."""
     if hasattr(os, "memfd_create"):
-        file = os.memfd_create("revisions")
+        file: int = os.memfd_create("revisions")
     else:
         with tempfile.TemporaryFile() as made:
             file = os.dup(made.fileno())

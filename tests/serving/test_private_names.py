@@ -30,7 +30,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.wire.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.endpoints.exchange": {"twisted.web.http._ChunkedTransferDecoder"},
-    "kapi.process.reactor": {"_exitSignal", "_poller"},
+    "kapi.process.reactor": {"_exitSignal", "_kq", "_poller"},
     "kapi.serving.request": {"_adapterCache", "_disconnected", "_parsePOSTFormSubmission"},
     "kapi.wire.tls.server": {"OpenSSL._util"},
     "kapi.serving.tls_connection": {"_aborting", "_postLoseConnection", "_writeDisconnected"},
