@@ -2,7 +2,7 @@
 
 Each turn is measured between two polls.  A poll returns a bounded number of sockets; the kernel returns the others with the next
 polls.  Long turns are counted.  Very long ones are logged, with the request and the stack that another thread saw; that thread
-samples four times a second.
+samples four times a second, and what it has not seen is only counted.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class StallMonitor:
         seen, self._seen = self._seen, None
         if seconds < MIN_LOGGED_SECONDS:
             return
-        if now - self._logged < _LOG_INTERVAL_SECONDS:
-            self._unlogged += 1
+        if seen is None or seen[0] != since or now - self._logged < _LOG_INTERVAL_SECONDS:
+            self._unlogged += 1  # a line that can name neither request nor code would help no reader
             return
-        request, stack = ("unknown", "") if seen is None or seen[0] != since else seen[1:]
+        _, request, stack = seen
         log.warn(
             "The reactor was busy for {seconds:.2f} s without serving anybody; request: {request}; not logged: {more}\n{stack}",
             seconds=seconds,
