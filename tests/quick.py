@@ -12,7 +12,8 @@ from tests.distribution import Durations
 
 _TESTS = Path(__file__).parent
 _LONG = frozenset({
-    "bench", "consistency", "console", "docs", "dropin", "golden", "growth", "integration", "kubectl", "security", "testkit",
+    "bench", "consistency", "console", "docs", "dropin", "firsthour", "golden", "growth", "integration", "kubectl", "platforms",
+    "security", "testkit",
 })  # fmt: skip
 _FIRST_START = "tests/integration/test_first_start.py"
 
