@@ -3,6 +3,9 @@
 The types of Kubernetes 1.36 are derived at build time from the package ``kubernetes-validate`` (110 MB of definitions, a
 build requirement only) into two compact files under ``kapi/schema/data``.
 
+The source distribution has the same bytes whenever and wherever it is made of the same files: names are sorted, owners left
+out, and times are SOURCE_DATE_EPOCH (seconds since 1970) when that is set.  ``bdist_wheel`` heeds it by itself.
+
 An install compiles the modules that it copies; an editable one copies none, so they are compiled in place: without that a
 start takes twice as long, again and again where Python may not write beside the sources.
 """
@@ -10,11 +13,16 @@ start takes twice as long, again and again where Python may not write beside the
 from __future__ import annotations
 
 import compileall
+import gzip
+import os
 import runpy
+import tarfile
+import time
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 
@@ -36,4 +44,23 @@ class BuildComplete(build_py):
             compileall.compile_dir(ROOT / "kapi", quiet=1)
 
 
-setup(cmdclass={"build_py": BuildComplete})
+class SameBytes(sdist):
+    """Writes the archive itself: setuptools puts in times, owners and rights as it finds them."""
+
+    def make_archive(self, base_name: str, *_: object, base_dir: str = "", **__: object) -> str:
+        path = f"{base_name}.tar.gz"
+        epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+
+        def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+            member.mtime, member.uid, member.gid, member.uname, member.gname = epoch, 0, 0, "", ""
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            return member
+
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "wb") as file, gzip.GzipFile("", "wb", mtime=epoch, fileobj=file) as packed:
+            with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                archive.add(base_dir, filter=plain)  # in the order of names
+        return path
+
+
+setup(cmdclass={"build_py": BuildComplete, "sdist": SameBytes})

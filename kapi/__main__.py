@@ -46,11 +46,10 @@ def _help(words: list[str]) -> str:
 
 
 def _version() -> str:
-    from importlib.metadata import version
-
+    from kapi import __version__
     from kapi.machinery.version import VERSION
 
-    return f"kapi {version('kapi')}, Kubernetes {VERSION['major']}.{VERSION['minor']}\n"
+    return f"kapi {__version__}, Kubernetes {VERSION['major']}.{VERSION['minor']}\n"
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ ELSEWHERE = {
     "docs/tutorial/control_plane.rst": "tests/docs/test_shell_blocks.py",
     "docs/operations.rst": "tests/integration/test_backup.py",
     "docs/contributing.rst": "tests/docs/test_contributing.py",
+    "docs/howto/cluster.rst": "tests/integration/test_cluster_script.py, as far as it can be without Kubernetes' own programs",
 }
 #: what a line begins with, and why it is not typed here
 NOT_TYPED = {
@@ -35,6 +36,9 @@ NOT_TYPED = {
     "for part in": "hours of measuring",
     "python -m tests.bench": "hours of measuring",
     "python -m tests.consistency": "minutes of faults; .ci/run runs the last one",
+    "pip install nox": "needs other versions of Python; .ci/run has them",
+    "nox ": "the same",
+    "docker ": "needs a container engine and a registry of images",
     "sentinel ": "a configuration file of Sentinel's, which tests/store/replicated.py writes",
 }
 _PROGRAMS = (

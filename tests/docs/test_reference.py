@@ -66,8 +66,8 @@ def test_versions_of_configurations_are_read() -> None:
     assert [kind for kind in kinds if not all(part in code for part in kind)] == []
 
 
-#: flags of other programs on pages about the server: kubectl, twistd, openssl, redis-cli, the benchmarks, ``python3 -m venv``,
-#: ``kapi restore``
+#: flags of other programs on pages about the server: kubectl, kube-controller-manager, twistd, openssl, redis-cli, the
+#: benchmarks, ``python3 -m venv``, ``kapi restore``
 _OTHERS = {
     "logfile",
     "logger",
@@ -81,6 +81,12 @@ _OTHERS = {
     "flag",
     "python",
     "bump-revision",
+    "help-server",
+    "install",
+    "reactor",
+    "service-account-private-key-file",
+    "root-ca-file",
+    "cluster-signing-cert-file",
 }
 _SERVER = ("operations.rst", "flags.rst", "configuration.rst", "compatibility.rst", "howto/*.rst", "explanation/*.rst")
 
