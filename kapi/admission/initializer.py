@@ -14,6 +14,7 @@ from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.authorization.interface import Attributes as AuthorizationAttributes
 from kapi.authorization.interface import Authorizer, Decision, Verdict
 from kapi.machinery import status
+from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor
 from kapi.resources.definition import Lister
@@ -78,6 +79,8 @@ class Initializer(msgspec.Struct):
         found = resource.lister.get(namespace, name)
         if found is not None:
             return found
+        if path_segment(name):
+            return None  # no object can have this name
         try:
             return await resource.get(name, namespace)
         except status.NotFound:

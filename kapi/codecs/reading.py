@@ -44,6 +44,24 @@ class Document(Object):
         self.too_large = ""
 
 
+def type_meta(tree: Object) -> tuple[str, str]:
+    """apiVersion and kind, "" when missing.  Raises ValueError with Go's text.
+
+    Go's decoder finds these two, unlike all other fields, in any case of letters.
+    """
+    found = []
+    for name in ("apiVersion", "kind"):
+        value = tree.get(name)
+        if value is None:
+            folded = name.lower()
+            value = next((tree[key] for key in tree if key.lower() == folded and tree[key] is not None), "")
+        if not isinstance(value, str):
+            why = f"json: cannot unmarshal {json_reading.kind_of(value)} into Go struct field .{name} of type string"
+            raise ValueError(f"couldn't get version/kind; json parse error: {why}")
+        found.append(value)
+    return found[0], found[1]
+
+
 def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
     """The tree of a body in JSON or YAML.
 
@@ -57,15 +75,7 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
             tree, too_large = _json(data)
             document = Document(as_object(tree), data, None, data)
             document.too_large = too_large
-        for name in ("apiVersion", "kind"):
-            value = document.get(name)
-            if value is not None and not isinstance(value, str):
-                found = json_reading.kind_of(value)
-                raise ValueError(
-                    "couldn't get version/kind; json parse error: "
-                    f"json: cannot unmarshal {found} into Go struct field .{name} of type string"
-                )
-        version = document.get("apiVersion") or ""
+        version, _ = type_meta(document)
         if version.count("/") > 1:
             raise ValueError(f"unexpected GroupVersion string: {version}")
     except ValueError as error:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kapi.codecs.json_reading import kind_of
 from kapi.codecs.negotiation import check_patch_route, output_media_type
-from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch
+from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch, type_meta
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, raw_body
 from kapi.endpoints.objects import stored_response
@@ -26,7 +25,6 @@ from kapi.request.response import Response
 from kapi.schema import jsonpatch, mergepatch, strategicmerge
 from kapi.schema.converter import Converter, text_of
 from kapi.schema.decode import RAW_MEMBERS, decode
-from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.patched_text import (
     json_patched_member,
@@ -104,14 +102,17 @@ def _patch(
 ) -> Change:
     """A JSON, merge or strategic merge patch of a stored object, which is converted to the version of the request first."""
 
+    def to_stored(decoded: Object) -> Object:
+        new = scope.to_storage(decoded)
+        scope.resource.strategy.default(new)
+        return new
+
     def change(existing: Object | None) -> Object:
         assert existing is not None
         current = scope.current(existing)
-        sent, decoded = patched(ctx, options, data, kind, current, scope.kind, scope.type)
+        sent, new = patched(ctx, options, data, kind, current, scope.kind, scope.type, to_stored)
         free_in_steps(sent, op.stored_bytes)
         op.sent = lambda: sent
-        new = scope.to_storage(decoded)
-        scope.resource.strategy.default(new)
         scope.store.track_update(op, existing, new)
         return new
 
@@ -134,7 +135,7 @@ def make_change(
         assert current is not None
         if kind == APPLY:
             return applied(ctx, options, data, current, gvk, type_, fields, now)[1]
-        _, new = patched(ctx, options, data, kind, tree.copy(current), gvk, type_)
+        _, new = patched(ctx, options, data, kind, tree.copy(current), gvk, type_, lambda decoded: decoded)
         fields.update(current, new, options.field_manager, now)
         return new
 
@@ -176,8 +177,12 @@ def patched(
     current: Object,
     gvk: GroupVersionKind,
     type_: Type,
+    convert: Callable[[Object], Object],
 ) -> tuple[Object, Object]:
-    """Applies a patch to ``current`` in place; returns the result, and the result decoded as a body would be."""
+    """Applies a patch to ``current`` in place; returns the result, and the result decoded and converted as a body would be.
+
+    ``convert`` may raise DecodingError.
+    """
     validation = options.field_validation
     outcome = _run(data, kind, current, type_, validation)
     _order_raw_member(outcome, gvk)
@@ -190,6 +195,8 @@ def patched(
         raise outcome.refusal(type_, str(error)) from None
     try:
         new = _decoded(ctx, result, kind, gvk, type_, found)
+        if kind != STRATEGIC:
+            new = convert(new)
     except DecodingError as error:
         raise outcome.refusal(type_, error.cause) from None
     if found and validation == "Strict":
@@ -197,6 +204,11 @@ def patched(
     if validation == "Warn":
         for problem in found:
             ctx.warn(problem)
+    if kind == STRATEGIC:
+        try:
+            new = convert(new)
+        except DecodingError as error:  # upstream does not say what kind of error it is
+            raise status.generic(error.cause) from None
     return result, new
 
 
@@ -234,9 +246,14 @@ def _decoded(
     """The result as a body would be decoded.  ``found`` takes unknown and duplicate fields.  Raises DecodingError."""
     if type_.schema is not None:
         return _custom(result, gvk, type_, found.append)
-    if result.get("apiVersion"):
-        make_decoder = Converter if kind == STRATEGIC else ExactDecoder
-        return decode(result, gvk, type_, "Collect", found.append, make_decoder)
+    if kind == STRATEGIC:
+        return decode(result, gvk, type_, "Collect", found.append, Converter)
+    try:
+        version, _ = type_meta(result)
+    except ValueError as error:
+        raise DecodingError(str(error)) from None
+    if version:
+        return decode(result, gvk, type_, "Collect", found.append)
     # without a version upstream knows no field of the object, its name neither
     new = decode({"kind": gvk.kind, "apiVersion": str(gvk.group_version)}, gvk, type_, "Ignore", ctx.warn)
     new.setdefault("metadata", {})
@@ -246,11 +263,10 @@ def _decoded(
 
 def _custom(result: Object, gvk: GroupVersionKind, type_: Type, warn: Callable[[str], None]) -> Object:
     """A patched custom resource, decoded.  It may have another version or kind now: validation refuses that later."""
-    for name in ("apiVersion", "kind"):
-        if result.get(name) is not None and not isinstance(result[name], str):
-            why = f"json: cannot unmarshal {kind_of(result[name])} into Go struct field .{name} of type string"
-            raise DecodingError(f"couldn't get version/kind; json parse error: {why}")
-    version = result.get("apiVersion")
+    try:
+        version, _ = type_meta(result)
+    except ValueError as error:
+        raise DecodingError(str(error)) from None
     if not version:
         raise status.internal("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     new = decode({**result, "apiVersion": str(gvk.group_version)}, gvk, type_, "Collect", warn)

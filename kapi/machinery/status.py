@@ -266,15 +266,12 @@ def timeout(message: str, retry_after: int = 0) -> Timeout:
     return Timeout(f"Timeout: {message}", details=details)
 
 
-def too_large_resource_version(requested: int, current: int) -> Timeout:
-    """The 504 of a read at a revision that the server has not reached."""
-    return Timeout(
-        f"Timeout: Too large resource version: {requested}, current: {current}",
-        details={
-            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-            "retryAfterSeconds": 1,
-        },
-    )
+def too_large_resource_version(requested: int, current: int, retry_after: int = 1) -> Timeout:
+    """The 504 of a read at a revision that the server has not reached; ``retry_after``: in seconds, 0 for none."""
+    details: Object = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return Timeout(f"Timeout: Too large resource version: {requested}, current: {current}", details=details)
 
 
 def expired(message: str, continue_token: str = "") -> Expired:

@@ -18,6 +18,14 @@ _CYCLE = 146_097 * 86_400  # seconds of 400 years, after which the calendar repe
 _CYCLES_FROM = 946_684_800  # the year 2000
 
 
+def _quoted(text: str) -> str:
+    """A text as the errors of Go's ``time`` quote it: bytes beyond ASCII and control characters in hexadecimal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    if not escaped.isascii() or not escaped.isprintable():
+        escaped = "".join(chr(byte) if 0x20 <= byte < 0x80 else f"\\x{byte:02x}" for byte in escaped.encode())
+    return f'"{escaped}"'
+
+
 class TimeError(ValueError):
     """Not a time; the text is Go's."""
 
@@ -114,25 +122,25 @@ def _moment(
         ("second", second, 0, 59),
     ):
         if not low <= int(part) <= high:
-            raise TimeError(f'parsing time "{text}": {name} out of range')
+            raise TimeError(f"parsing time {_quoted(text)}: {name} out of range")
     micros = int((fraction or "0")[:6].ljust(6, "0"))
     offset = timedelta()
     if zone != "Z":
         hours, minutes = int(zone[1:3]), int(zone[4:6])
         if hours > 24:
-            raise TimeError(f'parsing time "{text}": time zone offset hour out of range')
+            raise TimeError(f"parsing time {_quoted(text)}: time zone offset hour out of range")
         if minutes > 60:
-            raise TimeError(f'parsing time "{text}": time zone offset minute out of range')
+            raise TimeError(f"parsing time {_quoted(text)}: time zone offset minute out of range")
         offset = timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
     try:
         local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micros, UTC)
         return local - offset
     except (ValueError, OverflowError):
-        raise TimeError(f'parsing time "{text}": day out of range') from None
+        raise TimeError(f"parsing time {_quoted(text)}: day out of range") from None
 
 
 def _cannot(text: str, layout: str, rest: str, element: str) -> TimeError:
-    return TimeError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"')
+    return TimeError(f'parsing time {_quoted(text)} as "{layout}": cannot parse {_quoted(rest)} as "{element}"')
 
 
 _STEPS = (
@@ -154,7 +162,7 @@ def _parse_layout(text: str, layout: str) -> datetime:
             raise _cannot(text, layout, text[position:], element)
         position = found.end()
     if position < len(text):
-        raise TimeError(f'parsing time "{text}": extra text: "{text[position:]}"')
+        raise TimeError(f"parsing time {_quoted(text)}: extra text: {_quoted(text[position:])}")
     hour = re.sub(r"T(\d):", r"T0\1:", text)
     found = _PLAIN(hour)
     assert found is not None

@@ -185,9 +185,9 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         _mark_as_deleting(store, metadata)
     if waits or (graceful and metadata.get("deletionGracePeriodSeconds")):
         return await _store_marked(store, op, obj, existing, entry)
-    as_stored = obj is existing
+    as_stored = obj is existing or not graceful  # what is deleted at once is answered with the finalizers that it had
     if as_stored:
-        obj = {**obj, "metadata": {**metadata}}  # its resourceVersion changes
+        obj = {**existing, "metadata": {**existing["metadata"]}}  # its resourceVersion changes
     halves = entry.halves if as_stored else store.encode(obj)
     if op.dry_run:
         return store.stored(obj, halves, entry.revision, deleted=True)

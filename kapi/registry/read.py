@@ -60,13 +60,15 @@ async def get(
     ``resource``: in whose name errors speak, when the store has another one.
     """
     check_name(name)
+    revision, uncached = 0, False
     if resource_version:
         uncached = store.group_resource in _UNCACHED
-        waiting = store.cache.wait_for(parse_revision(resource_version, listing=uncached))
-    else:
-        waiting = store.cache.wait_fresh()
+        revision = parse_revision(resource_version, listing=uncached)
+    waiting = store.cache.wait_fresh() if uncached or not resource_version else store.cache.wait_for(revision)
     if waiting is not None:
         await _timed(store.cache, waiting)
+    if uncached and revision > store.cache.revision:  # the store does not wait, and does not say when to ask again
+        raise status.too_large_resource_version(revision, store.cache.revision, retry_after=0)
     entry = store.cache.get(namespace, name)
     if entry is None:
         raise missing((resource or store).group_resource, namespace, name)

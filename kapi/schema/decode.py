@@ -21,7 +21,7 @@ import orjson
 
 from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
-from kapi.codecs.reading import DecodingError, Document, unrecognized
+from kapi.codecs.reading import DecodingError, Document, type_meta, unrecognized
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.freeing import free_in_steps
@@ -243,9 +243,9 @@ def _has_infinity(node: object) -> bool:
 
 def _given_kind(body: Object, expected: GroupVersionKind) -> GroupVersionKind:
     """The kind that a body names, completed by the expected one."""
-    kind = body.get("kind") or expected.kind
-    version = body.get("apiVersion") or ""
-    if not isinstance(kind, str) or not isinstance(version, str):
+    try:
+        version, kind = type_meta(body)
+    except ValueError:
         return expected  # the decoder reports the wrong type
     try:
         group_version = GroupVersion.parse(version)
@@ -253,7 +253,7 @@ def _given_kind(body: Object, expected: GroupVersionKind) -> GroupVersionKind:
         raise DecodingError(str(error)) from None
     if not group_version.version and group_version.group in ("", expected.group):
         group_version = expected.group_version
-    return GroupVersionKind(group_version.group, group_version.version, kind)
+    return GroupVersionKind(group_version.group, group_version.version, kind or expected.kind)
 
 
 def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> GroupVersionKind:
@@ -261,7 +261,7 @@ def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> G
 
     A wrong kind is left to validation.
     """
-    kind, version = body.get("kind"), body.get("apiVersion") or ""
+    version, kind = type_meta(body)
     if not kind:
         source = body.source if isinstance(body, Document) else b""
         if validation == "Ignore":  # upstream's lenient decoder then knows the expected kind

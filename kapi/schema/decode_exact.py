@@ -33,6 +33,7 @@ _SOME = {
     "DeviceAllocationConfiguration": _CONFIGURATION,
     "DeviceClaimConfiguration": _CONFIGURATION,
     "DeviceClassConfiguration": _CONFIGURATION,
+    "IngressRule": {"http": "IngressRuleValue.http"},
     "Probe": {name: f"ProbeHandler.{name}" for name in ("exec", "grpc", "httpGet", "tcpSocket")},
     "RuleWithOperations": _RULE,
     "NamedRuleWithOperations": {

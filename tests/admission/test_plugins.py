@@ -19,6 +19,7 @@ from kapi.admission.plugins import (
     owner_references_permission_enforcement,
     pod_node_selector,
     priority,
+    runtime_class,
     service_account,
     tolerations,
 )
@@ -263,6 +264,14 @@ class TestEventRateLimit:
             event_rate_limit.EventRateLimit(initializer(), None)
         with pytest.raises(ValueError, match="unknown event rate limit type"):
             event_rate_limit.EventRateLimit(initializer(), {"limits": [{"type": "X", "qps": 1, "burst": 1}]})
+
+
+class TestRuntimeClass:
+    def test_a_name_that_no_request_can_have(self) -> None:
+        plugin = runtime_class.RuntimeClass(initializer(cluster()))
+        assert 'RuntimeClass "none" not found' in refusal(plugin, attributes(pod(runtimeClassName="none")))
+        said = refusal(plugin, attributes(pod(runtimeClassName="a/b%")))
+        assert said == "invalid resource name \"a/b%\": [may not contain '/', may not contain '%']"
 
 
 class TestOwnerReferences:

@@ -234,3 +234,26 @@ def test_an_empty_map_is_a_change_of_what_is_immutable(api: MemoryAPI, plural: s
     ]
     assert [answer.code for answer in answers] == [422, 422, 200, 200]
     assert answers[0].json["details"]["causes"][0]["field"] == part
+
+
+def test_an_event_of_the_future_is_refused_at_once(api: MemoryAPI) -> None:
+    path = "/api/v1/namespaces/n/events"
+    event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "n"}}
+    version = api.ask("POST", path, event).json["metadata"]["resourceVersion"]
+    assert api.ask("GET", f"{path}/e?resourceVersion={version}").code == 200
+    answer = api.ask("GET", f"{path}/e?resourceVersion=99999")  # upstream has no cache of events that could wait
+    assert answer.code == 504
+    assert "retryAfterSeconds" not in answer.json["details"]
+    assert answer.json["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+def test_an_object_that_goes_at_once_is_answered_with_the_finalizers_that_it_had(api: MemoryAPI) -> None:
+    path = "/api/v1/persistentvolumes"
+    spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}}
+    assert api.ask("POST", path, {"metadata": {"name": "v"}, "spec": spec}).code == 201
+    change = {"metadata": {"finalizers": ["foregroundDeletion"]}}
+    assert api.ask("PATCH", f"{path}/v", change, type="application/merge-patch+json").code == 200
+    answer = api.ask("DELETE", f"{path}/v?propagationPolicy=Background")
+    assert (answer.code, answer.json["metadata"]["finalizers"]) == (200, ["foregroundDeletion"])
+    assert "deletionTimestamp" not in answer.json["metadata"]
+    assert api.ask("GET", f"{path}/v").code == 404

@@ -375,3 +375,49 @@ def test_bytes_that_cannot_be_decoded_are_explained_by_the_kind_of_patch(one: Me
     merged, strategic = (one.ask("PATCH", f"{MAPS}/a", change, type=kind) for kind in (MERGE, STRATEGIC))
     assert merged.json["message"].endswith(": illegal base64 data at input byte 0")
     assert strategic.json["message"].endswith(": error decoding from json: illegal base64 data at input byte 0")
+
+
+@pytest.mark.parametrize(
+    ("plural", "annotation"),
+    [
+        ("daemonsets", "deprecated.daemonset.template.generation"),
+        ("deployments", "deprecated.deployment.rollback.to"),
+    ],
+)
+def test_a_patch_whose_result_cannot_be_converted(api: MemoryAPI, plural: str, annotation: str) -> None:
+    path = f"/apis/apps/v1/namespaces/n/{plural}"
+    created = api.ask("POST", path, deployment("c")).json
+    merge = {"metadata": {"annotations": {annotation: "x"}}, "spec": {"template": None}}
+    answer = api.ask("PATCH", f"{path}/d", merge, type=MERGE)
+    assert (answer.code, answer.json["details"]["causes"][0]["field"]) == (422, "patch")
+    assert answer.json["message"].endswith('strconv.ParseInt: parsing "x": invalid syntax')
+    answer = api.ask("PATCH", f"{path}/d", {"metadata": {"annotations": {annotation: "x"}}}, type=STRATEGIC)
+    assert (answer.code, "reason" in answer.json) == (500, False)
+    assert answer.json["message"].endswith('strconv.ParseInt: parsing "x": invalid syntax')
+    assert api.ask("GET", f"{path}/d").json == created
+
+
+def test_version_and_kind_are_found_in_any_case_of_letters(one: MemoryAPI) -> None:
+    answer = one.ask("PATCH", f"{MAPS}/a", {"apiVersion": None, "ApiVersion": "v1", "data": {"k": "w"}}, type=MERGE)
+    assert (answer.code, answer.json.get("data")) == (200, {"k": "w"})
+    answer = one.ask("POST", MAPS, {"Kind": "Secret", "metadata": {"name": "b"}})
+    assert answer.code == 400
+    assert "cannot be handled as a ConfigMap" in answer.json["message"]
+
+
+@pytest.mark.parametrize("name", ["apiVersion", "kind"])
+def test_a_json_patch_cannot_make_version_or_kind_another_type(one: MemoryAPI, name: str) -> None:
+    answer = one.ask("PATCH", f"{MAPS}/a", [{"op": "replace", "path": f"/{name}", "value": {}}], type=JSON)
+    assert (answer.code, answer.json["details"]["causes"][0]["field"]) == (422, "patch")
+    assert answer.json["message"].endswith(f"json: cannot unmarshal object into Go struct field .{name} of type string")
+
+
+def test_an_applied_quantity_is_a_scalar(api: MemoryAPI) -> None:
+    """Also where the apply conflicts, since upstream checks the types first."""
+    path = "/api/v1/namespaces/n/resourcequotas"
+    assert api.ask("POST", path, {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "1"}}}).code == 201
+    hard = {"cpu": "2", "memory": {"a": "b"}}
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+    answer = api.ask("PATCH", f"{path}/q?fieldManager=m", body, type="application/apply-patch+yaml")
+    assert answer.code == 500
+    assert answer.json["message"].endswith(": .spec.hard.memory: expected any scalar, got &{map[a:b]}")

@@ -75,3 +75,12 @@ def test_seconds_of_a_time(text: str, seconds: float) -> None:
 def test_seconds_of_no_time() -> None:
     with pytest.raises(ValueError, match="does not match format"):
         seconds_of("yesterday")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("\\", r'"\\"'), ('2"', r'"2\""'), ("\u00e9\n", r'"\xc3\xa9\x0a"'), ("2x", '"2x"')]
+)
+def test_a_text_that_is_no_time_is_quoted_as_gos_time_package_does(text: str, shown: str) -> None:
+    with pytest.raises(time.TimeError) as caught:
+        time.time(text)
+    assert str(caught.value).startswith(f"parsing time {shown} as ")

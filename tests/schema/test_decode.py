@@ -296,3 +296,10 @@ def test_a_schema_in_a_schema_is_named_from_the_top() -> None:
     text = '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"properties":{"a":{"type":[]}}}}}}]}}'
     path = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items.properties.type"
     assert refusal(text, definition).endswith(f"cannot unmarshal array into Go struct field {path} of type string")
+
+
+def test_the_path_of_a_wrong_type_names_the_embedded_struct() -> None:
+    kind = GroupVersionKind("networking.k8s.io", "v1", "Ingress")
+    said = refusal('{"spec":{"rules":[{"http":{"paths":[{"path":1}]}}]}}', kind)
+    where = "HTTPIngressPath.spec.rules.IngressRuleValue.http.paths.path"
+    assert said.endswith(f": json: cannot unmarshal number into Go struct field {where} of type string")

@@ -9,6 +9,9 @@ from kapi.admission.interface import CREATE, Attributes, Plugin, denied
 from kapi.admission.plugins.tolerations import merged
 from kapi.admission.pods import is_pod
 from kapi.machinery import quantities, tree
+from kapi.machinery.golang import quote
+from kapi.machinery.names import path_segment
+from kapi.machinery.status import generic
 from kapi.machinery.tree import Object
 
 
@@ -77,6 +80,8 @@ class RuntimeClass(Plugin):
 
     async def _find(self, attributes: Attributes) -> Object:
         name = _class_name(attributes)
+        if problems := path_segment(name):  # upstream's client refuses to make the request
+            raise generic(f"invalid resource name {quote(name)}: [{', '.join(problems)}]")
         found = await self.initializer.live("node.k8s.io", "runtimeclasses", name)
         if found is None:
             raise denied(attributes, f'pod rejected: RuntimeClass "{name}" not found')

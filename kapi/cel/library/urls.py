@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote, unquote
 
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
-from kapi.machinery.checkpoint import steps
 from kapi.machinery.each import elements
+from kapi.machinery.urls import BAD_ESCAPE, parse_request_uri
 
 URL = CelType("opaque", "kubernetes.URL")
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_PORT = re.compile(r"(:[0-9]*)?")
 
 
 class URLValue(Opaque):
@@ -38,50 +32,8 @@ class URLValue(Opaque):
 
 def parse(text: str) -> URLValue:
     """Raises ValueError with the part after Go's ``parse "...": ``."""
-    if _CONTROL.search(text):
-        raise ValueError("net/url: invalid control character in URL")
-    if not text:
-        raise ValueError("empty url")
-    scheme, rest = "", text
-    match = _SCHEME.match(text)
-    if match is not None:
-        scheme, rest = match.group(1).lower(), text[match.end() :]
-    elif text[0] == ":":
-        raise ValueError("missing protocol scheme")
-    rest, _, query = rest.partition("?")
-    if not rest.startswith("/"):
-        if scheme:
-            return URLValue(text, scheme, "", "", query)  # opaque
-        raise ValueError("invalid URI for request")
-    host, path = "", rest
-    if rest.startswith("//") and (scheme or not rest.startswith("///")):
-        authority, slash, tail = rest[2:].partition("/")
-        host, path = _authority(authority), slash + tail
-    bad = _BAD_ESCAPE.search(path)
-    if bad is not None:
-        raise ValueError(f'invalid URL escape "{path[bad.start() : bad.start() + 3]}"')
-    return URLValue(text, scheme, host, path, query)
-
-
-def _authority(text: str) -> str:
-    host = text.rpartition("@")[2]
-    if host.startswith("["):
-        end = host.rfind("]")
-        if end < 0:
-            raise ValueError("missing ']' in host")
-        port = host[end + 1 :]
-    else:
-        colon = host.find(":")
-        port = host[colon:] if colon >= 0 else ""
-        if colon >= 0 and port.count(":") > 1:
-            port = host[host.rfind(":") :]
-    if not _PORT.fullmatch(port):
-        raise ValueError(f'invalid port "{port}" after host')
-    forbidden = ' "<>\\^`{|}%' if _BAD_ESCAPE.search(host) else ' "<>\\^`{|}'
-    for char in steps(host, 200):
-        if char in forbidden:
-            raise ValueError(f'invalid character "{char}" in host name')
-    return unquote(host)
+    parsed = parse_request_uri(text)
+    return URLValue(text, parsed.scheme, unquote(parsed.host), parsed.path, parsed.raw_query)
 
 
 def _hostname(url: URLValue) -> str:
@@ -107,7 +59,7 @@ def _query(url: URLValue) -> dict[str, list[str]]:
         if not part or ";" in part:
             continue
         key, _, value = part.partition("=")
-        if _BAD_ESCAPE.search(part):
+        if BAD_ESCAPE.search(part):
             continue
         result.setdefault(unquote(key.replace("+", " ")), []).append(unquote(value.replace("+", " ")))
     return result

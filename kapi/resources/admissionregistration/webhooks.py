@@ -5,11 +5,10 @@ Upstream: ``pkg/apis/admissionregistration/validation``.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
+from kapi.machinery.urls import parse_url
 from kapi.resources.admissionregistration.rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
@@ -184,21 +183,20 @@ def _client_config(client: Object, path: Path, errors: Errors) -> None:
 def validate_url(url: str, path: Path, errors: Errors) -> None:
     """A webhook's URL: https, host and path, and nothing else."""
     try:
-        parts = urlsplit(url)
+        parts = parse_url(url)
     except ValueError as error:
         errors.append(required(path, f"url must be a valid URL: {error}{_URL_FORM}"))
         return
     if parts.scheme != "https":
         errors.append(invalid(path, parts.scheme, "'https' is the only allowed URL scheme" + _URL_FORM))
-    user, _, host = parts.netloc.rpartition("@")
-    if not host:
-        errors.append(invalid(path, host, "host must be specified" + _URL_FORM))
-    if "@" in parts.netloc:
-        errors.append(invalid(path, user, "user information is not permitted in the URL"))
+    if not parts.host:
+        errors.append(invalid(path, parts.host, "host must be specified" + _URL_FORM))
+    if parts.user is not None:
+        errors.append(invalid(path, parts.user, "user information is not permitted in the URL"))
     if parts.fragment:
         errors.append(invalid(path, parts.fragment, "fragments are not permitted in the URL"))
-    if parts.query:
-        errors.append(invalid(path, parts.query, "query parameters are not permitted in the URL"))
+    if parts.raw_query:
+        errors.append(invalid(path, parts.raw_query, "query parameters are not permitted in the URL"))
 
 
 def validate_service(service: Object, path: Path, errors: Errors) -> None:

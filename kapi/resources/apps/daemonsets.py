@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kapi.machinery import field, status
+from kapi.codecs.reading import DecodingError
+from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
@@ -43,14 +44,15 @@ _COUNTERS = (
 
 
 def template_generation(obj: Object) -> int:
-    """The generation in the annotation; 0 without one.  Raises BadRequest when it is no number."""
+    """The generation in the annotation; 0 without one.  Raises DecodingError when it is no number."""
     text = (obj["metadata"].get("annotations") or {}).get(GENERATION)
     if text is None:
         return 0
     try:
         return parse_int(text)
     except ValueError as error:
-        raise status.bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {error}') from None
+        message = f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {error}'
+        raise DecodingError(message, str(error)) from None
 
 
 def _set_generation(obj: Object, generation: int) -> None:
@@ -94,14 +96,17 @@ class DaemonSetStrategy(ReplicasStrategy):
         if not strategy.get("type"):
             strategy["type"] = "RollingUpdate"
         if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            rolling.setdefault("maxUnavailable", 1)
+            strategy.setdefault("rollingUpdate", {}).setdefault("maxUnavailable", 1)
+        rolling = strategy.get("rollingUpdate")
+        if rolling is not None:  # the internal type has no absent numbers
+            rolling.setdefault("maxUnavailable", 0)
             rolling.setdefault("maxSurge", 0)
         spec.setdefault("revisionHistoryLimit", 10)
         default_pod_template(spec.setdefault("template", {}))
         metadata = obj.setdefault("metadata", {})
-        if GENERATION not in (metadata.get("annotations") or {}):
-            _set_generation(obj, 0)
+        generation = template_generation(obj)
+        if (metadata.get("annotations") or {}).get(GENERATION) != str(generation):
+            _set_generation(obj, generation)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

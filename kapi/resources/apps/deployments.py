@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kapi.machinery import field, status
+from kapi.codecs.reading import DecodingError
+from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
@@ -41,17 +42,15 @@ _VIEW = without_annotation(ROLLBACK)
 
 
 def _rollback(obj: Object) -> int | None:
-    """The revision to roll back to, a field of upstream's internal type.  Raises BadRequest when it is no number."""
+    """The revision to roll back to, a field of upstream's internal type.  Raises DecodingError when it is no number."""
     text = ((obj.get("metadata") or {}).get("annotations") or {}).get(ROLLBACK)
     if not text:
         return None
     try:
         return parse_int(text)
     except ValueError as error:
-        raise status.bad_request(
-            'Deployment in version "v1" cannot be handled as a Deployment: '
-            f"failed to parse annotation[{ROLLBACK}]={text} as int64: {error}"
-        ) from None
+        cause = f"failed to parse annotation[{ROLLBACK}]={text} as int64: {error}"
+        raise DecodingError(f'Deployment in version "v1" cannot be handled as a Deployment: {cause}', cause) from None
 
 
 def default_deployment(obj: Object) -> None:

@@ -261,6 +261,7 @@ def validate_spec(spec: Object, errors: Errors, options: _Options) -> None:
 class AutoscalerStrategy(PlainStrategy):
     reset_fields = ("status",)
     empty_status = {"desiredReplicas": 0, "currentMetrics": None}
+    default_policies = True  # for scaling rules that have none
 
     def default(self, obj: Object) -> None:
         drop_own_annotations(obj)
@@ -273,7 +274,10 @@ class AutoscalerStrategy(PlainStrategy):
         if behavior is not None:
             for part, rules in (("scaleUp", _UP), ("scaleDown", _DOWN)):
                 given = {key: value for key, value in entries(behavior, part) if value is not None}
-                behavior[part] = {**tree.copy(rules), **given}
+                defaults = tree.copy(rules)
+                if behavior.get(part) is not None and not self.default_policies:
+                    del defaults["policies"]
+                behavior[part] = {**defaults, **given}
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         if gate(ctx, "HPAConfigurableTolerance"):
@@ -285,6 +289,10 @@ class AutoscalerStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         validate_spec(obj["spec"], errors, _Options(obj["spec"], old, ctx))
+
+
+class AutoscalerV1Strategy(AutoscalerStrategy):
+    default_policies = False  # v1 has no behaviour whose defaults could be set, only an annotation
 
 
 class AutoscalerStatusStrategy(PlainStatusStrategy):
@@ -379,7 +387,7 @@ RESOURCE_V1 = Resource(
     categories=("all",),
     storage_version_hash="qwQve8ut294=",
     subresources=(STATUS,),
-    strategy=STRATEGY,
+    strategy=AutoscalerV1Strategy(),
     table=replace(TABLE, of_stored=True),
     storage_version="v2",
     to_storage=from_v1,

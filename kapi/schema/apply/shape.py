@@ -21,9 +21,10 @@ _SCALARS = {
     Kind.BOOLEAN: "boolean",
     Kind.TIME: "untyped",
     Kind.MICRO_TIME: "untyped",
+    Kind.QUANTITY: "untyped",
 }
 #: kinds without a ``type`` in their schemas: any form is allowed here, decoding checks them
-_TYPELESS = frozenset((Kind.ANY, Kind.INT_OR_STRING, Kind.QUANTITY))
+_TYPELESS = frozenset((Kind.ANY, Kind.INT_OR_STRING))
 
 
 #: Shapes by the ``id`` of their types.  Weak, since each shape refers to this mapping: without cycles the shapes of a removed

@@ -197,3 +197,13 @@ def test_a_template_generation_out_of_range() -> None:
 )
 def test_numbers_of_texts(value: int | str | None, number: int) -> None:
     assert number_of(value) == number
+
+
+def test_a_daemon_sets_rolling_update_has_numbers_with_every_type() -> None:
+    strategy = made(daemonsets.RESOURCE, updateStrategy={"type": "OnDelete", "rollingUpdate": {}})["spec"][
+        "updateStrategy"
+    ]
+    assert strategy == {"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}
+    assert made(daemonsets.RESOURCE, updateStrategy={"type": "OnDelete"})["spec"]["updateStrategy"] == {
+        "type": "OnDelete"
+    }

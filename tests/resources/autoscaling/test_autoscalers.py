@@ -142,3 +142,17 @@ def test_an_annotation_that_cannot_be_read_is_none(name: str, text: str) -> None
     )
     assert obj["spec"] == {"maxReplicas": 3, "metrics": [CPU]}
     assert (obj["status"], obj["metadata"]) == ({"desiredReplicas": 0, "currentMetrics": None}, {"name": "h"})
+
+
+def test_rules_in_an_annotation_of_v1_get_no_default_policies() -> None:
+    strategy = horizontalpodautoscalers.RESOURCE_V1.strategy
+    obj = to_v1(scaler())
+    rules = {"ScaleUp": {"StabilizationWindowSeconds": 5}}
+    obj["metadata"]["annotations"] = {"autoscaling.alpha.kubernetes.io/behavior": json.dumps(rules)}
+    stored = from_v1(obj)
+    strategy.default(stored)
+    behavior = stored["spec"]["behavior"]
+    assert behavior["scaleUp"] == {"selectPolicy": "Max", "stabilizationWindowSeconds": 5}
+    assert behavior["scaleDown"]["policies"]
+    lines = [str(error) for error in strategy.validate(stored, CTX)]
+    assert lines == ["spec.behavior.scaleUp.policies: Required value: must specify at least one Policy"]
