@@ -40,14 +40,17 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
         Entry("attach", "Attach to the main process of a container"),
         Entry("exec", "Run a program in a container"),
         Entry("port-forward", "Forward local ports to a pod"),
+        Entry("proxy", "Serve the API on a port of this machine"),
         Entry("auth", "Ask what a user may do, and who one is"),
         Entry("cp", "Copy files to and from containers"),
+        Entry("debug", "Look into pods and nodes with a container of one's own"),
         Entry("events", "List events"),
     ),
     "Advanced Commands": (
         Entry("diff", "Compare files with what the server has"),
         Entry("apply", "Make objects as files describe them"),
         Entry("replace", "Replace objects by what files say"),
+        Entry("kustomize", "Print the manifests of a kustomization"),
         Entry("wait", "Wait until objects meet a condition"),
     ),
     "Settings Commands": (

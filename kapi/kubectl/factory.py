@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # not every command discovers
     from kapi.client.discovery_cache import CachedDiscovery
 
 QPS, BURST = 50.0, 300  # kubectl's
+_GO_PROFILES = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "trace")
+ANSWER_LEVEL = 6  # of -v, from which on requests are shown
 
 
 class Factory:
@@ -41,6 +43,7 @@ class Factory:
         self._session: Session | None = None
         self._mapper: RESTMapper | None = None
         self._warned: set[str] = set()
+        self._built = ""  # the file of a kustomization's manifests
 
     def kubeconfig(self) -> Kubeconfig:
         return Kubeconfig.load(self.flags.get_string("kubeconfig"))
@@ -90,7 +93,13 @@ class Factory:
     @property
     def session(self) -> Session:
         if self._session is None:
-            self._session = Session.for_config(self.config, self.reactor, warnings=self._warn)
+            level, transport = self.flags.get_int("v"), None
+            if level >= ANSWER_LEVEL:
+                from kapi.client.session import connect
+                from kapi.kubectl.verbose import LoggedTransport
+
+                transport = LoggedTransport(connect(self.config, self.reactor), self.config.host, level, self.err)
+            self._session = Session.for_config(self.config, self.reactor, transport=transport, warnings=self._warn)
         return self._session
 
     def _warn(self, code: int, agent: str, text: str) -> None:
@@ -121,10 +130,37 @@ class Factory:
         base = Path(self.flags.get_string("cache-dir")) if self.flags.get_string("cache-dir") else None
         return CachedDiscovery(Discovery(self.session), cache_directory(self.config.host, base))
 
+    async def check_flags(self) -> None:
+        """Raises CommandError for flags of all commands that cannot be met, ClientError and StatusError."""
+        flags = self.flags
+        if flags.given("kustomize"):
+            from kapi.kubectl.kustomization import built_file
+
+            if flags.get_list("filename"):
+                raise CommandError("only one of -f or -k can be specified")
+            self._built = built_file(flags.get_string("kustomize"))
+            flags.set("filename", [self._built])
+        profile = flags.get_string("profile") if self.command != "debug" else "none"
+        if profile in _GO_PROFILES:
+            raise CommandError("profiles of Go are not written here; use python -m cProfile -m kapi ...")
+        if profile != "none":
+            raise CommandError(f"unknown profile '{profile}'")
+        if flags.get_string("kuberc") not in ("", "off"):
+            raise CommandError('preferences of kuberc files are not applied; --kuberc takes only "off"')
+        if flags.get_bool("match-server-version"):
+            from kapi.machinery.version import VERSION
+
+            served = await self.client().get().abs_path("/version").do()
+            if served.get("gitVersion") != VERSION["gitVersion"]:
+                mine, theirs = VERSION["gitVersion"], served.get("gitVersion")
+                raise CommandError(f"server version ({theirs}) differs from client version ({mine})")
+
     def client(self, group_version: str = "") -> RESTClient:
         return RESTClient(self.session, base_path(group_version) if group_version else "")
 
     async def close(self) -> None:
+        if self._built:
+            os.remove(self._built)
         if self._session is not None:
             await self._session.close()
 

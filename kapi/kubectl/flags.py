@@ -129,6 +129,10 @@ class Flags:
     def given(self, name: str) -> bool:
         return name in self._values
 
+    def set(self, name: str, value: Value) -> None:
+        """As if it were given so."""
+        self._values[name] = value
+
     def parse(self, arguments: Sequence[str]) -> Flags:
         """Reads the arguments after the command's name.  Raises UsageError."""
         rest = list(arguments)
@@ -240,8 +244,19 @@ GLOBAL = (
     Flag("cache-dir"),
     Flag("request-timeout", default="0"),
     Flag("warnings-as-errors", "bool"),
+    Flag("v", "int", short="v"),
+    Flag("vmodule"),  # no effect, like the next one: kapi has no log lines by file, and does not buffer them
+    Flag("log-flush-frequency", "duration", default=5.0),
+    Flag("match-server-version", "bool"),
+    Flag("profile", default="none"),
+    Flag("profile-output", default="profile.pprof"),
+    Flag("kuberc"),
 )
-FILENAME = (Flag("filename", "list", short="f"), Flag("recursive", "bool", short="R"))
+FILENAME = (
+    Flag("filename", "list", short="f"),
+    Flag("recursive", "bool", short="R"),
+    Flag("kustomize", short="k"),
+)
 PRINT = (
     Flag("output", short="o"),
     Flag("template"),

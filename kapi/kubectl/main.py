@@ -37,7 +37,7 @@ async def run(
 
     out, err = out or sys.stdout, err or sys.stderr
     path, command, rest = find(load(arguments[0]), arguments[1:])
-    flags = Flags((*command.flags, *GLOBAL))
+    flags = Flags((*GLOBAL, *command.flags))  # debug has a --profile of its own
     try:
         flags.parse(rest)
         if missing := flags.missing():
@@ -60,6 +60,7 @@ async def run(
         factory.use(config)
     code = 0
     try:
+        await factory.check_flags()
         code = await command.run(factory, PROGRAM)
         if flags.get_bool("warnings-as-errors") and factory.warned:
             many = "warnings" if factory.warned > 1 else "warning"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import termios
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -209,3 +212,97 @@ def test_nobody_reads_the_output(cluster: KapiProcess) -> None:
     )  # fmt: skip
     os.close(writing)
     assert (done.stderr, done.returncode) == ("", 1)
+
+
+@contextmanager
+def proxied(cluster: KapiProcess, *arguments: str) -> Iterator[str]:
+    with started(cluster, "proxy", "--port=0", *arguments) as proxy:
+        assert proxy.stdout is not None
+        line = proxy.stdout.readline()
+        assert line.startswith("Starting to serve on 127.0.0.1:")
+        yield f"http://{line.split()[-1]}"
+
+
+def asked(url: str, **headers: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=120) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_a_proxy_sends_requests_with_the_users_credentials(cluster: KapiProcess, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("static")
+    with proxied(cluster, f"--www={tmp_path}") as url:
+        assert asked(f"{url}/api/v1/namespaces/default?pretty=1")[0] == 200
+        body = (MAP % "proxied").encode()
+        request = urllib.request.Request(
+            f"{url}/api/v1/namespaces/default/configmaps", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            assert answer.status == 201
+        watch = f"{url}/api/v1/namespaces/default/configmaps?watch=1&fieldSelector=metadata.name=proxied"
+        with urllib.request.urlopen(watch, timeout=120) as events:
+            assert b'"ADDED"' in events.readline()  # while the watch goes on
+        assert asked(f"{url}/api/v1/namespaces/default/configmaps/nope")[0] == 404
+        assert asked(f"{url}/static/a.txt") == (200, b"static")
+        assert asked(f"{url}/static/../../etc/passwd")[0] == 404
+
+
+def test_a_proxy_refuses_what_its_filter_refuses(cluster: KapiProcess) -> None:
+    with proxied(cluster, "--api-prefix=/k8s", "--reject-paths=/secrets") as url:
+        assert asked(f"{url}/k8s/version")[0] == 200
+        assert asked(f"{url}/version") == (404, b"404 page not found\n")
+        assert asked(f"{url}/k8s/api/v1/secrets") == (403, b"Forbidden\n")
+        assert asked(f"{url}/k8s/version", Host="evil.example.com")[0] == 403
+
+
+def test_requests_are_shown_without_credentials(cluster: KapiProcess) -> None:
+    done = kapi(cluster, "get", "cm", "-v=6", "-o", "name")
+    assert re.search(
+        r'\] "Response" verb="GET" url="https://[^"]*/configmaps\?limit=500" status="200 OK" milliseconds=\d+\n',
+        done.stderr,
+    )
+    assert "headers" not in done.stderr
+    done = kapi(cluster, "get", "cm", "-v", "8", "--token=secret-token", "-o", "name")
+    assert "Authorization: <masked>" in done.stderr and "secret-token" not in done.stderr
+    assert '"Response Body" body=' in done.stderr
+
+
+def test_a_kustomization_is_built_by_kustomize(cluster: KapiProcess, tmp_path: Path) -> None:
+    """A script stands for the program."""
+    directory = tmp_path / "kustomization"
+    directory.mkdir()
+    environment = {**cluster.environment(), "PATH": str(tmp_path)}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return fork_server.run(list(arguments), env=environment)
+
+    missing = (
+        f"unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory '{directory}'"
+    )
+    assert run("apply", "-k", str(directory)).stderr == f"error: {missing}\n"
+    (directory / "kustomization.yaml").write_text("")
+    assert "kustomize, and it is not on the PATH" in run("kustomize", str(directory)).stderr
+    program = tmp_path / "kustomize"
+    program.write_text(f"#!/bin/sh\necho '{MAP % 'built'}'\n")
+    program.chmod(0o755)
+    assert run("kustomize", str(directory)).stdout == f"{MAP % 'built'}\n"
+    assert run("create", "-k", str(directory)).stdout == "configmap/built created\n"
+    assert run("delete", "-k", str(directory)).stdout == 'configmap "built" deleted from default namespace\n'
+    both = run("apply", "-k", str(directory), "-f", "x")
+    assert (both.stderr, both.returncode) == ("error: only one of -f or -k can be specified\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (["--profile=cpu"], "error: profiles of Go are not written here; use python -m cProfile -m kapi ...\n"),
+        (["--profile=foo"], "error: unknown profile 'foo'\n"),
+        (["--kuberc=file"], 'error: preferences of kuberc files are not applied; --kuberc takes only "off"\n'),
+        (["--match-server-version", "--kuberc=off", "--vmodule=a=1", "--log-flush-frequency=1s", "--profile=none"], ""),
+    ],
+)
+def test_flags_of_all_commands(cluster: KapiProcess, flags: list[str], error: str) -> None:
+    done = kapi(cluster, "get", "ns", "default", "-o", "name", *flags)
+    assert (done.stdout, done.stderr) == ("" if error else "namespace/default\n", error)

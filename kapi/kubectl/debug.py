@@ -1,0 +1,353 @@
+"""``kapi debug``: a container in a pod, a copy of a pod, or a pod on a node, to look into what runs (upstream: ``cmd/debug``)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kapi.client.remotecommand import attach
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flag
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import CommandError
+from kapi.kubectl.remote_streams import has_terminal, join
+from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
+from kapi.machinery import tree
+from kapi.machinery.tree import Object, dig
+
+FLAGS = (
+    Flag("filename", "list", short="f"),
+    Flag("arguments-only", "bool"),
+    Flag("attach", "bool"),
+    Flag("container", short="c"),
+    Flag("copy-to"),
+    Flag("replace", "bool"),
+    Flag("env", "list"),
+    Flag("image"),
+    Flag("keep-labels", "bool"),
+    Flag("keep-annotations", "bool"),
+    Flag("keep-liveness", "bool"),
+    Flag("keep-readiness", "bool"),
+    Flag("keep-startup", "bool"),
+    Flag("keep-init-containers", "bool", default=True),
+    Flag("set-image", "list"),
+    Flag("image-pull-policy"),
+    Flag("stdin", "bool", short="i"),
+    Flag("quiet", "bool", short="q"),
+    Flag("same-node", "bool"),
+    Flag("share-processes", "bool", default=True),
+    Flag("target"),
+    Flag("tty", "bool", short="t"),
+    Flag(
+        "profile",
+        default="general",
+        help="What the container may do: general, baseline, restricted, netadmin or sysadmin.",
+    ),
+)
+HELP = Help(
+    "(POD | TYPE/NAME) [-- COMMAND [ARGUMENTS]]",
+    "Starts a container to look into a running pod, a copy of a pod or a node.",
+    (
+        ("Add a container to a pod, and join it", "debug web-0 -it --image=busybox --target=app"),
+        ("Copy a pod with another image", "debug web-0 --copy-to=web-debug --set-image=app=busybox"),
+        ("Look into a node", "debug node/worker-1 -it --image=busybox"),
+    ),
+)
+_LEGACY = (
+    "--profile=legacy is deprecated and planned to be removed in v1.39. It is recommended to specify other profile, for "
+    'example "--profile=general".\n'
+)
+_NOT_ROOT = (
+    "Warning: Non-root user is configured for the entire target Pod, and some capabilities granted by debug profile may not "
+    'work. Please consider using "--custom" with a custom profile that specifies "securityContext.runAsUser: 0".\n'
+)
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of generated names
+
+
+class Profile(NamedTuple):
+    """What a debug container may do, and what a pod on a node gets from the node.
+
+    ``security`` is its security context, None for none at all; ``added`` are capabilities beside those that it has.
+    ``traced``: these only in pods, not on nodes.
+    """
+
+    security: Object | None = {}
+    added: tuple[str, ...] = ()
+    namespaces: bool = False
+    root: bool = False
+    traced: bool = False
+
+
+_RESTRICTED: Object = {
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+    "allowPrivilegeEscalation": False,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+PROFILES = {
+    "legacy": Profile(namespaces=True, root=True),
+    "general": Profile(added=("SYS_PTRACE",), namespaces=True, root=True, traced=True),
+    "baseline": Profile(security=None),
+    "restricted": Profile(security=_RESTRICTED),
+    "netadmin": Profile(added=("NET_ADMIN", "NET_RAW"), namespaces=True),
+    "sysadmin": Profile(security={"privileged": True}, namespaces=True, root=True),
+}
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    names, command = flags.arguments, []
+    if flags.dash is not None:
+        names, command = flags.arguments[: flags.dash], flags.arguments[flags.dash :]
+    debugging = Debugging(factory, command)
+    debugging.check(names)
+    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.filenames(flags.get_list("filename"), False).latest()
+    if names:
+        builder.resource_type_or_name(names if any("/" in name for name in names) else ["pods", *names])
+    result = await builder.do()
+    infos = await result.infos()
+    if result.errors:
+        raise result.errors[0]
+    for info in infos:
+        if info.mapping.kind not in ("Node", "Pod") or info.mapping.group:
+            version = f"{info.mapping.group}/{info.mapping.version}"
+            raise CommandError(f'"{version}, Kind={info.mapping.kind}" not supported by debug')
+        pod, container = await (debugging.node(info) if info.mapping.kind == "Node" else debugging.pod(info))
+        wanted = flags.get_bool("attach") if flags.given("attach") else flags.get_bool("stdin")
+        if wanted and container:
+            await _attach(factory, pod, container)
+    return 0
+
+
+class Debugging:
+    def __init__(self, factory: Factory, command: list[str]) -> None:
+        self._factory, self._command = factory, command
+        self._images = _pairs(factory, "set-image")
+        self._environment = [{"name": key, "value": value} for key, value in _pairs(factory, "env").items()]
+
+    def check(self, names: list[str]) -> None:
+        """Raises CommandError for flags that do not go together."""
+        flags = self._factory.flags
+        copy, image, container = (flags.get_string(name) for name in ("copy-to", "image", "container"))
+        if flags.get_string("profile") not in PROFILES:
+            raise CommandError(f"unknown profile: {flags.get_string('profile')}")
+        problems: list[tuple[object, str]] = [
+            (
+                flags.get_bool("attach") and not image and not container,
+                "you must specify --container or create a new container using --image in order to attach.",
+            ),
+            (
+                copy and not (image or self._images or self._command),
+                "you must specify --image, --set-image or command arguments.",
+            ),
+            (
+                copy and self._command and not container and not image,
+                "you must specify an existing container or a new image when specifying args.",
+            ),
+            (not copy and flags.get_bool("replace"), "--replace may only be used with --copy-to."),
+            (not copy and flags.get_bool("same-node"), "--same-node may only be used with --copy-to."),
+            (not copy and self._images, "--set-image may only be used with --copy-to."),
+            (not copy and not image, "you must specify --image when not using --copy-to."),
+            (not names and not flags.get_list("filename"), "NAME or filename is required for debug"),
+            (
+                flags.get_string("image-pull-policy") not in ("", "Always", "IfNotPresent", "Never"),
+                f"invalid image pull policy: {flags.get_string('image-pull-policy')}",
+            ),
+            (
+                flags.get_string("target") and copy,
+                "--target is incompatible with --copy-to. Use --share-processes instead.",
+            ),
+        ]
+        for problem, text in problems:
+            if problem:
+                raise CommandError(text)
+        if (target := flags.get_string("target")) and not flags.get_bool("quiet"):
+            self._factory.out.write(
+                f'Targeting container "{target}". If you don\'t see processes from this container it may be because the '
+                "container runtime doesn't support this feature.\n"
+            )
+        if flags.get_bool("tty") and not flags.get_bool("stdin"):
+            raise CommandError("-i/--stdin is required for containers with -t/--tty=true")
+        if flags.get_string("profile") == "legacy":
+            self._factory.err.write(_LEGACY)
+
+    async def node(self, info: Info) -> tuple[Object, str]:
+        """A pod on a node.  Raises StatusError."""
+        flags = self._factory.flags
+        profile = PROFILES[flags.get_string("profile")]
+        container = {"name": flags.get_string("container") or "debugger", **self._container()}
+        name = f"node-debugger-{info.name}-{_suffix()}"
+        self._tell(f"Creating debugging pod {name} with container {container['name']} on node {info.name}.")
+        spec: Object = {"containers": [container], "nodeName": info.name, "restartPolicy": "Never"}
+        spec["tolerations"] = [{"operator": "Exists"}]
+        if profile.root:
+            spec["volumes"] = [{"name": "host-root", "hostPath": {"path": "/"}}]
+            container["volumeMounts"] = [{"mountPath": "/host", "name": "host-root"}]
+        if profile.namespaces:
+            spec.update({"hostNetwork": True, "hostPID": True, "hostIPC": True})
+        if not profile.traced:
+            _secure(container, profile)
+        labels = {"app.kubernetes.io/managed-by": "kubectl-debug"}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+        request = self._factory.client("v1").post().namespace(self._factory.namespace).resource("pods")
+        return await request.body(body).do(), str(container["name"])
+
+    async def pod(self, info: Info) -> tuple[Object, str]:
+        """A pod with an ephemeral container, or a copy of it.  Raises StatusError and CommandError."""
+        if self._factory.flags.get_string("copy-to"):
+            return await self._copy(info)
+        flags = self._factory.flags
+        container = {"name": self._name(info.object or {}), **self._container()}
+        if target := flags.get_string("target"):
+            container["targetContainerName"] = target
+        _secure(container, PROFILES[flags.get_string("profile")])
+        self._warn(container, info.object or {})
+        patch = {"spec": {"ephemeralContainers": [container]}}
+        request = info.request(info.client.patch("strategic")).subresource("ephemeralcontainers")
+        return await request.body(patch).do(), str(container["name"])
+
+    async def _copy(self, info: Info) -> tuple[Object, str]:
+        flags = self._factory.flags
+        pod: Object = tree.copy(info.object)
+        spec, profile = pod["spec"], PROFILES[flags.get_string("profile")]
+        legacy = flags.get_string("profile") == "legacy"
+        spec.pop("ephemeralContainers", None)
+        if flags.given("share-processes"):
+            spec["shareProcessNamespace"] = flags.get_bool("share-processes")
+        if not flags.get_bool("same-node"):
+            spec.pop("nodeName", None)
+        for one in spec["containers"]:
+            one["image"] = self._images.get(one["name"], self._images.get("*", one["image"]))
+        name = flags.get_string("container")
+        container = next((one for one in spec["containers"] if one["name"] == name), None)
+        changed = container is not None or bool(flags.get_string("image"))
+        if changed:
+            if container is None:
+                container = {"name": name or self._name(pod), "terminationMessagePolicy": "File"}
+                spec["containers"].append(container)
+            self._change(container)
+            _secure(container, profile)
+            self._warn(container, pod)
+        elif not self._images:
+            raise CommandError("you must specify image when creating new container")
+        metadata: Object = {"name": flags.get_string("copy-to"), "namespace": info.namespace}
+        for key in ("labels", "annotations"):
+            kept = flags.get_bool(f"keep-{key}") or not changed or legacy and key == "annotations"
+            metadata[key] = (dig(pod, "metadata", key) or {}) if kept else {}
+        if changed and not legacy:
+            self._strip(spec)
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        request = self._factory.client("v1").post().namespace(info.namespace).resource("pods")
+        made: Object = await request.body(body).do()
+        if flags.get_bool("replace"):
+            await info.delete({"gracePeriodSeconds": 0})
+        return made, str(container["name"]) if changed and container is not None else ""
+
+    def _strip(self, spec: Object) -> None:
+        """Removes what would end or change the copy by itself, unless it is to be kept."""
+        flags = self._factory.flags
+        for one in spec["containers"]:
+            for probe in ("liveness", "readiness", "startup"):
+                if not flags.get_bool(f"keep-{probe}"):
+                    one.pop(f"{probe}Probe", None)
+        if not flags.get_bool("keep-init-containers"):
+            spec.pop("initContainers", None)
+        spec.setdefault("shareProcessNamespace", True)
+
+    def _container(self) -> Object:
+        """The fields of a new container, without its name."""
+        container: Object = {"terminationMessagePolicy": "File"}
+        self._change(container)
+        return container
+
+    def _change(self, container: Object) -> None:
+        flags = self._factory.flags
+        if self._command and flags.get_bool("arguments-only"):
+            container["args"] = self._command
+        elif self._command:
+            container["command"] = self._command
+            container.pop("args", None)
+        given = (
+            ("env", self._environment),
+            ("image", flags.get_string("image")),
+            ("imagePullPolicy", flags.get_string("image-pull-policy")),
+        )
+        container.update({key: value for key, value in given if value})
+        container.update({"stdin": flags.get_bool("stdin"), "tty": flags.get_bool("tty")})
+
+    def _name(self, pod: Object) -> str:
+        """The name of ``--container``, or a new one."""
+        if name := self._factory.flags.get_string("container"):
+            return name
+        keys = ("containers", "initContainers", "ephemeralContainers")
+        taken = {one["name"] for key in keys for one in dig(pod, "spec", key) or ()}
+        while (name := f"debugger-{_suffix()}") in taken:
+            pass
+        self._tell(f"Defaulting debug container name to {name}.")
+        return name
+
+    def _warn(self, container: Object, pod: Object) -> None:
+        """Tells that a user who is not root cannot use what the profile gives."""
+        security = container.get("securityContext") or {}
+        powers = security.get("privileged") or dig(security, "capabilities", "add")
+        if dig(pod, "spec", "securityContext", "runAsUser") and security.get("runAsUser") != 0 and powers:
+            self._factory.err.write(_NOT_ROOT)
+
+    def _tell(self, text: str) -> None:
+        if not self._factory.flags.get_bool("quiet"):
+            self._factory.out.write(f"{text}\n")
+
+
+def _suffix() -> str:
+    return "".join(random.choices(_LETTERS, k=5))
+
+
+def _pairs(factory: Factory, name: str) -> dict[str, str]:
+    """The values of a flag with ``KEY=VALUE``.  Raises CommandError."""
+    found: dict[str, str] = {}
+    for text in factory.flags.get_list(name):
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise CommandError(f"{text} must be formatted as key=value")
+        found[key] = value
+    return found
+
+
+def _secure(container: Object, profile: Profile) -> None:
+    """Gives a container the security context of a profile."""
+    if profile.security is None or profile.security is _RESTRICTED:
+        container.pop("securityContext", None)
+    security: Object = {**(container.get("securityContext") or {}), **tree.copy(profile.security or {})}
+    if profile.added:
+        capabilities = dict(security.get("capabilities") or {})
+        security["capabilities"] = {**capabilities, "add": [*(capabilities.get("add") or ()), *profile.added]}
+    if security:
+        container["securityContext"] = security
+
+
+async def _attach(factory: Factory, pod: Object, name: str) -> None:
+    """Waits until the container runs, and joins it.  Raises CommandError and StatusError."""
+    metadata, client = pod["metadata"], factory.client("v1")
+    keys = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+
+    def state(found: Object | None) -> Object:
+        statuses = (one for key in keys for one in dig(found, "status", key) or ())
+        return next((one.get("state") or {} for one in statuses if one["name"] == name), {})
+
+    begun: Callable[[Object | None], bool] = lambda found: any(key in state(found) for key in ("running", "terminated"))  # noqa: E731
+    mapping = await factory.mapper.resource_for("pods")
+    info = Info(client, mapping, metadata["namespace"], metadata["name"])
+    found = await wait_for(factory, info, begun, factory.reactor.seconds() + FOREVER_SECONDS)
+    if "terminated" in state(found):
+        request = info.request(client.get()).subresource("log").param("container", name)
+        factory.out.write((await request.raw()).decode("utf-8", "replace"))
+        return
+    tty = has_terminal(factory, factory.flags.get_bool("tty"))
+    running = await attach(
+        client, metadata["namespace"], metadata["name"], container=name, stdin=factory.flags.get_bool("stdin"), tty=tty
+    )
+    await join(factory, running, tty)

@@ -1,0 +1,217 @@
+"""``kapi proxy``: a port on this machine that leads to the API server, with the user's credentials (upstream: ``pkg/proxy``)."""
+
+from __future__ import annotations
+
+import contextlib
+import mimetypes
+import os
+import re
+import stat
+from urllib.parse import unquote, urlsplit
+
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import CannotListenError
+from twisted.protocols.basic import FileSender
+from twisted.python.failure import Failure
+from twisted.web.http import FORBIDDEN, INTERNAL_SERVER_ERROR, NOT_FOUND, NOT_IMPLEMENTED
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request, Site
+
+from kapi.kubectl.command import Help
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flag
+from kapi.kubectl.messages import CommandError
+from kapi.process.reactor import Reactor
+from kapi.wire.transport import Stream
+
+DEFAULT_PORT = 8001
+FLAGS = (
+    Flag("www", short="w"),
+    Flag("www-prefix", short="P", default="/static/"),
+    Flag("api-prefix", default="/"),
+    Flag("accept-paths", default="^.*"),
+    Flag("reject-paths", default="^/api/.*/pods/.*/exec,^/api/.*/pods/.*/attach"),
+    Flag("accept-hosts", default=r"^localhost$,^127\.0\.0\.1$,^\[::1\]$"),
+    Flag("reject-methods", default="^$"),
+    Flag("port", "int", short="p", default=DEFAULT_PORT),
+    Flag("address", default="127.0.0.1"),
+    Flag("disable-filter", "bool"),
+    Flag("unix-socket", short="u"),
+    Flag("keepalive", "duration", default=0.0),  # no effect: the system's
+    Flag("append-server-path", "bool"),
+)
+HELP = Help(
+    "[--port=PORT] [--www=DIRECTORY] [--api-prefix=PATH]",
+    "Serves the API on a port of this machine, with the rights of the kubeconfig's user.",
+    (
+        ("Serve the API on port 8001", "proxy"),
+        ("On any free port, below /k8s/", "proxy --port=0 --api-prefix=/k8s/"),
+    ),
+)
+_HOP = frozenset(
+    [b"connection", b"host", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer"]
+    + [b"transfer-encoding", b"upgrade", b"content-length"]
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    socket, port = flags.get_string("unix-socket"), flags.get_int("port")
+    if port != DEFAULT_PORT and socket:
+        raise CommandError("cannot set --unix-socket and --port at the same time")
+    site = Site(Proxy(factory, None if flags.get_bool("disable-filter") else Filter.of_flags(factory)))
+    site.displayTracebacks = False
+    place = _listen(factory.reactor, site, flags.get_string("address"), port, socket)
+    factory.out.write(f"Starting to serve on {place}\n")
+    factory.out.flush()
+    await Deferred()  # serves until the user ends the command
+    return 0
+
+
+def _listen(reactor: Reactor, site: Site, address: str, port: int, socket: str) -> str:
+    """Returns the address.  Raises CommandError."""
+    try:
+        if not socket:
+            host = reactor.listenTCP(port, site, interface=address).getHost()  # type: ignore[arg-type]
+            assert isinstance(host, IPv4Address | IPv6Address)
+            return f"[{host.host}]:{host.port}" if ":" in host.host else f"{host.host}:{host.port}"
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.stat(socket).st_mode):
+                os.remove(socket)
+        reactor.listenUNIX(socket, site, mode=0o600)  # type: ignore[arg-type]
+        return socket
+    except CannotListenError as error:
+        where = f"unix {socket}" if socket else f"tcp {address}:{port}"
+        why = str(getattr(error.socketError, "strerror", "") or error.socketError).lower()
+        raise CommandError(f"listen {where}: bind: {why}") from None
+
+
+class Filter:
+    """Which requests are sent on: patterns of paths, hosts and methods."""
+
+    def __init__(self, accept_paths: str, reject_paths: str, accept_hosts: str, reject_methods: str) -> None:
+        self._accept_paths, self._reject_paths = _patterns(accept_paths), _patterns(reject_paths)
+        self._accept_hosts, self._reject_methods = _patterns(accept_hosts), _patterns(reject_methods)
+
+    @classmethod
+    def of_flags(cls, factory: Factory) -> Filter:
+        """Raises CommandError for what is no pattern."""
+        names = ("accept-paths", "reject-paths", "accept-hosts", "reject-methods")
+        return cls(*(factory.flags.get_string(name) for name in names))
+
+    def accepts(self, method: str, path: str, host: str) -> bool:
+        if _matches(path, self._reject_paths) or _matches(method, self._reject_methods):
+            return False
+        return _matches(path, self._accept_paths) and _matches(host, self._accept_hosts)
+
+
+def _patterns(text: str) -> list[re.Pattern[str]]:
+    try:
+        return [re.compile(part) for part in text.split(",")] if text else []
+    except re.error as error:
+        raise CommandError(f"Error compiling re: {error}") from None
+
+
+def _matches(text: str, patterns: list[re.Pattern[str]]) -> bool:
+    return any(pattern.search(text) for pattern in patterns)
+
+
+class Proxy(Resource):
+    """Sends requests on; static files are below ``--www-prefix``."""
+
+    isLeaf = True
+
+    def __init__(self, factory: Factory, allowed: Filter | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        flags = factory.flags
+        self._factory, self._allowed = factory, allowed
+        self._prefix, self._static = (flags.get_string(name).rstrip("/") + "/" for name in ("api-prefix", "www-prefix"))
+        directory = flags.get_string("www")
+        self._directory = os.path.realpath(directory) if directory else ""
+        self._below = urlsplit(factory.config.host).path.rstrip("/") if flags.get_bool("append-server-path") else ""
+
+    def render(self, request: Request) -> int | bytes:
+        """Answers a request for a file, or sends it on."""
+        method, path = request.method.decode(), unquote(request.path.decode())
+        if self._directory and path.startswith(self._static):
+            return self._file(request, path[len(self._static) :])
+        if not path.startswith(self._prefix):
+            return _plain(request, NOT_FOUND, "404 page not found")
+        if not self._prefix.startswith("/api"):
+            path = "/" + path[len(self._prefix) :]
+        host = request.getHeader("host") or ""
+        host = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if self._allowed is not None and not self._allowed.accepts(method, path, host):
+            return _plain(request, FORBIDDEN, "Forbidden")
+        if request.getHeader("upgrade"):
+            return _plain(request, NOT_IMPLEMENTED, "connections that change their protocol are not sent on")
+        target = request.uri.decode()
+        if not self._prefix.startswith("/api"):
+            target = "/" + target[len(self._prefix) :]
+        running = Deferred.fromCoroutine(self._send(request, method, self._below + target))
+        request.notifyFinish().addErrback(lambda why: running.cancel())
+        running.addErrback(_failed, request)
+        return NOT_DONE_YET
+
+    def _file(self, request: Request, name: str) -> int | bytes:
+        """A file below the directory, where links do not lead out of it."""
+        path = os.path.realpath(os.path.join(self._directory, name))
+        if os.path.isdir(path):
+            path = os.path.join(path, "index.html")
+        if not path.startswith(self._directory + os.sep) or not os.path.isfile(path):
+            return _plain(request, NOT_FOUND, "404 page not found")
+        request.setHeader("Content-Type", mimetypes.guess_type(path)[0] or "application/octet-stream")
+        file = open(path, "rb")
+        sending: Deferred[object] = FileSender().beginFileTransfer(file, request)
+
+        def done(_: object) -> None:
+            file.close()
+            if request.channel is not None:
+                request.finish()
+
+        sending.addBoth(done)
+        return NOT_DONE_YET
+
+    async def _send(self, request: Request, method: str, target: str) -> None:
+        session = self._factory.session
+        headers = [(b"User-Agent", request.getHeader(b"user-agent") or b"kapi-proxy")]
+        headers += [(name, value) for name, value in session.headers if name != b"User-Agent"]
+        headers += await session.credentials.headers()
+        given = {name.lower() for name, _ in headers}
+        for name, values in request.requestHeaders.getAllRawHeaders():
+            if name.lower() not in _HOP and name.lower() not in given:
+                headers += [(name, value) for value in values]
+        body = request.content.read() or None if request.content is not None else None
+        answer = await session.transport.request(method, target, headers, body, streaming=True)
+        request.setResponseCode(answer.code)
+        for name, values in answer.headers.getAllRawHeaders():
+            if name.lower() not in _HOP or name.lower() == b"content-length" and answer.stream is not None:
+                request.responseHeaders.setRawHeaders(name, values)
+        if answer.stream is None:
+            request.write(answer.body)
+        else:
+            await _copy(answer.stream, request)
+        request.finish()
+
+
+async def _copy(stream: Stream, request: Request) -> None:
+    try:
+        while data := await stream.read():
+            request.write(data)
+    finally:
+        stream.close()
+
+
+def _plain(request: Request, code: int, text: str) -> bytes:
+    request.setResponseCode(code)
+    request.setHeader("Content-Type", "text/plain; charset=utf-8")
+    return f"{text}\n".encode()
+
+
+def _failed(why: Failure, request: Request) -> None:
+    if why.check(CancelledError) or request.finished or request.channel is None:
+        return
+    if not request.startedWriting:
+        request.write(_plain(request, INTERNAL_SERVER_ERROR, str(why.value)))
+    request.finish()
