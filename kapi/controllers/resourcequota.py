@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.quota import lists
-from kapi.admission.quota.evaluators import evaluator_of, requirements_of
+from kapi.admission.quota.evaluators import DEVICE_CLAIMS, evaluator_of, requirements_of
 from kapi.admission.quota.lists import Amounts
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
+from kapi.resources.definition import Lister
 from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 
 PODS, SERVICES = GroupResource("", "pods"), GroupResource("", "services")
-CLAIMS, DEVICE_CLAIMS = GroupResource("", "persistentvolumeclaims"), GroupResource("resource.k8s.io", "resourceclaims")
+CLAIMS = GroupResource("", "persistentvolumeclaims")
 #: resources that are charged for more than their number: their updates matter, too
 MEASURED = (PODS, SERVICES, CLAIMS, DEVICE_CLAIMS)
 _NUMBERED = tuple(
@@ -34,14 +35,19 @@ _BATCH_SECONDS = 0.05  # deletions of one namespace come together
 _RECOUNT_SECONDS = 5.0
 
 
+#: objects by their resource, or how many there are
+Counted = Mapping[GroupResource, Sequence[Object] | int]
+
+
 def limits_of(quota: Object) -> Amounts:
     return (quota.get("spec") or {}).get("hard") or {}
 
 
-def resources_of(names: Iterable[str]) -> set[GroupResource]:
+def resources_of(names: Iterable[str], device_classes: Lister | None = None) -> set[GroupResource]:
     """The resources whose objects a quota with limits of these names counts."""
     names = set(names)
-    found = {resource for resource in (*MEASURED, *_NUMBERED) if evaluator_of(resource).concerns(names)}
+    known = (*MEASURED, *_NUMBERED)
+    found = {resource for resource in known if evaluator_of(resource, device_classes).concerns(names)}
     for name in elements(names):
         if name.startswith("count/"):
             plural, _, group = name.removeprefix("count/").partition(".")
@@ -49,7 +55,7 @@ def resources_of(names: Iterable[str]) -> set[GroupResource]:
     return found
 
 
-def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | int], now: float) -> Amounts:
+def usage(quota: Object, objects: Counted, now: float, device_classes: Lister | None = None) -> Amounts:
     """What the objects of the quota's namespace use of it; only resources in ``objects`` are counted.
 
     Of a resource that is not in MEASURED their number will do: each counts as one, and none has a scope.
@@ -57,7 +63,7 @@ def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | int]
     limits, requirements = limits_of(quota), requirements_of(quota)
     total: Amounts = {}
     for resource, present in entries(objects):
-        evaluator = evaluator_of(resource)
+        evaluator = evaluator_of(resource, device_classes)
         names = evaluator.concerns(limits)
         if not names:
             continue
@@ -72,11 +78,11 @@ def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | int]
     return lists.mask(total, limits)
 
 
-def corrected(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | int], now: float) -> Object | None:
+def corrected(quota: Object, objects: Counted, now: float, device_classes: Lister | None = None) -> Object | None:
     """The quota with the status it should have; None when it has it."""
     status, limits = quota.get("status") or {}, limits_of(quota)
     before = status.get("used")
-    used = lists.mask({**(before or {}), **usage(quota, objects, now)}, limits)
+    used = lists.mask({**(before or {}), **usage(quota, objects, now, device_classes)}, limits)
     if before is not None and status.get("hard") == limits and lists.equal(used, before):
         return None
     return {**quota, "status": {"hard": dict(limits), "used": used}}
@@ -130,15 +136,22 @@ class ResourceQuotaController:
         self._watched[resource] = client.watch(changed)
         return True
 
+    def _device_classes(self) -> Lister | None:
+        try:
+            return self._client.resource("resource.k8s.io", "deviceclasses").lister
+        except status.NotFound:  # the group is switched off
+            return None
+
     def _usage_changed(self, resource: GroupResource, obj: Object, old: Object | None) -> bool:
         if resource not in MEASURED or old is None:
             return False
-        evaluator, now = evaluator_of(resource), self._clock()
+        evaluator, now = evaluator_of(resource, self._device_classes()), self._clock()
         return evaluator.usage(obj, now) != evaluator.usage(old, now)
 
     def _replenish(self, namespace: str, resource: GroupResource, seconds: float = _BATCH_SECONDS) -> None:
+        classes = self._device_classes()
         for quota in self._quotas.lister.list(namespace):
-            if evaluator_of(resource).concerns(limits_of(quota)):
+            if evaluator_of(resource, classes).concerns(limits_of(quota)):
                 self._queue.add_after(_key(quota), seconds)
 
     async def _handle(self, key: str) -> float | None:
@@ -149,7 +162,8 @@ class ResourceQuotaController:
         objects: dict[GroupResource, Sequence[Object] | int] = {}
         revision: int
         counted: int | None = None  # what is in none of the lists was stored after this revision
-        for resource in elements(ordered(resources_of(limits_of(quota)))):
+        classes = self._device_classes()
+        for resource in elements(ordered(resources_of(limits_of(quota), classes))):
             if self._follow(resource):
                 client = self._client.resource(resource.group, resource.resource)
                 if resource in MEASURED:
@@ -158,7 +172,7 @@ class ResourceQuotaController:
                     objects[resource], revision = await client.count_at(namespace)
                 if client.history is self._quotas.history:
                     counted = revision if counted is None else min(counted, revision)
-        updated = corrected(tree.copy(quota), objects, self._clock())
+        updated = corrected(tree.copy(quota), objects, self._clock(), classes)
         if updated is not None:
             try:
                 await self._quotas.update(updated, namespace, "status", counted=counted)

@@ -172,3 +172,50 @@ class Recount(TestCase):
         stale = Deferred.fromCoroutine(self.quotas.update(newest, "default", "status", counted=counted))
         self.failureResultOf(stale, Conflict)
         self.assertEqual(self.used(), "2")
+
+
+class ExtendedResources(TestCase):
+    """Claims for devices of a class are also charged to the extended resource that the class stands for."""
+
+    async def test_claims_are_refused_and_counted_by_the_extended_resource(self) -> None:
+        api = await MemoryAPI.started()
+        client = api.registry.client
+        given = Initializer(client, clock=api.clock.seconds, reactor=api.clock)
+        api.registry.admission.__init__([ResourceQuota(given, None)])  # type: ignore[misc]
+        controller = ResourceQuotaController(client, api.clock, api.clock.seconds)
+        await controller.start()
+        self.addCleanup(controller.stop)
+        quotas, claims = (
+            "/api/v1/namespaces/default/resourcequotas",
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+        )
+
+        def ask(method: str, path: str, body: Object | None = None) -> Any:
+            answer = api.ask(method, path, body)
+            for _ in range(20):
+                api.turn(0.1)
+            return answer
+
+        def used() -> Any:
+            return ask("GET", f"{quotas}/q").json["status"]["used"]
+
+        def claim(name: str, **metadata: Any) -> Object:
+            requests = [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]
+            return {"metadata": {"name": name, **metadata}, "spec": {"devices": {"requests": requests}}}
+
+        stands = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+        self.assertEqual(ask("POST", "/apis/resource.k8s.io/v1/deviceclasses", stands).code, 201)
+        explicit, implicit = "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"
+        hard = {"metadata": {"name": "q"}, "spec": {"hard": {explicit: "1", implicit: "9"}}}
+        self.assertEqual(ask("POST", quotas, hard).code, 201)
+        self.assertEqual(used(), {explicit: "0", implicit: "0"})
+        self.assertEqual(ask("POST", claims, claim("a")).code, 201)
+        self.assertEqual(used(), {explicit: "1", implicit: "1"})
+        refused = ask("POST", claims, claim("b"))
+        self.assertEqual(refused.code, 403)
+        self.assertIn(f"exceeded quota: q, requested: {explicit}=1, used: {explicit}=1", refused.json["message"])
+        of_a_pod = {"resource.kubernetes.io/extended-resource-claim": "true"}  # the pod itself is charged
+        self.assertEqual(ask("POST", claims, claim("c", annotations=of_a_pod)).code, 201)
+        self.assertEqual(used(), {explicit: "1", implicit: "1"})
+        self.assertEqual(ask("DELETE", f"{claims}/a").code, 200)
+        self.assertEqual(used(), {explicit: "0", implicit: "0"})

@@ -19,6 +19,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
+from kapi.resources.definition import Lister
 
 #: {"scopeName": ..., "operator": ..., "values": [...]}
 Requirement = Object
@@ -288,16 +289,36 @@ class ClaimEvaluator(Evaluator):
 
 
 class ResourceClaimEvaluator(Evaluator):
-    """Claims of devices, by device class."""
+    """Claims of devices, by device class, and by the extended resource that a class stands for (KEP 5004)."""
 
     _SUFFIX = ".deviceclass.resource.k8s.io/devices"
+    _CLASS = (
+        "requests.deviceclass.resource.kubernetes.io/"  # before the name of a class: the resource that each class has
+    )
+    _MADE_FOR_POD = (
+        "resource.kubernetes.io/extended-resource-claim"  # the scheduler's claims for what pods are charged for
+    )
     _ALL = 32  # devices that a request for all can be given
+
+    def __init__(self, resource: GroupResource, classes: Lister | None = None) -> None:
+        super().__init__(resource)
+        self._classes = classes
+
+    def _extended_name(self, class_name: str) -> str:
+        found = None if self._classes is None else self._classes.get("", class_name)
+        return tree.dig(found, "spec", "extendedResourceName") or ""
 
     def handles(self, attributes: Attributes) -> bool:
         return not attributes.subresource and attributes.operation in (CREATE, UPDATE)
 
     def concerns(self, names: Collection[str]) -> list[str]:
-        return ordered(name for name in elements(names) if name in self.names or name.endswith(self._SUFFIX))
+        classes = () if self._classes is None else self._classes.list()
+        extended = {f"requests.{tree.dig(one, 'spec', 'extendedResourceName')}" for one in elements(classes)}
+        return ordered(
+            name
+            for name in elements(names)
+            if name in self.names or name in extended or name.endswith(self._SUFFIX) or name.startswith(self._CLASS)
+        )
 
     def usage(self, obj: Object, now: float) -> Amounts:
         counts: dict[str, int] = {}
@@ -317,22 +338,31 @@ class ResourceClaimEvaluator(Evaluator):
             elif exact:
                 name = exact.get("deviceClassName", "")
                 counts[name] = counts.get(name, 0) + size(exact)
-        return {
-            **{name: "1" for name in self.names},
-            **{name + self._SUFFIX: str(number) for name, number in counts.items()},
-        }
+        result = {name: "1" for name in self.names}
+        result |= {name + self._SUFFIX: str(number) for name, number in counts.items()}
+        if (obj["metadata"].get("annotations") or {}).get(self._MADE_FOR_POD) == "true":
+            return result
+        for name, number in counts.items():
+            result[self._CLASS + name] = str(number)
+            if extended := self._extended_name(name):
+                result[f"requests.{extended}"] = str(number)
+        return result
 
 
+DEVICE_CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
 _SPECIAL: dict[GroupResource, type[Evaluator]] = {
     GroupResource("", "pods"): PodEvaluator,
     GroupResource("", "services"): ServiceEvaluator,
     GroupResource("", "persistentvolumeclaims"): ClaimEvaluator,
-    GroupResource("resource.k8s.io", "resourceclaims"): ResourceClaimEvaluator,
+    DEVICE_CLAIMS: ResourceClaimEvaluator,
 }
 _made: dict[GroupResource, Evaluator] = {}
 
 
-def evaluator_of(resource: GroupResource) -> Evaluator:
+def evaluator_of(resource: GroupResource, device_classes: Lister | None = None) -> Evaluator:
+    """What counts objects of a resource; without ``device_classes`` no class stands for an extended resource."""
+    if device_classes is not None and resource == DEVICE_CLAIMS:
+        return ResourceClaimEvaluator(resource, device_classes)
     found = _made.get(resource)
     if found is None:
         found = _SPECIAL.get(resource, Evaluator)(resource)

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.quota import lists
-from kapi.admission.quota.evaluators import Evaluator, Requirement, evaluator_of, requirements_of
+from kapi.admission.quota.evaluators import DEVICE_CLAIMS, Evaluator, Requirement, evaluator_of, requirements_of
 from kapi.admission.quota.lists import Amounts
 from kapi.machinery import golang, tree
 from kapi.machinery.checkpoint import commit
@@ -272,6 +272,11 @@ class ResourceQuota(Plugin):
             # what could be written stays charged; the rest is checked again as it is now
             quotas = [quota for quota in [await self._reread(namespace, name) for name in failed] if quota is not None]
 
+    def _evaluator(self, resource: GroupResource) -> Evaluator:
+        if resource != DEVICE_CLAIMS:
+            return evaluator_of(resource)
+        return evaluator_of(resource, self.initializer.lister("resource.k8s.io", "deviceclasses"))
+
     async def _try(self, quotas: list[Object], batch: list[_Waiter]) -> tuple[list[str], StatusError | None]:
         """Checks and charges; returns the names of quotas that were changed meanwhile."""
         before = list(quotas)
@@ -280,7 +285,7 @@ class ResourceQuota(Plugin):
             attributes = waiter.attributes
             waiter.charged = set()
             try:
-                evaluator = evaluator_of(attributes.resource.group_resource)
+                evaluator = self._evaluator(attributes.resource.group_resource)
                 after = check(quotas, attributes, evaluator, self.limited, now)
             except StatusError as error:
                 waiter.result = error
