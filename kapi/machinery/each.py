@@ -46,7 +46,9 @@ def entries(tree: Tree, *names: str) -> Iterable[tuple[Tree, Tree]]:
         if not tree:
             break
         tree = tree.get(name)
-    return steps(tree.items() if tree else ())
+    if not tree:
+        return ()
+    return tree.items() if checkpoints.running is None else steps(tree.items())
 
 
 def costly(values: Iterable[Item]) -> Iterable[Item]:

@@ -502,8 +502,7 @@ class Channel(protocol.Protocol):
         end += 4
         if end > MAX_HEADER_BYTES:
             raise Refused(TOO_LARGE)
-        self._begin(data[:end])
-        return data[end:]
+        return self._begin(data[:end], data[end:])
 
     def _wait_for_head(self, early: bytearray, known: int) -> None:
         """Keeps the beginning of a head, of which ``known`` bytes had come before.  Raises Refused."""
@@ -547,8 +546,8 @@ class Channel(protocol.Protocol):
         self._forget_early()
         self.transport.abortConnection()
 
-    def _begin(self, head: bytes) -> None:
-        """Begins the request with this head.  Raises Refused."""
+    def _begin(self, head: bytes, rest: bytes) -> bytes:
+        """Begins the request with this head; returns what follows it in ``rest``, which came with it.  Raises Refused."""
         self._line, fields, section = read_head(head)
         request = self.request = self.requestFactory(self, False)
         request.requestHeaders.fields = fields  # type: ignore[attr-defined]
@@ -559,9 +558,12 @@ class Channel(protocol.Protocol):
         request.gotLength(length)
         if len(head) > MIN_COUNTED_BYTES:
             request.count_head(len(head), length != 0)
-        if length == 0:
+        # most bodies come with their heads
+        if length == 0 or (length is not None and length <= len(rest) and not section.continues):
+            if length:
+                request.handleContentChunk(rest[:length])
             self._complete()
-            return
+            return rest[length:]
         take = request.handleContentChunk
         self._body = ChunkedBody(take) if length is None else SizedBody(length, take)
         self._since, self._max_wait = self.owner.now, BODY_TIMEOUT
@@ -569,6 +571,7 @@ class Channel(protocol.Protocol):
             self.transport.write(_CONTINUE)
         if request.runner.streams_body(self._line[1]) and b"Upgrade" not in fields:
             request.stream_soon(*self._line, length)
+        return rest
 
     def _complete(self) -> None:
         """The whole request has come."""
