@@ -66,6 +66,7 @@ def build_chain(
         identity=outgoing.proxy_identity,
         rejects_redirects=config.options.aggregator.aggregator_reject_forwarding_redirect,
         spread=config.options.control_plane.enable_aggregator_routing,
+        release=config.options.generic.version.emulated,
     )
     _install_custom_resources(config, storage, policy, chain)
     return chain

@@ -62,7 +62,7 @@ def build_metrics(options: Options, stores: Sequence[RedisStore], reactor: React
         metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
     for collector in _PROCESS_COLLECTORS:
         metrics.registry.register(collector)
-    metrics.add(lambda: build_families(options.generic.features))
+    metrics.add(lambda: build_families(options.generic.features, options.generic.version))
     metrics.add(lambda: store_requests(metrics.store))
     interval = options.storage.etcd_db_metric_poll_interval
     if interval > 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -64,7 +63,7 @@ def complete_policy(
         ),
         meter=config.admission_meter,
         reactor=config.reactor,
-        serves=functools.cache(options.api_enablement.enabled),
+        serves=storage.serves(),
     )
     try:
         if configurations is None:

@@ -147,9 +147,9 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
     options, reactor = config.options, config.reactor
     endpoints = _health(config, storage, server, hooks)
     server.app.include(Index(server.listed_paths))
-    server.app.include(Version())
+    server.app.include(Version(options.generic.version))
     if options.generic.features["ComponentStatusz"]:
-        install_statusz(server)
+        install_statusz(server, options.generic.version.emulated)
     if options.generic.features["ComponentFlagz"]:
         install_flagz(server, dict(options.settings()))
     for checks in endpoints:

@@ -24,13 +24,13 @@ from kapi.registry.guards import install_claim_checks, install_escalation_checks
 from kapi.registry.registry import Registry
 from kapi.resources.definition import Resource
 from kapi.servers.additions import APIGroup
+from kapi.servers.core.enablement import Enablement, served
 from kapi.servers.core.install import (
     AGGREGATOR_GROUP,
     EXTENSIONS_GROUP,
     core_rows,
     register,
     rows_of,
-    served,
     switched_off,
 )
 from kapi.store.interface import Store
@@ -97,6 +97,12 @@ class Storage:
     def caches(self) -> AnyCaches:
         return self.registry.caches
 
+    def serves(self) -> Callable[[str, str, str], bool]:
+        """Whether a built-in resource is served, by its group, version and plural."""
+        parts = (self.extensions, self.core, self.aggregator)
+        names = frozenset((row.group, row.version, row.plural) for part in parts for row in part.rows)
+        return lambda group, version, plural: (group, version, plural) in names
+
 
 def open_storage(config: CompletedConfig) -> Storage:
     """The storage of the process's server."""
@@ -140,9 +146,10 @@ def build_storage(
 
     Admission comes later, since its plugins use the registry.
     """
-    extensions = _register(registry, options, rows_of(EXTENSIONS_GROUP))
-    core = _register(registry, options, core_rows())
-    aggregator = _register(registry, options, rows_of(AGGREGATOR_GROUP))
+    flags = enablement(options)
+    extensions = _register(registry, flags, rows_of(EXTENSIONS_GROUP))
+    core = _register(registry, flags, core_rows())
+    aggregator = _register(registry, flags, rows_of(AGGREGATOR_GROUP))
     registry.stores.off = switched_off(registry)
     if groups:
         from kapi.servers.groups import group_rows  # with the code for custom resources: only when it is needed
@@ -169,9 +176,22 @@ def _install_checks(options: Options, registry: Registry, authorization: Authori
     return node_ports
 
 
-def _register(registry: Registry, options: Options, rows: list[Resource]) -> BuiltIn:
-    found = BuiltIn(
-        frozenset(row.group for row in rows), served(rows, options.api_enablement.enabled, options.generic.features)
+def enablement(options: Options) -> Enablement:
+    generic = options.generic
+    return Enablement(
+        options.api_enablement.enabled,
+        options.api_enablement.setting,
+        generic.features,
+        generic.version.emulated,
+        generic.emulation_forward_compatible,
+        generic.runtime_config_emulation_forward_compatible,
     )
+
+
+def _register(registry: Registry, flags: Enablement, rows: list[Resource]) -> BuiltIn:
+    try:
+        found = BuiltIn(frozenset(row.group for row in rows), served(rows, flags))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     register(registry, found.rows)
     return found

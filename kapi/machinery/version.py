@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import platform
 
-MAJOR, MINOR = "1", "36"
-VERSION = {
-    "major": MAJOR,
-    "minor": MINOR,
-    "emulationMajor": MAJOR,
-    "emulationMinor": MINOR,
-    "minCompatibilityMajor": MAJOR,
-    "minCompatibilityMinor": "35",
-    "gitVersion": f"v{MAJOR}.{MINOR}.2+kapi",
-    "gitCommit": "",
-    "gitTreeState": "",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": f"python{platform.python_version()}",
-    "compiler": platform.python_implementation().lower(),
-    "platform": f"linux/{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(platform.machine(), platform.machine()) }",
-}
+from kapi.machinery.lifecycles import CURRENT, RELEASE, EffectiveVersion
+
+
+def version_info(version: EffectiveVersion) -> dict[str, str]:
+    """What kapi is, and what it emulates."""
+    emulated, least = version
+    return {
+        "major": str(RELEASE.major),
+        "minor": str(RELEASE.minor),
+        "emulationMajor": str(emulated.major),
+        "emulationMinor": str(emulated.minor),
+        "minCompatibilityMajor": str(least.major),
+        "minCompatibilityMinor": str(least.minor),
+        "gitVersion": f"v{RELEASE}.2+kapi",
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"linux/{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(platform.machine(), platform.machine()) }",
+    }
+
+
+VERSION = version_info(CURRENT)

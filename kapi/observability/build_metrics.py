@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from kapi.machinery.feature_gates import GATES
+from kapi.machinery.feature_gates import stages
+from kapi.machinery.lifecycles import RELEASE, EffectiveVersion
 from kapi.machinery.version import VERSION
 
 _BUILD = {
@@ -23,7 +24,7 @@ _BUILD = {
 }
 
 
-def build_families(features: Mapping[str, bool]) -> Iterator[Metric]:
+def build_families(features: Mapping[str, bool], effective: EffectiveVersion) -> Iterator[Metric]:
     build = GaugeMetricFamily(
         "kubernetes_build_info",
         "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, "
@@ -36,14 +37,12 @@ def build_families(features: Mapping[str, bool]) -> Iterator[Metric]:
         "[ALPHA] Provides the compatibility version info of the component.",
         labels=["component", "binary", "emulation", "min_compat"],
     )
-    short = f"{VERSION['major']}.{VERSION['minor']}"
-    least = f"{VERSION['minCompatibilityMajor']}.{VERSION['minCompatibilityMinor']}"
-    version.add_metric(["kube", short, short, least], 1)
+    version.add_metric(["kube", *map(str, (RELEASE, *effective))], 1)
     gates = GaugeMetricFamily(
         "kubernetes_feature_enabled",
         "[BETA] This metric records the data about the stage and enablement of a k8s feature.",
         labels=["name", "stage"],
     )
-    for name, gate in GATES.items():
-        gates.add_metric([name, gate.stage], float(features[name]))
+    for name, stage in stages(effective.emulated).items():
+        gates.add_metric([name, stage.name], float(features[name]))
     yield from (build, version, gates)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 import orjson
 
 from kapi.codecs.negotiation import not_accepted
+from kapi.machinery.lifecycles import Release
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object
-from kapi.machinery.version import MAJOR, MINOR, VERSION
+from kapi.machinery.version import VERSION
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.serving.generic import GenericServer
@@ -75,7 +76,7 @@ class Page:
         return Response(200, orjson.dumps(tree), JSON)
 
 
-def install_statusz(server: GenericServer, clock: Callable[[], float] = time.time) -> None:
+def install_statusz(server: GenericServer, emulated: Release, clock: Callable[[], float] = time.time) -> None:
     """``clock`` gives unix seconds; the server is taken to start now."""
     started = clock()
 
@@ -88,7 +89,7 @@ def install_statusz(server: GenericServer, clock: Callable[[], float] = time.tim
             "uptimeSeconds": int(clock() - started),
             "goVersion": VERSION["goVersion"],
             "binaryVersion": VERSION["gitVersion"].removeprefix("v"),
-            "emulationVersion": f"{MAJOR}.{MINOR}",
+            "emulationVersion": str(emulated),
             "paths": paths(),
         }
 

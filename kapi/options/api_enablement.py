@@ -77,11 +77,17 @@ class APIEnablementOptions(FlagSet):
 
         The most specific setting decides; without one, only stable versions are served.
         """
-        group_version = f"{group}/{version}"  # "/v1" is the core group
         stage = "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
-        keys = (f"{group_version}/{plural}", group_version, f"api/{stage}", "api/all")
-        for key in keys:
-            value = self.runtime_config.get(key)
-            if value is not None:
-                return value in _TRUE
-        return stage == "ga"
+        settings = (
+            self.setting(group, version, plural),
+            self.setting(group, version),
+            self.setting("api", stage),
+            self.setting("api", "all"),
+        )
+        return next((on for on in settings if on is not None), stage == "ga")
+
+    def setting(self, group: str, version: str, plural: str = "") -> bool | None:
+        """What is set for exactly this group version, or this resource of it; None when nothing is."""
+        key = f"{group}/{version}"  # "/v1" is the core group
+        value = self.runtime_config.get(f"{key}/{plural}" if plural else key)
+        return None if value is None else value in _TRUE

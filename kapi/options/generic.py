@@ -6,12 +6,11 @@ import re
 
 from kapi.machinery import feature_gates
 from kapi.machinery.feature_gates import WITH_EFFECT
+from kapi.machinery.lifecycles import OLDEST, RELEASE
+from kapi.options.effective_version import effective_version
 from kapi.options.flags import FlagError, FlagSet, boolean, duration, integer, ip_address, number, pairs, string
 from kapi.request.pending import MAX_PENDING_BYTES
 
-_EMULATED = "there is one version to emulate"
-#: the valid versions of these flags
-_VERSIONS = {"emulated-version": ("1.36",), "min-compatibility-version": ("1.35", "1.36")}
 _DIRECTIVE = re.compile(r"max-age=[0-9]+|includeSubDomains|preload")
 
 
@@ -30,16 +29,20 @@ class GenericOptions(FlagSet):
     title = "Generic"
 
     advertise_address: str
+    emulated_version: list[str]
+    emulation_forward_compatible: bool
     external_hostname: str
     cors_allowed_origins: list[str]
     feature_gates: dict[str, bool]
     livez_grace_period: float
     goaway_chance: float
     max_requests_inflight: int
+    min_compatibility_version: list[str]
     max_mutating_requests_inflight: int
     max_pending_bytes: int
     min_request_timeout: int
     request_timeout: float
+    runtime_config_emulation_forward_compatible: bool
     shutdown_delay_duration: float
     shutdown_watch_termination_grace_period: float
     shutdown_send_retry_after: bool
@@ -63,21 +66,27 @@ class GenericOptions(FlagSet):
             f"key=value pairs that switch features; what changes something here: {', '.join(sorted(WITH_EFFECT))}.",
             type="colonSeparatedMultimapStringString",
         )
-        self.strings("emulated-version", (), "Version whose behaviour to show, kube=1.36 only.")
         self.strings(
-            "min-compatibility-version", (), "Least version to work together with, kube=1.36 or kube=1.35 only."
+            "emulated-version",
+            (),
+            "Release whose APIs and feature gates to have, as in kube=1.35. "
+            f"Options are: kube={OLDEST}..{RELEASE}(default:{RELEASE})",
+        )
+        self.strings(
+            "min-compatibility-version",
+            (),
+            "Oldest release of other servers on the same store, as in kube=1.35, at most the emulated one. "
+            f"Options are: kube={OLDEST}..{RELEASE}(default:{RELEASE.before(1)})",
         )
         self.switch(
             "emulation-forward-compatible",
             False,
-            "Serve the newer versions of what an emulated version serves.",
-            inert=_EMULATED,
+            "Serve newer versions of what is served, too, although the emulated release does not have them.",
         )
         self.switch(
             "runtime-config-emulation-forward-compatible",
             False,
-            "The same for what --runtime-config names.",
-            inert=_EMULATED,
+            "Serve what --runtime-config enables by name, although the emulated release does not have it.",
         )
         self.value(
             "livez-grace-period", duration, 0.0, "How long /livez does not count the hooks that run at the start."
@@ -120,10 +129,17 @@ class GenericOptions(FlagSet):
         self.strings("strict-transport-security-directives", (), "Directives of the Strict-Transport-Security header.")
 
     def complete(self) -> None:
-        self.features: dict[str, bool] = feature_gates.resolve(self.feature_gates)
+        self.version, self._version_errors = effective_version(self.emulated_version, self.min_compatibility_version)
+        self.features: dict[str, bool] = feature_gates.resolve(self.feature_gates, self.version.emulated)
 
     def validate(self) -> list[str]:
-        errors = feature_gates.problems(self.feature_gates)
+        errors = self._version_errors + feature_gates.problems(self.feature_gates, self.version)
+        if self.version.emulated == RELEASE:
+            what = "cannot be set to true if the emulation version is the same as the binary version"
+            if self.emulation_forward_compatible:
+                errors.append(f"ServerRunOptions.EmulationForwardCompatible {what}")
+            if self.runtime_config_emulation_forward_compatible:
+                errors.append(f"ServerRunOptions.RuntimeConfigEmulationForwardCompatible {what}")
         if not 0 <= self.goaway_chance <= 0.02:
             errors.append("--goaway-chance can not be less than 0 or greater than 0.02")
         for name in ("max-requests-inflight", "max-mutating-requests-inflight", "max-pending-bytes"):
@@ -141,10 +157,6 @@ class GenericOptions(FlagSet):
             errors.append("--storage-initialization-timeout can not be negative value")
         if self.livez_grace_period < 0:
             errors.append("--livez-grace-period can not be a negative value")
-        for flag, known in _VERSIONS.items():
-            for text in getattr(self, flag.replace("-", "_")):
-                if text.removeprefix("kube=").removeprefix("v") not in known:
-                    errors.append(f"--{flag}: {text} is not possible: kapi is {' or '.join(known)}")
         for directive in self.strict_transport_security_directives:
             if not _DIRECTIVE.fullmatch(directive):
                 errors.append(f"--strict-transport-security-directives invalid, unknown directive {directive!r}")

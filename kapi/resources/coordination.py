@@ -145,6 +145,4 @@ LEASE_CANDIDATE = Resource(
         printing.AGE,
     ),
     gates=("CoordinatedLeaderElection",),
-    deprecated="coordination.k8s.io/v1beta1 LeaseCandidate is deprecated in v1.36+, unavailable in v1.39+",
-    removed_in="1.39",
 )

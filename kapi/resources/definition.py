@@ -17,6 +17,7 @@ import msgspec
 from kapi.machinery.field import FieldError
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource
+from kapi.machinery.lifecycles import deprecation
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object, Tree
 from kapi.request.user import UserInfo
@@ -286,7 +287,7 @@ class Resource:
         None  # of a custom resource, as its definition has it; it is not kept
     )
     gates: tuple[str, ...] = ()  # feature gates that must be on for it to be served
-    deprecated: str = ""  # warning text of a deprecated version
+    deprecated: str = ""  # warning text of a deprecated version; that of a built-in kind comes from its lifecycle
     removed_in: str = ""  # the release that serves it no more, as in "1.39"
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
@@ -298,6 +299,10 @@ class Resource:
             object.__setattr__(self, "singular", self.kind.lower())
         if not self.list_kind:
             object.__setattr__(self, "list_kind", self.kind + "List")
+        if self.schema is None:  # it is built in
+            deprecated, removed_in = deprecation(self.group, self.version, self.kind)
+            object.__setattr__(self, "deprecated", deprecated)
+            object.__setattr__(self, "removed_in", removed_in)
 
     @property
     def group_version(self) -> GroupVersion:

@@ -2,8 +2,9 @@
 
 When a kind has a stable version, too, its objects are stored in that version and converted.
 
-Upstream: ``pkg/controlplane`` (versions that are off by default),
-``staging/src/k8s.io/api/*/zz_generated.prerelease-lifecycle.go`` (since when they are deprecated).
+Which release has which of them is in ``machinery/lifecycles.txt``.
+
+Upstream: ``pkg/controlplane`` (versions that are off by default).
 """
 
 from __future__ import annotations
@@ -41,22 +42,14 @@ def _version_of(
     row: Resource,
     version: str,
     *,
-    deprecated: str = "",
-    removed: str = "",
-    name_stable: bool = False,
     inward: Convert = _as_it_is,
     outward: Convert = _as_it_is,
 ) -> Resource:
     """The row of another version.
 
-    ``deprecated`` and ``removed`` are releases, as in ``1.34``; ``name_stable``: the warning names the stable version.
     ``inward`` and ``outward`` convert to and from the stored version, apart from ``apiVersion``.
     """
     other, stored = f"{row.group}/{version}", str(row.group_version)
-    warning = ""
-    if deprecated:
-        instead = f"; use {stored} {row.kind}" if name_stable else ""
-        warning = f"{other} {row.kind} is deprecated in v{deprecated}+, unavailable in v{removed}+{instead}"
     return replace(
         row,
         version=version,
@@ -64,8 +57,6 @@ def _version_of(
         to_storage=lambda obj: {**inward(obj), "apiVersion": stored},
         from_storage=lambda obj: {**outward(obj), "apiVersion": other},
         table=row.table and msgspec.structs.replace(row.table, of_stored=True),
-        deprecated=warning,
-        removed_in=removed,
     )
 
 
@@ -80,52 +71,44 @@ def _deny_without_parameters(binding: Object) -> Object:
 #: rows that are served only when they are enabled
 PREVIEWS: tuple[Resource, ...] = (
     coordination.LEASE_CANDIDATE,
-    _version_of(coordination.LEASE_CANDIDATE, "v1alpha2", deprecated="1.35", removed="1.38"),
+    _version_of(coordination.LEASE_CANDIDATE, "v1alpha2"),
     apiserverinternal.STORAGE_VERSION,
     storagemigration.STORAGE_VERSION_MIGRATION,
     devicetaintrules.RESOURCE,
-    _version_of(devicetaintrules.RESOURCE, "v1alpha3", deprecated="1.36", removed="1.39"),
+    _version_of(devicetaintrules.RESOURCE, "v1alpha3"),
     resourcepoolstatusrequests.RESOURCE,
     podgroups.POD_GROUP,
     podgroups.WORKLOAD,
     podcertificaterequests.RESOURCE,
     clustertrustbundles.RESOURCE,
-    _version_of(clustertrustbundles.RESOURCE, "v1alpha1", deprecated="1.34", removed="1.37"),
-    _version_of(ipaddresses.RESOURCE, "v1beta1", deprecated="1.34", removed="1.37"),
-    _version_of(servicecidrs.RESOURCE, "v1beta1", deprecated="1.34", removed="1.37"),
-    _version_of(storageclasses.VOLUME_ATTRIBUTES_CLASS, "v1beta1", deprecated="1.34", removed="1.37", name_stable=True),
+    _version_of(clustertrustbundles.RESOURCE, "v1alpha1"),
+    _version_of(ipaddresses.RESOURCE, "v1beta1"),
+    _version_of(servicecidrs.RESOURCE, "v1beta1"),
+    _version_of(storageclasses.VOLUME_ATTRIBUTES_CLASS, "v1beta1"),
     _version_of(policies.MUTATING, "v1beta1"),
     _version_of(policies.MUTATING_BINDING, "v1beta1"),
-    _version_of(policies.MUTATING, "v1alpha1", deprecated="1.35", removed="1.38"),
-    _version_of(
-        policies.MUTATING_BINDING, "v1alpha1", deprecated="1.35", removed="1.38", inward=_deny_without_parameters
-    ),
-    _version_of(deviceclasses.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
-    _version_of(resourceclaims.RESOURCE_CLAIM, "v1beta2", deprecated="1.36", removed="1.39"),
-    _version_of(resourceclaims.RESOURCE_CLAIM_TEMPLATE, "v1beta2", deprecated="1.36", removed="1.39"),
-    _version_of(resourceslices.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
-    _version_of(deviceclasses.RESOURCE, "v1beta1", deprecated="1.35", removed="1.38"),
+    _version_of(policies.MUTATING, "v1alpha1"),
+    _version_of(policies.MUTATING_BINDING, "v1alpha1", inward=_deny_without_parameters),
+    _version_of(deviceclasses.RESOURCE, "v1beta2"),
+    _version_of(resourceclaims.RESOURCE_CLAIM, "v1beta2"),
+    _version_of(resourceclaims.RESOURCE_CLAIM_TEMPLATE, "v1beta2"),
+    _version_of(resourceslices.RESOURCE, "v1beta2"),
+    _version_of(deviceclasses.RESOURCE, "v1beta1"),
     _version_of(
         resourceclaims.RESOURCE_CLAIM,
         "v1beta1",
-        deprecated="1.35",
-        removed="1.38",
         inward=v1beta1.claim_from_v1beta1,
         outward=v1beta1.claim_to_v1beta1,
     ),
     _version_of(
         resourceclaims.RESOURCE_CLAIM_TEMPLATE,
         "v1beta1",
-        deprecated="1.35",
-        removed="1.38",
         inward=v1beta1.template_from_v1beta1,
         outward=v1beta1.template_to_v1beta1,
     ),
     _version_of(
         resourceslices.RESOURCE,
         "v1beta1",
-        deprecated="1.35",
-        removed="1.38",
         inward=v1beta1.slice_from_v1beta1,
         outward=v1beta1.slice_to_v1beta1,
     ),

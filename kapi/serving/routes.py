@@ -8,7 +8,8 @@ import orjson
 
 from kapi.codecs.accept import route_accepts
 from kapi.machinery import status
-from kapi.machinery.version import VERSION
+from kapi.machinery.lifecycles import EffectiveVersion
+from kapi.machinery.version import version_info
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.serving.routing import Routes
@@ -19,8 +20,8 @@ class Version:
 
     app = Routes()
 
-    def __init__(self) -> None:
-        self._body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
+    def __init__(self, version: EffectiveVersion) -> None:
+        self._body = orjson.dumps(version_info(version), option=orjson.OPT_INDENT_2)
 
     @app.route("/version", branch=True)
     def version(self, ctx: RequestContext) -> Response:

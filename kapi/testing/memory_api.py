@@ -19,6 +19,7 @@ from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.filters.chain import FilterChain
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_info import request_info
+from kapi.machinery.lifecycles import CURRENT
 from kapi.process.reactor import Reactor
 from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
@@ -62,7 +63,7 @@ class MemoryAPI:
         self.environment.authorizer = authorizer or AlwaysAllow()
         self.registry = Registry(self.store, self.caches, AdmissionChain(list(plugins)), self.environment)
         self.server = GenericServer("kube-apiserver", NotFound())
-        self.server.app.include(Version())
+        self.server.app.include(Version(CURRENT))
         self.table = self.server.table
         self.rows = list(rows)
         install(self.table, self.registry, self.rows)

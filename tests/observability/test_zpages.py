@@ -9,6 +9,7 @@ import pytest
 import yaml
 from twisted.internet.task import Clock
 
+from kapi.machinery.lifecycles import RELEASE
 from kapi.machinery.status import NotAcceptable
 from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
@@ -25,7 +26,7 @@ def server() -> GenericServer:
     now = iter([1_700_000_000.0, *[1_700_003_725.5] * 10])
     for path in ("/healthz", "/openapi/v2"):
         made.app.route(path)(lambda ctx: None)
-    install_statusz(made, lambda: next(now))
+    install_statusz(made, RELEASE, lambda: next(now))
     install_flagz(made, {"v": "2", "advertise-address": "192.0.2.1"})
     return made
 

@@ -74,7 +74,8 @@ TEXTS = {
 }  # fmt: skip
 #: they do not stand alone, or name files that are read
 TOGETHER = {
-    "encryption-provider-config-automatic-reload",
+    "encryption-provider-config-automatic-reload", "emulation-forward-compatible",
+    "runtime-config-emulation-forward-compatible",
     "allow-metric-labels-manifest", "authorization-config", "authorization-policy-file",
     "authorization-webhook-config-file", "kubelet-client-certificate", "kubelet-client-key", "oidc-ca-file",
     "oidc-client-id", "oidc-groups-claim", "oidc-groups-prefix", "oidc-issuer-url", "oidc-required-claim",
@@ -115,11 +116,6 @@ def test_flags_of_etcd_are_refused_with_what_to_use_instead() -> None:
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--emulated-version=1.35", "--emulated-version: 1.35 is not possible: kapi is 1.36"),
-        (
-            "--min-compatibility-version=kube=1.34",
-            "--min-compatibility-version: kube=1.34 is not possible: kapi is 1.35 or 1.36",
-        ),
         (
             "--endpoint-reconciler-type=etcd",
             "--endpoint-reconciler-type 'etcd': one of lease, none, master-count",
@@ -203,7 +199,6 @@ def test_what_is_given_in_vain_is_named() -> None:
 #: what is taken and changes nothing, since what it is about is not there or is so in any case
 INERT = {
     "contention-profiling": "one thread does the work, and waits for no lock",
-    "emulation-forward-compatible": "there is one version to emulate",
     "log-flush-frequency": "lines are written at once",
     "log-json-info-buffer-size": "lines are written at once",
     "log-text-info-buffer-size": "lines are written at once",
@@ -211,7 +206,6 @@ INERT = {
     "peer-advertise-port": "a server asks no other server of the cluster",
     "peer-ca-file": "a server asks no other server of the cluster",
     "permit-address-sharing": "it is always done, as Go does it",
-    "runtime-config-emulation-forward-compatible": "there is one version to emulate",
     "send-retry-after-while-not-ready-once": "the port opens when everything is loaded",
     "show-hidden-metrics-for-version": "none are hidden",
     "watch-cache": "all reads and watches use it, and are as fresh as the store",

@@ -95,13 +95,13 @@ def test_rows_are_amended_whether_their_stores_are_made_or_not(first: bool) -> N
     one = late()
     if first:
         assert one.stores[CONFIG_MAPS].row is ROW
-    one.amend(CONFIG_MAPS, lambda: {"deprecated": "for long"})
-    assert one.stores[CONFIG_MAPS].row == dataclasses.replace(ROW, deprecated="for long")
+    one.amend(CONFIG_MAPS, lambda: {"list_kind": "OldList"})
+    assert one.stores[CONFIG_MAPS].row == dataclasses.replace(ROW, list_kind="OldList")
     eager = registry()
     eager.add(ROW)
-    eager.amend(CONFIG_MAPS, lambda: {"deprecated": "for long"})
-    eager.amend(GroupResource("", "pods"), lambda: {"deprecated": "nobody has them"})
-    assert eager.stores[CONFIG_MAPS].row.deprecated and list(eager.stores) == [CONFIG_MAPS]
+    eager.amend(CONFIG_MAPS, lambda: {"list_kind": "OldList"})
+    eager.amend(GroupResource("", "pods"), lambda: {"list_kind": "nobody has them"})
+    assert eager.stores[CONFIG_MAPS].row.list_kind == "OldList" and list(eager.stores) == [CONFIG_MAPS]
     assert eager.rows == {CONFIG_MAPS: ROW}
 
 

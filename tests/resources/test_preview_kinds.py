@@ -11,11 +11,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from kapi.assembly.storage import enablement
 from kapi.machinery.tree import Object
 from kapi.options.options import Options
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.previews import PREVIEWS
-from kapi.servers.core.install import core_rows, served
+from kapi.servers.core.enablement import served
+from kapi.servers.core.install import core_rows
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 CANDIDATES = "/apis/coordination.k8s.io/v1beta1/namespaces/default/leasecandidates"
@@ -34,7 +36,7 @@ def api() -> MemoryAPI:
 
 def names(*flags: str) -> set[str]:
     options = Options.from_command_line(flags)
-    rows = served(core_rows(), options.api_enablement.enabled, options.generic.features)
+    rows = served(core_rows(), enablement(options))
     return {f"{row.group_version}/{row.plural}" for row in rows}
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from kapi.assembly.storage import enablement
 from kapi.machinery.tree import Object
 from kapi.options.options import Options
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.resources.previews import PREVIEWS
+from kapi.servers.core.enablement import served as rows_served
 from kapi.servers.core.install import core_rows
-from kapi.servers.core.install import served as rows_served
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 NETWORKING, RESOURCE = "/apis/networking.k8s.io", "/apis/resource.k8s.io"
@@ -25,9 +26,8 @@ def api() -> MemoryAPI:
 
 
 def served(*flags: str) -> set[str]:
-    enabled = Options.from_command_line(flags).api_enablement.enabled
-    features = Options.from_command_line(flags).generic.features
-    return {f"{row.group_version}/{row.plural}" for row in rows_served(core_rows(), enabled, features)}
+    flags_of = enablement(Options.from_command_line(flags))
+    return {f"{row.group_version}/{row.plural}" for row in rows_served(core_rows(), flags_of)}
 
 
 def test_they_are_off_by_default() -> None:

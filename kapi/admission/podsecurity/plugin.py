@@ -26,6 +26,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError
 from kapi.machinery.golang import aggregate
+from kapi.machinery.lifecycles import RELEASE
 from kapi.machinery.tree import Object, Tree
 
 #: The newest version in which any check changed: later ones are the same.
@@ -34,7 +35,7 @@ NEWEST = max(check.versions[-1][0] for check in CHECKS)
 
 _MAX_CACHED = 500  # levels and versions
 _rules: dict[LevelVersion, tuple[Rule, ...]] = {}
-_MINOR = 36  # of the API served
+_MINOR = RELEASE.minor
 _MAX_EVALUATED_PODS = 3000
 _MAX_EVALUATION_SECONDS = 1.0
 _IGNORED_SUBRESOURCES = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})

@@ -9,11 +9,18 @@ from kapi.endpoints.openapi import custom
 from kapi.endpoints.openapi.paths import group_words, paths
 from kapi.endpoints.openapi.pieces import JSON, Form, Make, path_section, schema_section, whole
 from kapi.endpoints.openapi.schemas import V3, closure, definition_v3, references
+from kapi.machinery.lifecycles import RELEASE, Release
 from kapi.machinery.tree import Object
 from kapi.request.packed import Packed
 from kapi.resources.definition import Resource
 
-INFO = {"title": "Kubernetes", "version": "1.36"}
+
+def info(release: Release) -> Object:
+    """What documents are about, and the release that is emulated."""
+    return {"title": "Kubernetes", "version": str(release)}
+
+
+INFO = info(RELEASE)
 BEARER = {
     "BearerToken": {
         "description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey",
@@ -30,6 +37,7 @@ def document_v3(
     own: Mapping[str, Make] | None = None,
     group: str = "",
     version: str = "v1",
+    about: Object = INFO,
 ) -> Packed:
     """A document with path items and all schemas that they refer to; ``own`` are schemas of custom resources.
 
@@ -49,7 +57,7 @@ def document_v3(
     if own:  # upstream's apiextensions server makes its documents differently
         return whole(form, {"openapi": "3.0.0", "info": custom.INFO, "paths": paths, "components": components})
     components["securitySchemes"] = BEARER
-    return whole(form, {"openapi": "3.0.0", "info": INFO, "paths": paths, "components": components})
+    return whole(form, {"openapi": "3.0.0", "info": about, "paths": paths, "components": components})
 
 
 def _schema(name: str, group: str, version: str, custom_resources: bool) -> Object:
@@ -64,9 +72,11 @@ def _within(schema: Object, group: str, version: str) -> Object:
     return {**schema, _KINDS: kept}
 
 
-def group_version_v3(group: str, version: str, resources: Iterable[Resource], form: Form) -> Packed:
+def group_version_v3(
+    group: str, version: str, resources: Iterable[Resource], form: Form, about: Object = INFO
+) -> Packed:
     rows = list(resources)
-    return document_v3(paths(group, version, rows), form, custom.custom_schemas(rows, V3), group, version)
+    return document_v3(paths(group, version, rows), form, custom.custom_schemas(rows, V3), group, version, about)
 
 
 def _simple(
@@ -87,9 +97,9 @@ def group_items(group: str) -> dict[str, Make]:
     return _simple(f"/apis/{group}/", "get information of a group", f"get{words}APIGroup", _META + "APIGroup", word)
 
 
-def group_v3(group: str, form: Form) -> Packed:
+def group_v3(group: str, form: Form, about: Object = INFO) -> Packed:
     """``/openapi/v3/apis/<group>``"""
-    return document_v3(group_items(group), form)
+    return document_v3(group_items(group), form, about=about)
 
 
 def root_items() -> dict[str, dict[str, Make]]:
@@ -112,5 +122,5 @@ def root_items() -> dict[str, dict[str, Make]]:
     }  # fmt: skip
 
 
-def root_document_v3(key: str, form: Form) -> Packed:
-    return document_v3(root_items()[key], form)
+def root_document_v3(key: str, form: Form, about: Object = INFO) -> Packed:
+    return document_v3(root_items()[key], form, about=about)

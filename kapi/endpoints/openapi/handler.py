@@ -19,6 +19,7 @@ from kapi.endpoints.openapi.pieces import JSON, Form
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.each import costly
+from kapi.machinery.lifecycles import RELEASE, Release
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.packed import Packed, packed
@@ -26,7 +27,7 @@ from kapi.request.response import SLICE, Response
 from kapi.resources.definition import Resource
 from kapi.schema import derive
 
-Build = Callable[[Form], Packed]
+Build = Callable[[Form, Object], Packed]  # with what the document is about
 DocumentV2 = tuple[str, dict[bytes, Packed]]  # its hash, and by content type its bodies
 _RANGES = (b"accept-ranges", b"bytes")
 _TEXT = b"text/plain; charset=utf-8"
@@ -61,8 +62,10 @@ def _types_digest() -> str:
 class OpenAPIHandler:
     """The documents of all groups; ``invalidate`` is called when they change."""
 
-    def __init__(self, source: Callable[[], Sequence[GroupEntry]]) -> None:
+    def __init__(self, source: Callable[[], Sequence[GroupEntry]], release: Release = RELEASE) -> None:
+        """``release``: the emulated one."""
         self._source = source
+        self._about = documents.info(release)
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
         self._bodies: dict[tuple[str, str, bytes], Packed] = {}  # key in the index, hash and content type -> body
         self._v2_document: DocumentV2 | None = None
@@ -162,7 +165,7 @@ class OpenAPIHandler:
         key = place, digest, form
 
         def make() -> Packed:
-            made = self._bodies[key] = build(JSON if form == _JSON else protobuf_v3.FORM)
+            made = self._bodies[key] = build(JSON if form == _JSON else protobuf_v3.FORM, self._about)
             return made
 
         made = await self._making.make(key, lambda: self._bodies.get(key), make)
@@ -197,7 +200,8 @@ class OpenAPIHandler:
         ]
         missing = dict.fromkeys([form] if document is not None else [_JSON, form])
         forms = [JSON if each == _JSON else protobuf.FORM for each in missing]
-        made = dict(zip(missing, v2.documents_v2(versions, self.remote.specifications(), forms), strict=True))
+        specifications = self.remote.specifications()
+        made = dict(zip(missing, v2.documents_v2(versions, specifications, forms, self._about), strict=True))
         if document is None:
             document = _digest(made[_JSON]), made
             if changes == self._changes:

@@ -43,7 +43,10 @@ _NEVER_SHARED = frozenset(["name", "fieldValidation", "dryRun"])
 
 
 def documents_v2(
-    versions: Iterable[tuple[str, str, list[Resource]]], others: Sequence[tuple[str, Packed]], forms: Sequence[Form]
+    versions: Iterable[tuple[str, str, list[Resource]]],
+    others: Sequence[tuple[str, Packed]],
+    forms: Sequence[Form],
+    about: Object = INFO,
 ) -> list[Packed]:
     """``/openapi/v2`` of all group versions, in several forms.
 
@@ -85,7 +88,7 @@ def documents_v2(
     schemas = schema_section(forms, definitions)
     rest = {
         "swagger": "2.0",
-        "info": INFO,
+        "info": about,
         "parameters": {name: parameters[name]() for name in sorted(parameters)},
         "securityDefinitions": BEARER,
         "security": [{"BearerToken": []}],

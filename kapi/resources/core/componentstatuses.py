@@ -42,5 +42,4 @@ RESOURCE = Resource(
         ),
         printing.column("Error", lambda obj, now: _health(obj).get("error", ""), "Error of the component conditions"),
     ),
-    deprecated="v1 ComponentStatus is deprecated in v1.19+",
 )

@@ -112,5 +112,4 @@ RESOURCE = Resource(
         printing.column("Endpoints", _listed, FieldText("api.core.v1.Endpoints", "subsets")),
         printing.AGE,
     ),
-    deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 )

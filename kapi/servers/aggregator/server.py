@@ -13,6 +13,7 @@ from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.lifecycles import RELEASE, Release
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
@@ -65,11 +66,12 @@ class AggregatorServer(GenericServer):
         identity: Callable[[], PrivateCertificate | None] = lambda: None,
         rejects_redirects: bool = True,
         spread: bool = False,
+        release: Release = RELEASE,
     ) -> APIServiceController:
         """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it.
 
         ``tables`` have all served resources, the last one those of custom resources; ``identity`` returns the current client
-        certificate; ``spread``: requests go to all endpoints of a server.
+        certificate; ``spread``: requests go to all endpoints of a server; ``release``: the emulated one.
         """
         backends = Backends(reactor)
         self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
@@ -81,7 +83,7 @@ class AggregatorServer(GenericServer):
         )
         self.remotes = RemoteResources(RemoteObjects(reactor, backends), remote)
         discovery = DiscoveryHandler(groups.all, address, groups.find)
-        openapi = self._openapi = OpenAPIHandler(groups.all)
+        openapi = self._openapi = OpenAPIHandler(groups.all, release)
         custom = tables[-1]
 
         def custom_version(gv: GroupVersion) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
@@ -50,12 +50,3 @@ def _stored(row: Resource) -> Resource:
         return row
     rows = (*BUILT_IN, *PREVIEWS)
     return next(one for one in rows if one.to_storage is None and one.storage_resource == row.storage_resource)
-
-
-def served(
-    rows: Iterable[Resource], enabled: Callable[[str, str, str], bool], features: Mapping[str, bool]
-) -> list[Resource]:
-    """The rows whose version and feature gates are enabled."""
-    return [
-        row for row in rows if enabled(row.group, row.version, row.plural) and all(features[gate] for gate in row.gates)
-    ]
