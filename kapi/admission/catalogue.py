@@ -45,6 +45,9 @@ PLUGINS: dict[str, tuple[str, bool]] = {
     "DefaultIngressClass": ("plugins.default_class", True),
     "DenyServiceExternalIPs": ("plugins.deny_service_external_ips", False),
     "PodTopologyLabels": ("plugins.pod_topology_labels", True),
+    "NodeDeclaredFeatureValidator": ("plugins.pod_resize", True),
+    "JobValidation": ("plugins.job_validation", True),
+    "PodResizeValidator": ("plugins.pod_resize", True),
     "MutatingAdmissionPolicy": ("policy.mutating", True),
     "MutatingAdmissionWebhook": ("webhook.mutating", True),
     "ValidatingAdmissionPolicy": ("policy.validating", True),
@@ -54,7 +57,7 @@ PLUGINS: dict[str, tuple[str, bool]] = {
 }
 
 #: Names that upstream knows, whose feature is off here: enabling them is no error and does nothing.
-INACTIVE = ("PodGroupProtection", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator")
+INACTIVE = ("PodGroupProtection",)
 
 
 class UnknownPlugin(ValueError):
