@@ -34,6 +34,14 @@ _VARIES = (  # from run to run
 _COMPARED = (re.compile(r"/(LIVE|MERGED)-\w+"), r"/\1"), (re.compile(r"(/(LIVE|MERGED)/\S+\t).*"), r"\1<time>")
 
 
+_SETTLED = (
+    ("jsonpath={.status.used.pods}=5", "quota/quota -n two"),
+    ("jsonpath={.status.used.configmaps}=2", "quota/quota -n two"),
+    ("jsonpath={.status.used.pods}=0", "quota/scoped -n two"),
+    ("condition=Ready", "servicecidr/more"),
+)
+
+
 @contextmanager
 def served() -> Iterator[Programs]:
     binary = kubectl_path()
@@ -50,6 +58,9 @@ def served() -> Iterator[Programs]:
                 done = both.kubectl("apply", "--server-side", *arguments, "-f", str(file))
                 assert done[2] == 0, done[1]
             own(server)
+            for condition, what in _SETTLED:  # what controllers write
+                done = both.kubectl("wait", f"--for={condition}", *what.split(), "--timeout=120s")
+                assert done[2] == 0, done[1]
             yield both
             if ASKED == "record":
                 both.digests.write()
