@@ -1,12 +1,44 @@
-"""The file of --admission-control-config-file (upstream: apiserver ``admission/config.go``)."""
+"""The file of --admission-control-config-file (upstream: apiserver ``admission/config.go``, and the ``apis`` of each plugin)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from kapi.machinery.golang import quote
+from kapi.machinery.shape import shape_errors
 from kapi.machinery.tree import Object
 
 _GROUP = "apiserver.config.k8s.io"
+_FILES = frozenset(
+    (version, "AdmissionConfiguration")
+    for version in (f"{_GROUP}/v1", f"{_GROUP}/v1alpha1", "apiserver.k8s.io/v1alpha1")
+)
+_SHAPE: Object = {
+    "apiVersion": str,
+    "kind": str,
+    "plugins": [{"name": str, "path": str, "configuration": object}],
+}
+#: a file of one of these plugins alone: its field -> the plugin
+_UNVERSIONED = {"imagePolicy": "ImagePolicyWebhook", "podNodeSelectorPluginConfig": "PodNodeSelector"}
+_WEBHOOKS = frozenset({(f"{_GROUP}/v1", "WebhookAdmissionConfiguration"), (f"{_GROUP}/v1alpha1", "WebhookAdmission")})
+#: plugin -> the (apiVersion, kind) that its configuration may have
+_KINDS: dict[str, frozenset[tuple[str, str]]] = {
+    "EventRateLimit": frozenset({("eventratelimit.admission.k8s.io/v1alpha1", "Configuration")}),
+    "MutatingAdmissionWebhook": _WEBHOOKS,
+    "PodSecurity": frozenset(
+        (f"pod-security.admission.config.k8s.io/{version}", "PodSecurityConfiguration")
+        for version in ("v1", "v1beta1", "v1alpha1")
+    ),
+    "PodTolerationRestriction": frozenset({("podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration")}),
+    "ResourceQuota": frozenset(
+        {
+            (f"{_GROUP}/v1", "ResourceQuotaConfiguration"),
+            ("resourcequota.admission.k8s.io/v1beta1", "Configuration"),
+            ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
+        }
+    ),
+    "ValidatingAdmissionWebhook": _WEBHOOKS,
+}
 
 
 def load_configurations(path: str) -> Object:
@@ -14,19 +46,39 @@ def load_configurations(path: str) -> Object:
     if not path:
         return {}
     document = _document(Path(path))
-    version = document.get("apiVersion")
-    if version not in (f"{_GROUP}/v1", f"{_GROUP}/v1alpha1") or document.get("kind") != "AdmissionConfiguration":
-        raise ValueError(f'{path}: want kind AdmissionConfiguration of "{_GROUP}/v1"')
+    alone = {plugin: document for field, plugin in _UNVERSIONED.items() if field in document}
+    if alone and not _is_one_of(document, _FILES):
+        return alone
+    _check_kind(path, document, _FILES)
+    wrong, unknown = shape_errors(document, _SHAPE)
+    if wrong or unknown:
+        raise ValueError(f"{path}: strict decoding error: {', '.join(wrong + unknown)}")
     found: Object = {}
     for plugin in document.get("plugins") or ():
-        if not isinstance(plugin, dict) or not isinstance(plugin.get("name"), str):
+        if not plugin or not plugin.get("name"):
             raise ValueError(f"{path}: plugins: want a list of entries with a name")
-        configuration, elsewhere = plugin.get("configuration"), plugin.get("path")
+        name, configuration, elsewhere = plugin["name"], plugin.get("configuration"), plugin.get("path")
         if configuration is None and elsewhere:
             configuration = _document(Path(path).parent / elsewhere)
-        if configuration is not None:
-            found[plugin["name"]] = configuration
+        if configuration is None or name in found:  # of two entries the first one is used
+            continue
+        if name in _KINDS:
+            _check_kind(f"{path}: {name}", configuration, _KINDS[name])
+        found[name] = configuration
     return found
+
+
+def _is_one_of(document: object, kinds: frozenset[tuple[str, str]]) -> bool:
+    return isinstance(document, dict) and (document.get("apiVersion"), document.get("kind")) in kinds
+
+
+def _check_kind(where: str, document: object, kinds: frozenset[tuple[str, str]]) -> None:
+    if _is_one_of(document, kinds):
+        return
+    given = document if isinstance(document, dict) else {}
+    version, kind = str(given.get("apiVersion") or ""), str(given.get("kind") or "")
+    known = " or ".join(f"{known_kind} of {quote(api_version)}" for api_version, known_kind in sorted(kinds))
+    raise ValueError(f"{where}: no kind {quote(kind)} is registered for version {quote(version)}: want {known}")
 
 
 def _document(path: Path) -> Object:

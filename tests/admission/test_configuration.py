@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from kapi.admission.configuration import load_configurations
 from kapi.admission.podsecurity import plugin as podsecurity
 from kapi.machinery.status import Forbidden
+from kapi.machinery.tree import Object
 from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
 
 _FILE = """
@@ -25,10 +27,11 @@ plugins:
 - name: EventRateLimit
   path: limits.yaml
 """
+_LIMITS = "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n"
 
 
 def test_plugins_have_their_configuration_there_or_in_a_file(tmp_path: Path) -> None:
-    (tmp_path / "limits.yaml").write_text("limits: [{type: Server, qps: 1, burst: 2}]\n")
+    (tmp_path / "limits.yaml").write_text(_LIMITS + "limits: [{type: Server, qps: 1, burst: 2}]\n")
     (tmp_path / "admission.yaml").write_text(_FILE)
     found = load_configurations(str(tmp_path / "admission.yaml"))
     assert found["EventRateLimit"]["limits"][0]["burst"] == 2
@@ -44,8 +47,56 @@ def test_what_is_no_configuration_is_refused(tmp_path: Path, text: str) -> None:
         load_configurations(str(path))
 
 
+def _file_of(tmp_path: Path, plugin: str, configuration: Object, version: str = "apiserver.config.k8s.io/v1") -> str:
+    entry = {"name": plugin, "configuration": configuration}
+    document = {"apiVersion": version, "kind": "AdmissionConfiguration", "plugins": [entry]}
+    (tmp_path / "admission.yaml").write_text(json.dumps(document))
+    return str(tmp_path / "admission.yaml")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "api_version", "kind"),
+    [
+        ("ResourceQuota", "apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"),
+        ("ResourceQuota", "resourcequota.admission.k8s.io/v1beta1", "Configuration"),
+        ("ResourceQuota", "resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
+        ("ValidatingAdmissionWebhook", "apiserver.config.k8s.io/v1", "WebhookAdmissionConfiguration"),
+        ("MutatingAdmissionWebhook", "apiserver.config.k8s.io/v1alpha1", "WebhookAdmission"),
+        ("PodSecurity", "pod-security.admission.config.k8s.io/v1beta1", "PodSecurityConfiguration"),
+        ("PodSecurity", "pod-security.admission.config.k8s.io/v1alpha1", "PodSecurityConfiguration"),
+        ("PodTolerationRestriction", "podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration"),
+    ],
+)
+def test_every_version_that_upstream_reads_is_read(tmp_path: Path, plugin: str, api_version: str, kind: str) -> None:
+    given = {"apiVersion": api_version, "kind": kind}
+    for version in ("apiserver.k8s.io/v1alpha1", "apiserver.config.k8s.io/v1"):
+        assert load_configurations(_file_of(tmp_path, plugin, given, version)) == {plugin: given}
+    for other in ({**given, "kind": "Other"}, {**given, "apiVersion": "v1"}, {}):
+        with pytest.raises(ValueError, match=f"{plugin}: no kind .* is registered for version .*: want .*{kind}"):
+            load_configurations(_file_of(tmp_path, plugin, other))
+
+
+@pytest.mark.parametrize(
+    ("field", "plugin"), [("imagePolicy", "ImagePolicyWebhook"), ("podNodeSelectorPluginConfig", "PodNodeSelector")]
+)
+def test_a_file_of_one_plugin_needs_no_kind(tmp_path: Path, field: str, plugin: str) -> None:
+    path = tmp_path / "alone.yaml"
+    path.write_text(f"{field}: {{a: b}}\n")
+    assert load_configurations(str(path)) == {plugin: {field: {"a": "b"}}}
+
+
+def test_of_two_entries_the_first_is_used_and_unknown_fields_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
+    path.write_text(head + "- {name: X, configuration: {n: 1}}\n- {name: X, configuration: {n: 2}}\n")
+    assert load_configurations(str(path)) == {"X": {"n": 1}}
+    path.write_text(head + "- {name: X, configurations: {}}\n")
+    with pytest.raises(ValueError, match=r'unknown field "plugins\[0\]\.configurations"'):
+        load_configurations(str(path))
+
+
 def test_defaults_and_exemptions_of_pod_security(tmp_path: Path) -> None:
-    (tmp_path / "limits.yaml").write_text("limits: []\n")
+    (tmp_path / "limits.yaml").write_text(_LIMITS + "limits: []\n")
     (tmp_path / "admission.yaml").write_text(_FILE)
     configuration: Any = load_configurations(str(tmp_path / "admission.yaml"))["PodSecurity"]
     client = FakeClient()
