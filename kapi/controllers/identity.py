@@ -5,8 +5,6 @@ Upstream: ``pkg/controlplane/apiserver/server.go`` (identity lease), ``pkg/contr
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import socket
 import uuid
 from collections.abc import Callable
@@ -14,6 +12,7 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.machinery import status, tree
+from kapi.machinery.server_id import server_id
 from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
@@ -28,12 +27,6 @@ RENEWAL_SECONDS = 10.0  # between two renewals
 _COLLECTION_SECONDS = 3600.0
 
 
-def lease_name(host: str) -> str:
-    """``apiserver-`` and a hash of the host's name, as upstream makes it."""
-    digest = hashlib.sha256(host.encode()).digest()[:16]
-    return "apiserver-" + base64.b32encode(digest).decode().rstrip("=").lower()
-
-
 class IdentityController:
     """``clock`` gives unix seconds.  Servers on one host share a Lease."""
 
@@ -46,7 +39,7 @@ class IdentityController:
         self._reactor = reactor
         self._clock = clock
         self._host = host
-        self._lease = lease_name(host)
+        self._lease = server_id(host)
         self._holder = f"{self._lease}_{uuid.uuid4()}"
         self._collected_at: float | None = None
         self._work = Persistent("identity lease", self.run_once, reactor, RENEWAL_SECONDS)

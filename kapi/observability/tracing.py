@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kapi.controllers.identity import lease_name
+from kapi.machinery.server_id import server_id
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.options.tracing import TracingConfiguration
@@ -86,9 +86,7 @@ def make_provider(configuration: TracingConfiguration, host: str = "") -> Tracer
     rate = configuration.rate
     provider = TracerProvider(
         sampler=ParentBased(TraceIdRatioBased(rate) if rate else ALWAYS_OFF),
-        resource=Resource.create(
-            {"service.name": _SERVICE, "service.instance.id": lease_name(host or os.uname().nodename)}
-        ),
+        resource=Resource.create({"service.name": _SERVICE, "service.instance.id": server_id(host)}),
         shutdown_on_exit=False,
     )
     exporter = OTLPSpanExporter(endpoint=configuration.endpoint, insecure=True, timeout=_SEND_TIMEOUT_SECONDS)

@@ -6,13 +6,13 @@ Upstream: apiserver ``server/options/{authentication,authorization}config/metric
 from __future__ import annotations
 
 import hashlib
-import socket
 import time
 from collections.abc import Callable
 
 from prometheus_client.registry import CollectorRegistry
 
 from kapi.machinery.meters import Counter, Gauge
+from kapi.machinery.server_id import server_id_hash
 
 
 def _hash(data: bytes) -> str:
@@ -27,7 +27,7 @@ class Reloads:
     ) -> None:
         prefix, labels = f"apiserver_{kind}_config_controller_", ("status", "apiserver_id_hash")
         self._clock = clock
-        self._server = _hash(socket.gethostname().encode())
+        self._server = server_id_hash()
         self._total = Counter(
             prefix + "automatic_reloads_total",
             f"[BETA] Total number of automatic reloads of {kind} configuration split by status and apiserver identity.",

@@ -7,7 +7,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.identity import IdentityController, lease_name
+from kapi.controllers.identity import IdentityController
+from kapi.machinery.server_id import server_id
 from kapi.testing.memory_api import MemoryAPI
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -28,7 +29,7 @@ class Identity(TestCase):
         await done
 
     def lease(self, name: str = "") -> Any:
-        return self.api.ask("GET", f"{LEASES}/{name or lease_name('host')}")
+        return self.api.ask("GET", f"{LEASES}/{name or server_id('host')}")
 
     async def test_a_server_has_a_lease_and_renews_it(self) -> None:
         made = await self.start()
@@ -59,3 +60,7 @@ class Identity(TestCase):
         self.api.turn()
         await self.wait(made.run_once())
         self.assertEqual([self.lease(name).code for name in ("gone", "others", "")], [404, 200, 200])
+
+    def test_the_name_of_a_server_is_that_which_upstream_gives_to_its_host(self) -> None:
+        self.assertEqual(server_id("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa")
+        self.assertNotEqual(server_id("vm"), server_id("vm2"))

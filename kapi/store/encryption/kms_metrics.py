@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import socket
 import time
 
 from prometheus_client.registry import CollectorRegistry
 
 from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
+from kapi.machinery.server_id import server_id_hash
 
 #: counted for the whole process, as upstream (apiserver ``storage/value/metrics.go``)
 DATA_KEY_SECONDS = Histogram(
@@ -32,7 +31,7 @@ _USED = ("transformation_type", "provider_name", "key_id_hash", "apiserver_id_ha
 
 class KmsMeter:
     def __init__(self) -> None:
-        self._server = f"sha256:{hashlib.sha256(socket.gethostname().encode()).hexdigest()}"
+        self._server = server_id_hash()
         self.latency = Histogram(
             f"{_PREFIX}kms_operations_latency_seconds",
             "[ALPHA] KMS operation duration with gRPC error code status total.",

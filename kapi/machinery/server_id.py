@@ -1,0 +1,19 @@
+"""The name of an API server: of its Lease, of its instance in traces, and hashed in metrics (upstream: ``NewConfig``)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+
+
+def server_id(host: str = "") -> str:
+    """``apiserver-`` and a hash of the host's name, "" for this host; each part is hashed behind its length."""
+    parts = ((host or os.uname().nodename).encode(), b"kube-apiserver")
+    data = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
+    return "apiserver-" + base64.b32encode(hashlib.sha256(data).digest()[:16]).decode().rstrip("=").lower()
+
+
+def server_id_hash() -> str:
+    """The label ``apiserver_id_hash`` of this server."""
+    return f"sha256:{hashlib.sha256(server_id().encode()).hexdigest()}"
