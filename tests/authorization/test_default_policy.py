@@ -105,3 +105,48 @@ def test_missing_selectors_and_subjects_are_added() -> None:
     other = {**copy(binding), "subjects": [{"kind": "User", "name": "x"}]}
     joined = reconciled_binding(other, binding)
     assert joined is not None and joined["subjects"] == [*other["subjects"], *binding["subjects"]]
+
+
+def _replaced(api: SecuredAPI, uri: str, name: str, change: Any) -> None:
+    made = api.ask_as("admin", "GET", f"{uri}/{name}").json
+    made["metadata"] = {"name": name, "labels": made["metadata"].get("labels")}
+    change(made)
+    assert api.ask_as("admin", "DELETE", f"{uri}/{name}").code == 200
+    assert api.ask_as("admin", "POST", uri, made).code == 201
+
+
+def test_a_binding_that_was_split_inherits_what_an_administrator_made_of_the_first() -> None:
+    api = SecuredAPI()
+    uri = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    annotations = {bootstrap.AUTOUPDATE: "false", "mine": "yes"}
+    users = [{"kind": "User", "apiGroup": bootstrap.GROUP, "name": "bob"}]
+
+    def change(binding: Any) -> None:
+        binding["metadata"]["annotations"] = annotations
+        binding["subjects"] = users
+
+    _replaced(api, uri, "system:discovery", change)
+    assert api.ask_as("admin", "DELETE", f"{uri}/system:public-info-viewer").code == 200
+    succeed(reconcile_policy(api.registry.client))
+    made = api.ask_as("admin", "GET", f"{uri}/system:public-info-viewer").json
+    assert made["metadata"]["annotations"] == annotations
+    assert made["subjects"] == users and made["roleRef"]["name"] == "system:public-info-viewer"
+
+
+def test_a_role_that_became_an_aggregated_one_keeps_what_an_administrator_added() -> None:
+    api = SecuredAPI()
+    extra = {"verbs": ["get"], "apiGroups": ["x"], "resources": ["y"]}
+
+    def change(role: Any) -> None:
+        del role["aggregationRule"]
+        role["rules"] = [extra]
+
+    _replaced(api, ROLES, "view", change)
+    assert api.ask_as("admin", "DELETE", f"{ROLES}/system:aggregate-to-view").code == 200
+    succeed(reconcile_policy(api.registry.client))
+    made = api.ask_as("admin", "GET", f"{ROLES}/system:aggregate-to-view").json
+    assert extra in made["rules"] and len(made["rules"]) > 1
+    assert made["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert api.ask_as("admin", "GET", f"{ROLES}/view").json["aggregationRule"]
+    succeed(reconcile_policy(api.registry.client))  # with both roles there, nothing is inherited any more
+    assert api.ask_as("admin", "GET", f"{ROLES}/system:aggregate-to-view").json["metadata"] == made["metadata"]

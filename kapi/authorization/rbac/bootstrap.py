@@ -117,6 +117,14 @@ ROLE_BINDINGS = (
 
 _log = Logger()
 _MAX_ATTEMPTS = 5
+#: roles that became aggregated ones: what an administrator had changed in them is kept in the second
+_AGGREGATED = {
+    "admin": "system:aggregate-to-admin",
+    "edit": "system:aggregate-to-edit",
+    "view": "system:aggregate-to-view",
+}
+#: the second binding was split from the first, and inherits its subjects
+_SPLIT = {"system:discovery": "system:public-info-viewer"}
 
 
 @functools.cache
@@ -192,6 +200,8 @@ async def reconcile_policy(client: Client) -> None:
     """Creates or completes every default role and binding that is not refused.  Raises StatusError when one was."""
     refusals = Refusals()
     with refusals:
+        await _inherit(client)
+    with refusals:
         await _reconcile_all(client, "clusterroles", (*CLUSTER_ROLES, *CONTROLLER_ROLES), reconciled_role)
     with refusals:
         await _reconcile_all(client, "clusterrolebindings", CLUSTER_ROLE_BINDINGS, reconciled_binding)
@@ -204,6 +214,41 @@ async def reconcile_policy(client: Client) -> None:
         with refusals:
             await _reconcile_all(client, "rolebindings", ROLE_BINDINGS, reconciled_binding)
     refusals.check()
+
+
+async def _inherit(client: Client) -> None:
+    """Creates what an older release had under another name, with what an administrator had made of it.
+
+    Upstream: ``primeAggregatedClusterRoles``, ``primeSplitClusterRoleBindings``.
+    """
+    if client.has(GROUP, "clusterroles"):
+        roles = client.resource(GROUP, "clusterroles")
+        for old, new in _AGGREGATED.items():
+            source = roles.lister.get("", old)
+            if source is not None and not source.get("aggregationRule"):
+                await _create_missing(roles, {**_template(source, new), "rules": source.get("rules")})
+    if client.has(GROUP, "clusterrolebindings"):
+        bindings = client.resource(GROUP, "clusterrolebindings")
+        for old, new in _SPLIT.items():
+            source = bindings.lister.get("", old)
+            if source is not None:
+                role = {"apiGroup": GROUP, "kind": "ClusterRole", "name": new}
+                await _create_missing(
+                    bindings, {**_template(source, new), "subjects": source.get("subjects"), "roleRef": role}
+                )
+
+
+def _template(source: Object, name: str) -> Object:
+    metadata = {key: source["metadata"][key] for key in ("labels", "annotations") if key in source["metadata"]}
+    return {"apiVersion": source["apiVersion"], "kind": source["kind"], "metadata": {"name": name, **metadata}}
+
+
+async def _create_missing(resource: ResourceClient, obj: Object) -> None:
+    if resource.lister.get("", obj["metadata"]["name"]) is None:
+        try:
+            await resource.create(copy(obj))
+        except AlreadyExists:
+            pass  # another server was faster
 
 
 async def _ensure_namespace(client: Client, name: str) -> None:
