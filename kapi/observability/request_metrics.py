@@ -327,7 +327,7 @@ def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]
         verb = "CONNECT"
     elif verb == "PATCH" and "apply-patch" in (ctx.header("content-type") or ""):
         verb = "APPLY"
-    if info.name and verb not in ("LIST", "WATCH"):
+    if info.verb == "create" or info.name and verb not in ("LIST", "WATCH"):
         scope = "resource"
     else:
         scope = "namespace" if info.namespace else "cluster"

@@ -99,6 +99,16 @@ _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
 )
 
 
+#: counters without a series until something was counted: most resources are idle
+_OBSERVED = frozenset(
+    {
+        "apiserver_cache_list_returned_objects_total",
+        "apiserver_storage_events_received_total",
+        "apiserver_terminated_watchers_total",
+        "apiserver_watch_cache_events_dispatched_total",
+        "apiserver_watch_cache_events_received_total",
+    }
+)
 #: metrics that count objects
 _COUNTS = frozenset(
     {"apiserver_storage_objects", "apiserver_resource_objects", "apiserver_resource_size_estimate_bytes"}
@@ -213,7 +223,9 @@ def families(caches: AnyCaches, *, counts: bool = True) -> Callable[[], Iterator
         for name, text, read in _COUNTERS:
             counter = CounterMetricFamily(name, text, labels=_LABELS)
             for cache in known:
-                counter.add_metric(list(cache.resource), read(cache))
+                count = read(cache)
+                if count or name not in _OBSERVED:
+                    counter.add_metric(list(cache.resource), count)
             yield counter
         for name, text, read in _GAUGES:
             if not counts and name in _COUNTS:

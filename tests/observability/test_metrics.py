@@ -22,11 +22,18 @@ class Server:
         self.clock, self.metrics = Clock(), Metrics()
         self.count = self.metrics.requests.filter(lambda *_: True)
 
-    def request(self, took: float, waited: float = 0.0, resource: str = "pods") -> None:
-        ctx: Any = RequestContext(SimpleNamespace(sentLength=10, getHeader=lambda _: None), "GET", "/api/v1/pods", {})
+    def request(
+        self,
+        took: float,
+        waited: float = 0.0,
+        resource: str = "pods",
+        method: str = "GET",
+        info: dict[str, str] | None = None,
+    ) -> None:
+        ctx: Any = RequestContext(SimpleNamespace(sentLength=10, getHeader=lambda _: None), method, "/api/v1/pods", {})
         ctx.reactor = self.clock
         ctx.received = self.clock.seconds()
-        ctx.info = RequestInfo(is_resource=True, path="", verb="list", version="v1", resource=resource)
+        ctx.info = RequestInfo(is_resource=True, path="", version="v1", resource=resource, **(info or {"verb": "list"}))
         self.count(ctx)
         self.clock.advance(took)
         if waited:
@@ -54,6 +61,20 @@ def test_a_service_level_does_not_count_what_others_took() -> None:
     assert (total["0.2"], total["2.0"], total["3.0"], total["count"], total["sum"]) == (1, 1, 2, 2, 3.05)
     assert (level["0.2"], level["0.4"], level["count"], round(level["sum"], 6)) == (1, 2, 2, 0.55)
     assert next(iter(level)) == "0.05"
+
+
+def test_the_scope_of_a_create_is_the_resource() -> None:
+    server = Server()
+    server.request(0.1)
+    for verb, method, namespace, name in (
+        ("create", "POST", "", ""), ("create", "POST", "n", ""), ("deletecollection", "DELETE", "n", ""),
+        ("update", "PUT", "n", "x"),
+    ):  # fmt: skip
+        server.request(0.1, method=method, info={"verb": verb, "namespace": namespace, "name": name})
+    scopes = {(key[0], key[5]) for key in server.metrics.requests.series}
+    assert scopes == {
+        ("LIST", "cluster"), ("POST", "resource"), ("DELETECOLLECTION", "namespace"), ("PUT", "resource"),
+    }  # fmt: skip
 
 
 def test_bounds_are_written_as_the_client_library_does() -> None:

@@ -189,7 +189,8 @@ class Metrics(CacheTest):
         }
         self.assertEqual(values["apiserver_watch_cache_events_received"], 2)
         self.assertEqual(values["apiserver_watch_cache_events_dispatched"], 1)
-        self.assertEqual(values["apiserver_terminated_watchers"], 0)
+        for idle in ("apiserver_terminated_watchers", "apiserver_cache_list_returned_objects"):
+            self.assertEqual(named[idle], [])  # nothing was counted: no series
         self.assertEqual(values["apiserver_watch_cache_resource_version"], 2)
         self.assertEqual(values["apiserver_storage_objects"], 2)
         self.assertEqual(
