@@ -251,6 +251,9 @@ class App(APIService):
         self._contexts.reload()
         super().reload()
 
+    def reloaded_files(self) -> list[str]:
+        return [*super().reloaded_files(), *self._contexts.files()]
+
     def _give_up(self) -> None:
         stop_reactor(self.reactor)
 

@@ -27,12 +27,14 @@ from kapi.process.reactor import Reactor
 from kapi.process.timers import Repeated
 from kapi.servers.additions import NOTHING, Additions
 from kapi.serving import pki
+from kapi.serving.file_changes import FileChanges
 from kapi.serving.life import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
 from kapi.serving.run import RequestRunner
 from kapi.store.errors import StoreError
 
 _log = Logger()
 _RELOAD_SECONDS = 60.0
+_LOOK_SECONDS = 1.0  # between two looks whether a file was changed
 _WATCHES_TIMEOUT = 5.0  # seconds for watches that were ended
 
 
@@ -58,6 +60,7 @@ class APIService(Service):
         self._starting: Deferred[None] | None = None
         self._stopping: Deferred[None] | None = None
         self._reloader: Repeated | None = None
+        self._changes: Repeated | None = None
         self._hooks: Hooks | None = None
         self.prepared: PreparedServer
         self.runner: RequestRunner
@@ -129,6 +132,10 @@ class APIService(Service):
         self._hooks = self.prepared.hooks
         self._reloader = Repeated(self.reload, self.reactor, "reading files again")
         self._reloader.start(_RELOAD_SECONDS)
+        changes = FileChanges(self.reloaded_files())
+        if changes:
+            self._changes = Repeated(lambda: self._look(changes), self.reactor, "looking at files")
+            self._changes.start(_LOOK_SECONDS)
         try:
             await self._hooks.run()
         except FirstError as first:
@@ -138,6 +145,14 @@ class APIService(Service):
     def reload(self) -> None:
         """Certificates, keys and configuration as the files are now."""
         self.prepared.config.reloaders.run()
+
+    def reloaded_files(self) -> list[str]:
+        """The files for which ``reload`` looks."""
+        return self.options.reloaded_files()
+
+    def _look(self, changes: FileChanges) -> None:
+        if changes.look():
+            self.reload()
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
@@ -160,8 +175,9 @@ class APIService(Service):
 
     async def _stop(self) -> None:
         self._leaving()
-        if self._reloader is not None:
-            self._reloader.stop()
+        for repeated in (self._reloader, self._changes):
+            if repeated is not None:
+                repeated.stop()
         prepared = self.prepared
         signals, server, caches = prepared.config.signals, prepared.chain.aggregator, prepared.storage.caches
         signals.stopping = True

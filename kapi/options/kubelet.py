@@ -11,6 +11,7 @@ from kapi.options.flags import FlagSet, duration, integer, string
 class KubeletOptions(FlagSet):
     title = "Misc"
 
+    kubelet_certificate_authority: str
     kubelet_client_certificate: str
     kubelet_client_key: str
     kubelet_port: int

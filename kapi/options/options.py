@@ -89,6 +89,24 @@ class Options:
             if not flag.refused
         )
 
+    def reloaded_files(self) -> list[str]:
+        """The files that are read again while the server runs, without those of the port."""
+        identity, kubelet, storage = self.authentication, self.kubelet, self.storage
+        named = [
+            identity.authentication_config,
+            identity.client_ca_file,
+            identity.requestheader_client_ca_file,
+            self.authorization.authorization_config,
+            self.aggregator.proxy_client_cert_file,
+            self.aggregator.proxy_client_key_file,
+            kubelet.kubelet_certificate_authority,
+            kubelet.kubelet_client_certificate,
+            kubelet.kubelet_client_key,
+        ]
+        if storage.encryption_provider_config_automatic_reload:
+            named.append(storage.encryption_provider_config)
+        return [path for path in named if path]
+
     def inert(self) -> list[tuple[str, str]]:
         """(name, reason) of each flag on the command line that has no effect here."""
         return [

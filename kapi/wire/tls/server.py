@@ -100,12 +100,13 @@ class ServerContexts:
         self._default: SSL.Context
         self._load()
 
-    def _files(self) -> list[str]:
+    def files(self) -> list[str]:
+        """The certificates and keys."""
         pairs = (self.settings.default, *self.settings.sni)
         return [file for pair in pairs for file in (pair.certificate, pair.key)]
 
     def _fingerprint(self) -> tuple[object, ...]:
-        return tuple((path, _read(path)) for path in self._files())
+        return tuple((path, _read(path)) for path in self.files())
 
     def _load(self) -> None:
         stamp = self._fingerprint()
