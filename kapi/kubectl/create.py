@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import StatusError
+from kapi.kubectl import create_access, create_data, create_network, create_workloads
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
@@ -30,6 +31,14 @@ HELP = Help(
         ("Create what comes from standard input", "create -f - < pod.yaml"),
         ("Show what would be created", "create -f pod.yaml --dry-run=client -o yaml"),
     ),
+)
+
+SUBCOMMANDS = (
+    *create_access.COMMANDS,
+    *create_workloads.COMMANDS,
+    *create_network.COMMANDS,
+    create_data.CONFIG_MAP,
+    create_data.SECRET,
 )
 
 

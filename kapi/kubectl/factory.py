@@ -56,7 +56,7 @@ class Factory:
             overrides = Overrides(
                 context=flags.get_string("context"),
                 cluster=flags.get_string("cluster"),
-                user=flags.get_string("user"),
+                user=flags.get_global("user"),
                 namespace=flags.get_string("namespace"),
                 server=flags.get_string("server"),
                 token=flags.get_string("token"),

@@ -87,7 +87,10 @@ class Flags:
     """A parsed command line: ``flags.get_string("namespace")``, ``flags.given("watch")``, ``flags.arguments``."""
 
     def __init__(self, known: Iterable[Flag]) -> None:
-        self._known = {flag.name: flag for flag in known}
+        """``known`` are the flags beside ``GLOBAL``, which they come before."""
+        own = {flag.name: flag for flag in known}
+        self._known = {flag.name: flag for flag in GLOBAL} | own
+        self._own = own.keys()
         self._short = {flag.short: flag for flag in self._known.values() if flag.short}
         self._values: dict[str, Value] = {}
         self.arguments: list[str] = []
@@ -125,6 +128,10 @@ class Flags:
         value = self[name]
         assert isinstance(value, list)
         return list(value)
+
+    def get_global(self, name: str) -> str:
+        """The value of a flag of ``GLOBAL``; "" where a flag of the command has its name."""
+        return "" if name in self._own else self.get_string(name)
 
     def given(self, name: str) -> bool:
         return name in self._values
@@ -269,7 +276,7 @@ def leading(arguments: Sequence[str]) -> int:
     """How many arguments before the command's name are global flags and their values."""
     count = 0
     while count < len(arguments):
-        flags, rest = Flags(GLOBAL), list(arguments[count:])
+        flags, rest = Flags(()), list(arguments[count:])
         if not rest[0].startswith("-") or len(rest[0]) < 2 or rest[0] == "--":
             break
         try:

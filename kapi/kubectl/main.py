@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from kapi.kubectl.command import Command, find, load
 from kapi.kubectl.commands import ENTRIES
-from kapi.kubectl.flags import GLOBAL, Flags, UsageError
+from kapi.kubectl.flags import Flags, UsageError
 from kapi.process.reactor import Reactor, installed_reactor
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def run(
 
     out, err = out or sys.stdout, err or sys.stderr
     path, command, rest = find(load(arguments[0]), arguments[1:])
-    flags = Flags((*GLOBAL, *command.flags))  # debug has a --profile of its own
+    flags = Flags(command.flags)
     try:
         flags.parse(rest)
         if missing := flags.missing():
@@ -52,7 +52,8 @@ async def run(
         return 1
     if command.run is None:
         if not flags.arguments:
-            return _show_help(out, path, command)
+            _show_help(err, path, command)
+            return 1
         err.write(f"error: unknown command \"{flags.arguments[0]}\"\nSee '{PROGRAM} {path} -h' for help and examples\n")
         return 1
     factory = Factory(path, flags, reactor, out, err, stdin)

