@@ -25,6 +25,10 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
         Entry("get", "List objects, or show some of them"),
         Entry("delete", "Delete objects by file, by name or by selector"),
     ),
+    "Deploy Commands": (
+        Entry("rollout", "Follow and change how workloads bring new pods"),
+        Entry("scale", "Set how many pods a workload has"),
+    ),
     "Cluster Management Commands": (
         Entry("certificate", "Approve and deny certificate signing requests"),
         Entry("cluster-info", "Show where the services of the cluster are"),
@@ -49,11 +53,14 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
     "Advanced Commands": (
         Entry("diff", "Compare files with what the server has"),
         Entry("apply", "Make objects as files describe them"),
+        Entry("patch", "Change fields of objects"),
         Entry("replace", "Replace objects by what files say"),
         Entry("kustomize", "Print the manifests of a kustomization"),
         Entry("wait", "Wait until objects meet a condition"),
     ),
     "Settings Commands": (
+        Entry("label", "Set and remove labels of objects"),
+        Entry("annotate", "Set and remove annotations of objects"),
         Entry("completion", "Print the completion script of a shell"),
     ),
     "Server Commands": (

@@ -77,11 +77,14 @@ class Lines:
         for row in rows:
             self.put(f"{row}\n", level)
 
+    def tabbed(self) -> str:
+        """All lines, with the tabs between their columns."""
+        return "".join(self._pieces)
+
     def text(self) -> str:
         """All lines, with aligned columns."""
-        whole = "".join(self._pieces)
         writer = TabWriter(0, 2, remember=False)
-        writer.text(whole)
+        writer.text(self.tabbed())
         return writer.flush()[:-1]  # the line after the last line end is empty
 
 

@@ -1,0 +1,91 @@
+"""``kapi label`` (upstream: kubectl ``cmd/label``)."""
+
+from __future__ import annotations
+
+from kapi.kubectl.command import Help
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.marks import CAUGHT, Change, Marker, check, finish, objects, resources_and_pairs
+from kapi.kubectl.marks import FLAGS as FLAGS
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.writing import dry_run_strategy
+from kapi.machinery.golang import quote
+from kapi.machinery.names import label_value
+from kapi.machinery.tree import Object
+
+HELP = Help(
+    "[--overwrite] (-f FILENAME | TYPE NAME) KEY=VALUE ... KEY- ...",
+    "Sets labels of objects, and removes those that are given as KEY-. A label that has another value stays unless --overwrite\n"
+    "is given.",
+    (
+        ("Add a label to a pod", "label pods web-0 tier=front"),
+        ("Replace a value", "label --overwrite pods web-0 tier=back"),
+        ("Remove a label from all pods", "label pods --all tier-"),
+    ),
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    dry_run_strategy(factory.flags.get_string("dry-run"))
+    resources, pairs = resources_and_pairs(factory.flags.arguments, "label")
+    change = _change(pairs)
+    if factory.flags.get_bool("list") and factory.flags.get_string("output"):
+        raise CommandError("--list and --output may not be specified together")
+    check(factory, resources, change, "label", "pod")
+    marker = Marker(factory, program, "label", change)
+    result = await objects(factory, program, resources)
+    errors: list[BaseException] = []
+    async for info in result.visit():
+        obj = info.object or {}
+        try:
+            if conflicts := marker.conflicts(obj):
+                raise_errors(
+                    [
+                        CommandError(f"'{key}' already has a value ({value}), and --overwrite is false")
+                        for key, value in conflicts
+                    ]
+                )
+            obj, added, removed = change.applied(obj)
+            if marker.sends:
+                _tell_missing(factory, info.object or {}, change)
+                if added or removed:
+                    await marker.send(info)
+        except CAUGHT as error:
+            errors.append(error)
+            continue
+        if factory.flags.get_bool("list"):
+            marker.show_list(info, obj, result.single)
+        else:
+            marker.show(obj, _operation(added, removed))
+    return finish(errors, result)
+
+
+def _tell_missing(factory: Factory, obj: Object, change: Change) -> None:
+    labels = (obj.get("metadata") or {}).get("labels") or {}
+    for key in change.gone:
+        if key not in labels:
+            factory.out.write(f"label {quote(key)} not found.\n")
+
+
+def _operation(added: set[str], removed: set[str]) -> str:
+    if added and removed:
+        return "modified"
+    return "labeled" if added else "unlabeled" if removed else "not labeled"
+
+
+def _change(pairs: list[str]) -> Change:
+    """Raises CommandError."""
+    new: dict[str, str] = {}
+    gone: list[str] = []
+    for pair in pairs:
+        key, *values = pair.split("=")
+        if len(values) > 1:
+            raise CommandError(f"invalid label spec: {pair}")
+        if not values:
+            gone.append(pair.removesuffix("-"))
+            continue
+        if problems := label_value(values[0]):
+            raise CommandError(f"invalid label value: {quote(pair)}: {';'.join(problems)}")
+        new[key] = values[0]
+    if any(key in new for key in gone):
+        raise CommandError("can not both modify and remove a label in the same command")
+    return Change("labels", new, gone)

@@ -1,0 +1,155 @@
+"""What ``label`` and ``annotate`` share: pairs among the arguments, the objects, the patch (upstream: kubectl ``cmd/util``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.creating import DRY_RUN
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import Aggregate, CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.visitor import Result
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
+from kapi.machinery.tree import Object
+
+FLAGS = (
+    *FILENAME,
+    *PRINT,
+    Flag("overwrite", "bool"),
+    Flag("list", "bool", help="Show what the objects have."),
+    Flag("local", "bool"),
+    Flag("selector", short="l"),
+    Flag("field-selector"),
+    Flag("all", "bool"),
+    Flag("all-namespaces", "bool", short="A"),
+    Flag("resource-version"),
+    DRY_RUN,
+    Flag("field-manager"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is set and what is removed in ``metadata``'s ``field``: "labels" or "annotations"."""
+
+    field: str
+    new: dict[str, str]
+    gone: list[str]
+
+    def applied(self, obj: Object) -> tuple[Object, set[str], set[str]]:
+        """The object with it, and the keys that it added or changed, and that it removed."""
+        metadata = obj.get("metadata") or {}
+        values = dict(metadata.get(self.field) or {})
+        added = {key for key, value in self.new.items() if values.get(key) != value}
+        values |= self.new
+        removed = {key for key in self.gone if values.pop(key, None) is not None}
+        return {**obj, "metadata": {**metadata, self.field: values}}, added, removed
+
+    @property
+    def patch(self) -> Object:
+        return {"metadata": {self.field: {**self.new, **dict.fromkeys(self.gone)}}}
+
+
+def resources_and_pairs(arguments: list[str], what: str) -> tuple[list[str], list[str]]:
+    """Raises CommandError when a resource comes after a pair."""
+    resources: list[str] = []
+    pairs: list[str] = []
+    for one in arguments:
+        if ("=" in one and one[0] != "=") or (one.endswith("-") and one != "-"):
+            pairs.append(one)
+        elif pairs:
+            raise CommandError(f"all resources must be specified before {what} changes: {one}")
+        else:
+            resources.append(one)
+    return resources, pairs
+
+
+def check(factory: Factory, resources: list[str], change: Change, what: str, file: str) -> None:
+    """Raises CommandError for flags that contradict each other; ``file`` is the file's name in messages."""
+    flags = factory.flags
+    files, local = flags.get_list("filename"), flags.get_bool("local")
+    for flag in ("selector", "field-selector"):
+        if flags.get_bool("all") and flags.get_string(flag):
+            raise CommandError(f"cannot set --all and --{flag} at the same time")
+    if local:
+        if dry_run_strategy(flags.get_string("dry-run")) == "server":
+            raise CommandError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
+        if resources:
+            raise CommandError(
+                f"can only use local files by -f {file}.yaml or --filename={file}.json when --local=true is set"
+            )
+        if not files:
+            raise CommandError(f"one or more files must be specified as -f {file}.yaml or --filename={file}.json")
+    elif not resources and not files:
+        raise CommandError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
+    if not change.new and not change.gone and not flags.get_bool("list"):
+        raise CommandError(f"at least one {what} update is required")
+
+
+async def objects(factory: Factory, program: str, resources: list[str]) -> Result:
+    """The objects that the command is about.  Raises CommandError."""
+    flags = factory.flags
+    builder = Builder(factory, program).flatten()
+    builder.namespace(
+        factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
+    )
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    if not flags.get_bool("local"):
+        builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
+        builder.select_all(flags.get_bool("all")).latest()
+        builder.resource_type_or_name(resources, allow_empty_selector=False)
+    result = await builder.do()
+    if flags.get_string("resource-version") and not result.single:
+        raise CommandError("--resource-version may only be used with a single resource")
+    return result
+
+
+class Marker:
+    """Changes objects one by one.  ``verb`` is "label" or "annotate"; ``check_values`` raises when values would be replaced."""
+
+    def __init__(self, factory: Factory, program: str, verb: str, change: Change) -> None:
+        self._factory, self._manager = factory, factory.flags.get_string("field-manager") or f"{program}-{verb}"
+        self._change = change
+        self.dry_run = dry_run_strategy(factory.flags.get_string("dry-run"))
+
+    def conflicts(self, obj: Object) -> list[tuple[str, str]]:
+        """The keys that have another value, with that value, unless they may be overwritten."""
+        if self._factory.flags.get_bool("overwrite"):
+            return []
+        values = (obj.get("metadata") or {}).get(self._change.field) or {}
+        return [(key, values[key]) for key, new in self._change.new.items() if key in values and values[key] != new]
+
+    @property
+    def sends(self) -> bool:
+        flags = self._factory.flags
+        return self.dry_run != "client" and not flags.get_bool("local") and not flags.get_bool("list")
+
+    async def send(self, info: Info) -> None:
+        patch = self._change.patch
+        if version := self._factory.flags.get_string("resource-version"):
+            patch["metadata"]["resourceVersion"] = version
+        await info.patch("merge", patch, dryRun="All" if self.dry_run == "server" else None, fieldManager=self._manager)
+
+    def show_list(self, info: Info, obj: Object, single: bool) -> None:
+        out, field = self._factory.out, self._change.field
+        if not single:
+            out.write(f"Listing {field} for {info.mapping.kind}.{info.mapping.group}/{info.name}:\n")
+        for key, value in ((obj.get("metadata") or {}).get(field) or {}).items():
+            out.write(f"{'' if single else ' '}{key}={value}\n")
+
+    def show(self, obj: Object, operation: str) -> None:
+        printer = printer_for(self._factory.flags, operation + dry_run_suffix(self.dry_run))
+        self._factory.out.write(printer.print(obj))
+
+
+def finish(errors: list[BaseException], result: Result) -> int:
+    """Raises the errors of the objects, if there are any."""
+    raise_errors(errors + result.errors)
+    return 0
+
+
+CAUGHT = (Aggregate, CommandError, StatusError)

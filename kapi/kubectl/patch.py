@@ -1,0 +1,148 @@
+"""``kapi patch`` (upstream: kubectl ``cmd/patch``)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from kapi.client.errors import StatusError
+from kapi.client.rest import PatchType
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Help
+from kapi.kubectl.creating import DRY_RUN
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.writing import dry_run_strategy
+from kapi.machinery.golang import quote
+from kapi.machinery.tree import Object, Tree
+
+_TYPES: dict[str, PatchType] = {"json": "json", "merge": "merge", "strategic": "strategic"}
+_MEDIA = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+FLAGS = (
+    *FILENAME,
+    *PRINT,
+    Flag("patch", short="p", help="The patch, in JSON or YAML."),
+    Flag("patch-file", help="A file with the patch."),
+    Flag("type", default="strategic", help="The kind of patch: strategic, merge or json."),
+    DRY_RUN,
+    Flag("local", "bool"),
+    Flag("field-manager"),
+    Flag("subresource"),
+)
+HELP = Help(
+    "(-f FILENAME | TYPE NAME) [-p PATCH | --patch-file FILE]",
+    "Changes fields of objects by a patch: strategic (lists are merged by the keys of their type), merge (RFC 7386) or json\n"
+    "(RFC 6902). Custom resources take merge and json.",
+    (
+        ("Mark a node as unschedulable", """patch node worker-1 -p '{"spec":{"unschedulable":true}}'"""),
+        ("Change one value by its place", """patch pod web --type=json -p '[{"op":"remove","path":"/metadata/labels/a"}]'"""),
+        ("Change the size", """patch deployment web --subresource=scale --type=merge -p '{"spec":{"replicas":2}}'"""),
+    ),
+)  # fmt: skip
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    dry_run, local = dry_run_strategy(flags.get_string("dry-run")), flags.get_bool("local")
+    kind, patch = _kind_and_patch(factory, dry_run)
+    builder = Builder(factory, program).subresource(flags.get_string("subresource")).flatten()
+    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    if not flags.get_list("filename"):
+        builder.latest()
+    result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()
+    errors: list[BaseException] = []
+    count = 0
+    async for info in result.visit():
+        count += 1
+        before = info.object
+        try:
+            if local:
+                info.object = _merged(before, patch) if kind == "merge" else _refused(kind)
+            else:
+                await _send(info, kind, patch, factory, program, dry_run)
+        except (CommandError, StatusError) as error:
+            errors.append(error)
+            continue
+        operation = "patched" if before != info.object else "patched (no change)"
+        factory.out.write(printer_for(flags, operation).print(info.object or {}))
+    raise_errors(errors + result.errors)
+    if not count:
+        raise CommandError("no objects passed to patch")
+    return 0
+
+
+def _kind_and_patch(factory: Factory, dry_run: str) -> tuple[PatchType, Tree]:
+    """Raises CommandError."""
+    from kapi.codecs import yaml_reading
+
+    flags = factory.flags
+    text, file = flags.get_string("patch"), flags.get_string("patch-file")
+    if text and file:
+        raise CommandError("cannot specify --patch and --patch-file together")
+    if not text and not file:
+        raise CommandError("must specify --patch or --patch-file containing the contents of the patch")
+    if flags.get_bool("local") and flags.arguments:
+        raise CommandError("cannot specify --local and server resources")
+    if flags.get_bool("local") and dry_run == "server":
+        raise CommandError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
+    given = flags.get_string("type")
+    kind = _TYPES.get(given.lower())
+    if kind is None:
+        raise CommandError(f"--type must be one of [{' '.join(_TYPES)}], not {quote(given)}")
+    data = text.encode()
+    if file:
+        try:
+            data = Path(file).read_bytes()
+        except OSError as error:
+            raise CommandError(
+                f"unable to read patch file: open {file}: {(error.strerror or str(error)).lower()}"
+            ) from None
+    if data.lstrip().startswith(b"{") and not flags.get_bool("local"):
+        return kind, data  # JSON is sent as it is
+    try:
+        return kind, yaml_reading.loads(data, math.inf)[0]
+    except ValueError as error:
+        raise CommandError(f"unable to parse {quote(text)}: {error}") from None
+
+
+async def _send(info: Info, kind: PatchType, patch: Tree, factory: Factory, program: str, dry_run: str) -> None:
+    """With ``--dry-run=client`` too the server applies the patch, which knows the types, and does not store the result."""
+    try:
+        await info.patch(
+            kind,
+            patch,
+            dryRun=None if dry_run == "none" else "All",
+            fieldManager=factory.flags.get_string("field-manager") or f"{program}-patch",
+        )
+    except StatusError as error:
+        if error.reason != "UnsupportedMediaType":
+            raise
+        mapping = info.mapping
+        raise CommandError(
+            f"{_MEDIA[kind]} is not supported by {mapping.group_version}, Kind={mapping.kind}: {error.message}"
+        ) from None
+
+
+def _refused(kind: str) -> Object:
+    raise CommandError(f"--local works with --type=merge; the server knows how a {kind} patch is applied")
+
+
+def _merged(target: Tree, patch: Tree) -> Tree:
+    """A merge patch, applied (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = _merged(found.get(key), value)
+    return found

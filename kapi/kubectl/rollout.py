@@ -1,0 +1,207 @@
+"""``kapi rollout`` (upstream: kubectl ``cmd/rollout``): status, history, undo, restart, pause and resume."""
+
+from __future__ import annotations
+
+import time
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.command import Command, Help
+from kapi.kubectl.creating import DRY_RUN
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.messages import CommandError, aggregate, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.rollout_history import history_text, rolled_back
+from kapi.kubectl.rollout_status import follow
+from kapi.kubectl.updates import Change, Updates, changed, read_objects
+from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix
+from kapi.machinery.tree import Object
+
+_MANAGED = (
+    "Warning: resource {name} was previously managed with '{program} apply'. Rolling back will not update the {annotation} "
+    "annotation, which may cause unexpected behavior on future '{program} apply' operations. Consider using '{program} apply' "
+    "with your previous configuration file instead.\n"
+)
+_RESTARTED = "kubectl.kubernetes.io/restartedAt"
+
+
+def _check(factory: Factory) -> None:
+    """Raises CommandError."""
+    flags = factory.flags
+    if not flags.arguments and not flags.get_list("filename"):
+        raise CommandError("required resource not specified")
+
+
+def _nothing(factory: Factory) -> int:
+    factory.err.write(f"No resources found in {factory.namespace} namespace.\n")
+    return 0
+
+
+async def _change_all(factory: Factory, program: str, operation: str, same: str, change: dict[str, Change]) -> int:
+    """Changes objects by their kinds; ``change[""]`` is for those that are not supported."""
+    _check(factory)
+    result = await read_objects(factory, program, factory.flags.arguments)
+    infos = await result.infos()
+    errors: list[BaseException] = list(result.errors)
+    if not infos and not errors:
+        return _nothing(factory)
+    updates = Updates(factory, factory.flags.get_string("field-manager") or f"{program}-rollout")
+    for info in infos:
+        mapping = info.mapping
+        try:
+            wanted = changed(info, change.get(mapping.kind, change[""]))
+        except CommandError as error:
+            resource = f"{mapping.name}.{mapping.group}" if mapping.group else mapping.name
+            errors.append(CommandError(f'error: {resource} "{info.name}" {error}'))
+            continue
+        try:
+            operated = operation if await updates.patch(info, wanted) else same
+        except StatusError as error:
+            errors.append(CommandError(f"failed to patch: {error.message}"))
+            continue
+        if not operated:
+            errors.append(
+                CommandError(
+                    f"failed to create patch for {info.name}: if restart has already been triggered within the past second, "
+                    "please wait before attempting to trigger another"
+                )
+            )
+            continue
+        factory.out.write(printer_for(factory.flags, operated).print(info.object or {}))
+    aggregate(errors)
+    return 0
+
+
+def _unsupported(what: str) -> Change:
+    def change(obj: Object) -> None:
+        raise CommandError(f"{what} is not supported")
+
+    return change
+
+
+async def _pause(factory: Factory, program: str) -> int:
+    def pause(obj: Object) -> None:
+        if obj["spec"].get("paused"):
+            raise CommandError("is already paused")
+        obj["spec"]["paused"] = True
+
+    changes = {"Deployment": pause, "": _unsupported("pausing")}
+    return await _change_all(factory, program, "paused", "already paused", changes)
+
+
+async def _resume(factory: Factory, program: str) -> int:
+    def resume(obj: Object) -> None:
+        if not obj["spec"].get("paused"):
+            raise CommandError("is not paused")
+        del obj["spec"]["paused"]
+
+    changes = {"Deployment": resume, "": _unsupported("resuming")}
+    return await _change_all(factory, program, "resumed", "already resumed", changes)
+
+
+async def _restart(factory: Factory, program: str) -> int:
+    def restart(obj: Object) -> None:
+        if obj["spec"].get("paused"):
+            raise CommandError("can't restart paused deployment (run rollout resume first)")
+        metadata = obj["spec"]["template"].setdefault("metadata", {})
+        offset = time.strftime("%z")
+        now = time.strftime("%Y-%m-%dT%H:%M:%S") + ("Z" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}")
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), _RESTARTED: now}
+
+    changes: dict[str, Change] = dict.fromkeys(("Deployment", "DaemonSet", "StatefulSet"), restart)
+    return await _change_all(factory, program, "restarted", "", changes | {"": _unsupported("restarting")})
+
+
+async def _status(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    _check(factory)
+    revision = flags.get_int("revision")
+    if revision < 0:
+        raise CommandError(f"revision must be a positive integer: {revision}")
+    result = await read_objects(factory, program, flags.arguments)
+    infos = await result.infos()
+    for info in infos:
+        await follow(factory, info, revision)
+    raise_errors(result.errors)
+    return 0 if infos else _nothing(factory)
+
+
+async def _history(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    _check(factory)
+    revision = flags.get_int("revision")
+    if revision < 0:
+        raise CommandError(f"revision must be a positive integer: {revision}")
+    result = await read_objects(factory, program, flags.arguments)
+    errors: list[BaseException] = []
+    async for info in result.visit():
+        try:
+            with_revision = f"with revision #{revision}" if revision else ""
+            operation = f"{with_revision}\n{await history_text(factory, info, revision)}"
+            factory.out.write(printer_for(flags, operation).print(info.object or {}))
+        except (CommandError, StatusError) as error:
+            errors.append(error)
+    raise_errors(errors + result.errors)
+    return 0
+
+
+async def _undo(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    _check(factory)
+    result = await read_objects(factory, program, flags.arguments)
+    errors: list[BaseException] = []
+    async for info in result.visit():
+        obj: Object = info.object or {}
+        if LAST_APPLIED in (obj["metadata"].get("annotations") or {}):
+            name = f"{info.mapping.name}{'.' if info.mapping.group else ''}{info.mapping.group}/{info.name}"
+            factory.err.write(_MANAGED.format(name=name, program=program, annotation=LAST_APPLIED))
+        try:
+            done = await rolled_back(factory, program, info, flags.get_int("to-revision"), dry_run)
+            factory.out.write(printer_for(flags, done + dry_run_suffix(dry_run)).print(obj))
+        except (CommandError, StatusError) as error:
+            errors.append(error)
+    raise_errors(errors + result.errors)
+    return 0
+
+
+_OBJECTS = (*FILENAME, Flag("selector", short="l"))
+_CHANGE = (*_OBJECTS, *PRINT, Flag("field-manager"))
+HELP = Help("SUBCOMMAND", "Follows and changes how deployments, daemon sets and stateful sets bring new pods.")
+SUBCOMMANDS = (
+    Command(
+        "status", "Follow a rollout until it is done", _status,
+        (
+            *_OBJECTS,
+            Flag("watch", "bool", short="w", default=True, help="Wait until the rollout is done."),
+            Flag("revision", "int", help="The revision that is meant; an error if another one is rolled out. 0 for any."),
+            Flag("timeout", "duration", default=0.0, help="How long to wait, such as 1s, 2m or 3h; 0 has no end."),
+        ),
+        Help("(TYPE NAME | TYPE/NAME)", "", (("Wait for a deployment", "rollout status deployment/web"),)),
+    ),
+    Command(
+        "history", "Show former revisions", _history,
+        (*_OBJECTS, *PRINT, Flag("revision", "int", help="Show the pods of this revision.")),
+        Help(
+            "(TYPE NAME | TYPE/NAME)", "",
+            (("Show all", "rollout history deployment/web"), ("Show one", "rollout history deployment/web --revision=2")),
+        ),
+    ),
+    Command(
+        "undo", "Go back to a former revision", _undo,
+        (*_OBJECTS, *PRINT, Flag("to-revision", "int", help="The revision; 0 for the one before this."), DRY_RUN),
+        Help("(TYPE NAME | TYPE/NAME)", "", (("Go back by one", "rollout undo deployment/web"),)),
+    ),
+    Command(
+        "restart", "Replace all pods by new ones", _restart, _CHANGE,
+        Help("(TYPE NAME | TYPE/NAME)", "", (("Restart a deployment", "rollout restart deployment/web"),)),
+    ),
+    Command(
+        "pause", "Bring no new pods for now", _pause, _CHANGE,
+        Help("(TYPE NAME | TYPE/NAME)", "", (("Pause a deployment", "rollout pause deployment/web"),)),
+    ),
+    Command(
+        "resume", "Bring new pods again", _resume, _CHANGE,
+        Help("(TYPE NAME | TYPE/NAME)", "", (("Go on with a deployment", "rollout resume deployment/web"),)),
+    ),
+)  # fmt: skip

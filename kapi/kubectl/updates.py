@@ -1,0 +1,100 @@
+"""Changes objects that were read by patches, as ``set`` and ``rollout`` do (upstream: kubectl ``cmd/set/helper.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kapi.client.errors import ClientError, StatusError
+from kapi.client.three_way import OpenAPISchema, three_way_patch
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import CommandError
+from kapi.kubectl.openapi import read_document
+from kapi.kubectl.visitor import Result
+from kapi.machinery import tree
+from kapi.machinery.tree import Object
+
+#: the way to the pod's spec in an object of each kind
+_SPECS = {
+    "Pod": ("spec",),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    **dict.fromkeys(
+        ("Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job"),
+        ("spec", "template", "spec"),
+    ),
+}
+#: changes a copy of an object in place; raises CommandError when it cannot
+Change = Callable[[Object], None]
+
+
+def go_type(info: Info) -> str:
+    """Go's name of the type, as it stands in messages."""
+    return f"*{info.mapping.version}.{info.mapping.kind}"
+
+
+def pod_spec(obj: Object, info: Info) -> Object:
+    """The spec of the pods that the object makes, or of the pod.  Raises CommandError."""
+    path = _SPECS.get(info.mapping.kind)
+    if path is None:
+        raise CommandError(f"the object is not a pod or does not have a pod template: {go_type(info)}")
+    for field in path:
+        obj = obj[field]
+    return obj
+
+
+async def read_objects(
+    factory: Factory, program: str, resources: Sequence[str], *, everything: bool = False, whole: bool = True
+) -> Result:
+    """The objects that arguments, files and selector name, as they are now.  ``whole``: a type alone means all of it."""
+    flags = factory.flags
+    builder = Builder(factory, program).flatten()
+    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    builder.labels(flags.get_string("selector")).select_all(everything).latest()
+    return await builder.resource_type_or_name(resources, allow_empty_selector=whole).do()
+
+
+class Updates:
+    """Patches objects; ``manager`` is the name of the owner of the changed fields."""
+
+    def __init__(self, factory: Factory, manager: str, dry_run: str = "none") -> None:
+        self._factory, self._manager, self._dry_run = factory, manager, dry_run
+        self._schemas: dict[tuple[str, str, str], OpenAPISchema | None] = {}
+
+    async def patch(self, info: Info, changed: Object) -> bool:
+        """Makes the object on the server as ``changed``; ``info`` has the result.  Returns whether it differed.
+
+        Raises StatusError.
+        """
+        before = info.object or {}
+        mapping = info.mapping
+        schema = await self._schema(mapping.group, mapping.version, mapping.kind)
+        patch = three_way_patch(before, changed, before, schema)
+        if patch and self._dry_run == "client":
+            info.object = changed
+        elif patch:
+            await info.patch(
+                "merge" if schema is None else "strategic",
+                patch,
+                dryRun="All" if self._dry_run == "server" else None,
+                fieldManager=self._manager,
+            )
+        return bool(patch)
+
+    async def _schema(self, group: str, version: str, kind: str) -> OpenAPISchema | None:
+        key = (group, version, kind)
+        if key not in self._schemas:
+            try:
+                document = await read_document(self._factory, group, version) or {}
+            except (StatusError, ClientError):
+                document = {}
+            self._schemas[key] = OpenAPISchema.of_kind(document, group, version, kind)
+        return self._schemas[key]
+
+
+def changed(info: Info, change: Change) -> Object:
+    """A changed copy of the object.  Raises CommandError."""
+    found: Object = tree.copy(info.object or {})
+    change(found)
+    return found
