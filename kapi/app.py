@@ -33,7 +33,7 @@ from kapi.service import APIService
 from kapi.serving import pki
 from kapi.serving.life import bounded
 from kapi.serving.listen import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
-from kapi.serving.notify import StartExtension, notify
+from kapi.serving.notify import StartExtension, announcement, notify
 from kapi.serving.pki import write_admin
 from kapi.serving.run import RequestRunner
 from kapi.serving.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
@@ -212,7 +212,8 @@ class App(APIService):
         self.announce()
 
     def _print(self) -> None:
-        print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
+        address = self.options.serving.bind_address
+        print(announcement(self.url, self.kubeconfig, address, terminal=sys.stdout.isatty()), flush=True)
 
     def _write_kubeconfig(self) -> None:
         serving = self.options.serving

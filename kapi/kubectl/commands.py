@@ -19,6 +19,7 @@ class Entry(NamedTuple):
 GROUPS: dict[str, tuple[Entry, ...]] = {
     "Basic Commands (Beginner)": (
         Entry("create", "Create objects from files or from flags"),
+        Entry("set", "Set single parts of objects, such as images"),
     ),
     "Basic Commands (Intermediate)": (
         Entry("explain", "Show the fields of a kind of object"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # not every command discovers
 QPS, BURST = 50.0, 300  # kubectl's
 _GO_PROFILES = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "trace")
 ANSWER_LEVEL = 6  # of -v, from which on requests are shown
+SERVERS = ".kapi/admin.kubeconfig"  # what a server writes in the directory in which it is started
 
 
 class Factory:
@@ -88,7 +89,15 @@ class Factory:
 
             config = in_cluster_config()
             return config.replace(namespace=overrides.namespace) if overrides.namespace else config
+        if files.is_empty and not overrides.server and self._beside():
+            self.err.write(f"Using {SERVERS}, that of the server in this directory: no other kubeconfig is there.\n")
+            files = Kubeconfig.load(SERVERS)
         return files.config(self.reactor, overrides)
+
+    def _beside(self) -> bool:
+        """Whether a server was started in this directory, and no kubeconfig is named."""
+        named = self.flags.get_string("kubeconfig") or os.environ.get("KUBECONFIG")
+        return not named and os.path.exists(SERVERS)
 
     @property
     def session(self) -> Session:

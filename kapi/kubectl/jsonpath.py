@@ -470,4 +470,4 @@ def relaxed(text: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return json_text(value) if isinstance(value, dict | list) else value_text(value)
+    return json_text(value) if value is None or isinstance(value, dict | list) else value_text(value)

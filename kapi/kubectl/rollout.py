@@ -154,7 +154,7 @@ async def _undo(factory: Factory, program: str) -> int:
     async for info in result.visit():
         obj: Object = info.object or {}
         if LAST_APPLIED in (obj["metadata"].get("annotations") or {}):
-            name = f"{info.mapping.name}{'.' if info.mapping.group else ''}{info.mapping.group}/{info.name}"
+            name = f"{info.mapping.name}/{info.name}"
             factory.err.write(_MANAGED.format(name=name, program=program, annotation=LAST_APPLIED))
         try:
             done = await rolled_back(factory, program, info, flags.get_int("to-revision"), dry_run)

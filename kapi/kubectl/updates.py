@@ -43,15 +43,13 @@ def pod_spec(obj: Object, info: Info) -> Object:
     return obj
 
 
-async def read_objects(
-    factory: Factory, program: str, resources: Sequence[str], *, everything: bool = False, whole: bool = True
-) -> Result:
+async def read_objects(factory: Factory, program: str, resources: Sequence[str], *, whole: bool = True) -> Result:
     """The objects that arguments, files and selector name, as they are now.  ``whole``: a type alone means all of it."""
     flags = factory.flags
     builder = Builder(factory, program).flatten()
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
-    builder.labels(flags.get_string("selector")).select_all(everything).latest()
+    builder.labels(flags.get_string("selector")).latest()
     return await builder.resource_type_or_name(resources, allow_empty_selector=whole).do()
 
 

@@ -1,4 +1,4 @@
-"""Notifies systemd of the service's state (sd_notify(3)); does nothing without NOTIFY_SOCKET."""
+"""Tells that the server is ready: systemd (sd_notify(3), does nothing without NOTIFY_SOCKET), and who started it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,19 @@ def notify(state: str, address: str | None = None) -> bool:
     except OSError:
         return False
     return True
+
+
+def announcement(url: str, kubeconfig: object, bind_address: str, *, terminal: bool) -> str:
+    """The lines that are printed when the server is ready: two for scripts; on a terminal, what may be done next too."""
+    text = f"kapi is serving at {url}\nexport KUBECONFIG={kubeconfig}"
+    if not terminal:
+        return text
+    text += "\nPaste the line above into another shell, then type: kapi get namespaces (or kubectl get namespaces)"
+    if bind_address in ("0.0.0.0", "::"):
+        text += (
+            "\nIt listens on all addresses of this machine; --bind-address=127.0.0.1 listens for this machine alone."
+        )
+    return text
 
 
 class StartExtension:

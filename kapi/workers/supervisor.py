@@ -36,7 +36,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor
 from kapi.serving.listen import ListenError, bind, local_url
-from kapi.serving.notify import StartExtension, notify
+from kapi.serving.notify import StartExtension, announcement, notify
 from kapi.serving.signals import on_signal, stop_at_signals, stop_reactor
 from kapi.store.errors import StoreError
 from kapi.store.shared_revisions import make_shared_file
@@ -206,7 +206,8 @@ class Supervisor(Service):
         self._replacing = False
         self._extension.end()
         notify("READY=1")
-        print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
+        address = self.options.serving.bind_address
+        print(announcement(self.url, self.kubeconfig, address, terminal=sys.stdout.isatty()), flush=True)
 
     def spawn(self, number: int) -> Worker:
         """Starts a process for the slot of that number."""

@@ -1,0 +1,64 @@
+"""Client commands find the server that was started in their directory, unless a kubeconfig is named or there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kapi.kubectl.jsonpath import Template
+from kapi.serving.notify import announcement
+
+CONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: {name}
+contexts: [{{name: {name}, context: {{cluster: {name}}}}}]
+clusters: [{{name: {name}, cluster: {{server: "http://127.0.0.1:1/{name}"}}}}]
+"""
+TOLD = "Using .kapi/admin.kubeconfig, that of the server in this directory: no other kubeconfig is there.\n"
+REFUSED = "The connection to the server {} was refused - did you specify the right host or port?\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / ".kapi").mkdir()
+    (tmp_path / ".kapi" / "admin.kubeconfig").write_text(CONFIG.format(name="beside"))
+    return tmp_path
+
+
+def said(place: Path, *arguments: str, **environment: str) -> str:
+    kept = {key: value for key, value in os.environ.items() if key not in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")}
+    done = subprocess.run(
+        [sys.executable, "-m", "kapi", "get", "--raw", "/version", *arguments],
+        cwd=place, env={**kept, "HOME": str(place), **environment}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_the_server_of_the_directory_is_found_and_told(place: Path) -> None:
+    assert said(place) == TOLD + REFUSED.format("127.0.0.1:1")
+
+
+def test_a_kubeconfig_that_is_there_or_named_comes_first(place: Path) -> None:
+    assert said(place, KUBECONFIG="/dev/null") == REFUSED.format("localhost:8080")
+    assert said(place, "--server=http://127.0.0.1:2") == REFUSED.format("127.0.0.1:2")
+    (place / ".kube").mkdir()
+    (place / ".kube" / "config").write_text(CONFIG.format(name="own"))
+    assert said(place) == REFUSED.format("127.0.0.1:1")
+
+
+def test_a_start_tells_on_a_terminal_what_to_type_next() -> None:
+    two = "kapi is serving at https://127.0.0.1:6443\nexport KUBECONFIG=/x"
+    assert announcement("https://127.0.0.1:6443", "/x", "0.0.0.0", terminal=False) == two
+    text = announcement("https://127.0.0.1:6443", "/x", "0.0.0.0", terminal=True)
+    assert text.startswith(two) and "kapi get namespaces" in text and "--bind-address=127.0.0.1" in text
+    assert "--bind-address" not in announcement("https://127.0.0.1:6443", "/x", "127.0.0.1", terminal=True)
+
+
+def test_jsonpath_shows_null_as_json_does() -> None:
+    assert Template("{.a} {.b[*]}").expand({"a": None, "b": [None, 1]}) == "null null 1"
