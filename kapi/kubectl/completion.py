@@ -43,6 +43,8 @@ _{program}() {{
         case "$path" in
 {flags}
         esac
+        lines+='
+{everywhere}'
     else
         case "$path" in
 {words}
@@ -76,6 +78,8 @@ _{program}() {{
         case "$route" in
 {flags}
         esac
+        lines+='
+{everywhere}'
     else
         case "$route" in
 {words}
@@ -107,13 +111,12 @@ async def run(factory: Factory, program: str) -> int:
 
 def _tree() -> dict[str, tuple[Words, Words]]:
     """For each path of commands, such as "/create/secret": the commands below it, and its flags."""
-    everywhere = _flags(GLOBAL)
     found: dict[str, tuple[Words, Words]] = {"": ({name: entry.summary for name, entry in ENTRIES.items()}, {})}
     found[""][0]["help"] = "Show the help of a command"
 
     def add(path: str, command: Command) -> None:
         below = {one.name: one.summary for one in command.subcommands}
-        found[path] = (below, _flags(command.flags) | everywhere)
+        found[path] = (below, _flags(command.flags))
         for one in command.subcommands:
             add(f"{path}/{one.name}", one)
 
@@ -137,14 +140,18 @@ def script(shell: str, program: str) -> str:
         program=program,
         paths="|".join(path for path in tree if path),
         flags=flags,
+        everywhere=_lines(_flags(GLOBAL)),
         words=words,
         resources="|".join(f"/{name}" for name in _WITH_RESOURCES),
     )
 
 
 def _case(path: str, words: Words) -> str:
-    lines = "\n".join(f"{word}\t{_quoted(text)}" for word, text in words.items())
-    return f"            {path or chr(34) * 2}) lines='{lines}' ;;"
+    return f"            {path or chr(34) * 2}) lines='{_lines(words)}' ;;"
+
+
+def _lines(words: Words) -> str:
+    return "\n".join(f"{word}\t{_quoted(text)}" for word, text in words.items())
 
 
 def _quoted(text: str) -> str:
@@ -162,4 +169,6 @@ def _fish(program: str, tree: Mapping[str, tuple[Words, Words]]) -> str:
         lines += [f"{start} -l {flag[2:]} -d '{_quoted(text)}'" for flag, text in flags.items()]
         if len(names) == 1 and names[0] in _WITH_RESOURCES:
             lines.append(f"{start} -a '({program} api-resources --cached -o name 2>/dev/null)'")
+    start = f"complete -c {program} -n 'not __fish_use_subcommand'"
+    lines += [f"{start} -l {flag[2:]} -d '{_quoted(text)}'" for flag, text in _flags(GLOBAL).items()]
     return "\n".join(lines) + "\n"
