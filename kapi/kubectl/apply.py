@@ -65,6 +65,9 @@ FLAGS = (
     Flag("prune", "bool"),
     Flag("all", "bool"),
     Flag("prune-allowlist", "array"),
+    Flag("wait", "bool"),
+    Flag("overwrite", "bool", default=True),
+    Flag("openapi-patch", "bool", default=True),  # no effect: patches follow the server's schema where it has one
 )
 #: applies one object; returns what was done, such as "created"
 Apply = Callable[[Info], Awaitable[str]]
@@ -291,7 +294,11 @@ class Pruner:
             if LAST_APPLIED not in (metadata.get("annotations") or {}) or metadata.get("uid") in self._applied:
                 continue
             if self._dry_run != "client":
-                await Info(client, mapping, namespace, metadata["name"]).delete(options)
+                info = Info(client, mapping, namespace, metadata["name"])
+                await info.delete(options)
+                if self._factory.flags.get_bool("wait") and self._dry_run == "none":
+                    limit = self._factory.flags.get_duration("timeout")
+                    await wait_until_gone(self._factory, [(info, metadata["uid"])], limit)
             self._factory.out.write(printer.print(obj))
 
 
@@ -317,6 +324,8 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_bool("force") and dry_run == "server":
         raise CommandError("--dry-run=server cannot be used with --force")
     propagation(flags)
+    if not flags.get_bool("overwrite"):
+        raise CommandError("--overwrite=false is not supported: the manifest's values always win")
     if flags.get_string("subresource") and not flags.get_bool("server-side"):
         raise CommandError("--subresource can only be specified for --server-side")
     check(factory)

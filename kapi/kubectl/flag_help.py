@@ -88,6 +88,7 @@ TEXTS = {
     "no-headers": "Print no line of headers.",
     "no-preserve": "Do not keep owners and modes.",
     "now": "Objects get one second to end.",
+    "openapi-patch": "Has no effect: patches follow the server's schema where it has one.",
     "output": "The format: json, yaml, kyaml, name, wide, custom-columns, go-template or jsonpath, with -file for one in a file.",
     "output-directory": "The directory for the files; - or nothing for standard output.",
     "output-watch-events": "Show with each object what happened: ADDED, MODIFIED or DELETED.",

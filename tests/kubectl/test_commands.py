@@ -306,3 +306,22 @@ def test_a_kustomization_is_built_by_kustomize(cluster: KapiProcess, tmp_path: P
 def test_flags_of_all_commands(cluster: KapiProcess, flags: list[str], error: str) -> None:
     done = kapi(cluster, "get", "ns", "default", "-o", "name", *flags)
     assert (done.stdout, done.stderr) == ("" if error else "namespace/default\n", error)
+
+
+def test_pruned_objects_are_gone_when_apply_waits(cluster: KapiProcess, tmp_path: Path) -> None:
+    for name in ("pruned", "kept"):
+        kapi(
+            cluster,
+            "apply",
+            "-f",
+            "-",
+            stdin=(MAP % name).replace('"metadata": {', '"metadata": {"labels": {"p": "1"}, '),
+        )
+    file = tmp_path / "kept.json"
+    file.write_text((MAP % "kept").replace('"metadata": {', '"metadata": {"labels": {"p": "1"}, '))
+    prune = ("apply", "--prune", "--wait", "-l", "p=1", "--prune-allowlist=core/v1/ConfigMap", "-f", str(file))
+    done = kapi(cluster, *prune, "--overwrite", "--openapi-patch=false")
+    assert (done.stdout, done.stderr) == ("configmap/kept unchanged\nconfigmap/pruned pruned\n", "")
+    assert kapi(cluster, "get", "cm", "pruned").returncode == 1
+    refused = kapi(cluster, *prune, "--overwrite=false")
+    assert refused.stderr == "error: --overwrite=false is not supported: the manifest's values always win\n"
