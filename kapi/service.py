@@ -114,6 +114,8 @@ class APIService(Service):
         _log.info("Python settings: {python}, {compiler}", python=VERSION["goVersion"], compiler=VERSION["compiler"])
         for name, value in self.options.settings():
             _log.info("FLAG: --{name}={value}", name=name, value=quote(value))
+        for name, why in self.options.deprecated():
+            _log.warn("Flag --{name} has been deprecated, {why}", name=name, why=why)
         for name, why in self.options.inert():
             _log.warn("--{name} has no effect: {why}", name=name, why=why)
         for gate in without_effect(self.options.generic.feature_gates):

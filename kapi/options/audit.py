@@ -20,6 +20,8 @@ class AuditOptions(FlagSet):
     audit_log_path: str
     audit_log_format: str
     audit_webhook_config_file: str
+    audit_webhook_initial_backoff: float
+    audit_webhook_batch_initial_backoff: float
 
     def add(self) -> None:
         self.value("audit-policy-file", string, "", "Policy that says what is recorded.")
@@ -33,6 +35,13 @@ class AuditOptions(FlagSet):
         self.value("audit-webhook-config-file", string, "", "kubeconfig of the audit webhook.")
         self.value("audit-webhook-mode", string, "batch", "batch, blocking or blocking-strict.")
         self.value("audit-webhook-initial-backoff", duration, 10.0, "Wait before the first retry.")
+        self.value(
+            "audit-webhook-batch-initial-backoff",
+            duration,
+            10.0,
+            "Wait before the first retry.",
+            deprecated="Deprecated, use --audit-webhook-initial-backoff instead.",
+        )
         self.value("audit-webhook-batch-buffer-size", integer, 10000, "Events kept before they are sent.")
         self.value("audit-webhook-batch-max-size", integer, 400, "Most events of a batch.")
         self.value("audit-webhook-batch-max-wait", duration, 30.0, "Longest wait for a full batch.")
@@ -51,6 +60,10 @@ class AuditOptions(FlagSet):
                 self.value("audit-log-batch-throttle-qps", number, 0.0, "Batches a second.", type="float32")
                 self.value("audit-log-batch-throttle-burst", integer, 0, "Batches at once.")
             self.switch(f"audit-{name}-batch-throttle-enable", name == "webhook", "Throttle batches.")
+
+    def complete(self) -> None:
+        if self.is_set("audit-webhook-batch-initial-backoff") and not self.is_set("audit-webhook-initial-backoff"):
+            self.audit_webhook_initial_backoff = self.audit_webhook_batch_initial_backoff
 
     def validate(self) -> list[str]:
         """Checks only the back ends that are used, as upstream."""

@@ -13,6 +13,7 @@ class ControlPlaneOptions(FlagSet):
 
     allow_privileged: bool
     service_cluster_ip_range: str
+    apiserver_count: int
     endpoint_reconciler_type: str
     enable_aggregator_routing: bool
     enable_logs_handler: bool
@@ -31,6 +32,13 @@ class ControlPlaneOptions(FlagSet):
             string,
             "lease",
             "How this server publishes its address as the kubernetes service's: lease, or none; master-count is lease.",
+        )
+        self.value(
+            "apiserver-count",
+            integer,
+            1,
+            "Number of servers.",
+            deprecated="apiserver-count is deprecated and will be removed in a future version.",
         )
         self.switch(
             "enable-aggregator-routing",
@@ -77,6 +85,8 @@ class ControlPlaneOptions(FlagSet):
             errors.append(
                 f"--endpoint-reconciler-type {self.endpoint_reconciler_type!r}: one of lease, none, master-count"
             )
+        if self.apiserver_count <= 0:
+            errors.append(f"--apiserver-count should be a positive number, but value '{self.apiserver_count}' provided")
         ranges = self.service_ranges
         if len(ranges) > 2:
             errors.append("--service-cluster-ip-range must not contain more than two entries")

@@ -89,6 +89,7 @@ class Flag(msgspec.Struct, frozen=True):
     ``kind`` says how repeated flags combine: "value" and "bool" (the last one counts), "list" (comma-separated, adds up), "array"
     (adds up) or "map" (adds up).  ``type`` is the name of its values in the help text, ``group`` its heading when that differs
     from its FlagSet's.  ``inert`` is the reason why it is accepted without effect.  ``refused`` names what to use instead.
+    ``deprecated`` is upstream's text about a flag that the help text does not show any more.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Flag(msgspec.Struct, frozen=True):
     group: str = ""
     inert: str = ""
     refused: str = ""
+    deprecated: str = ""
 
     @property
     def attribute(self) -> str:

@@ -43,7 +43,8 @@ def usage(groups: Iterable[FlagSet]) -> str:
     sections: dict[str, list[Flag]] = {title: [] for title in _ORDER}
     for group in groups:
         for flag in group.flags.values():
-            sections[flag.group or group.title].append(flag)
+            if not flag.deprecated:
+                sections[flag.group or group.title].append(flag)
     lines: list[str] = []
     for title, flags in sections.items():
         lines += [f"{title} flags:", ""]

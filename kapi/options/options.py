@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from kapi.options.admission import AdmissionOptions
@@ -16,7 +16,7 @@ from kapi.options.controllers import ControllerOptions
 from kapi.options.egress import EgressOptions
 from kapi.options.errors import ConfigError
 from kapi.options.features import FeatureOptions
-from kapi.options.flags import FlagSet, parse
+from kapi.options.flags import Flag, FlagSet, parse
 from kapi.options.generic import GenericOptions
 from kapi.options.global_flags import GlobalOptions
 from kapi.options.help import usage, value_text
@@ -109,12 +109,14 @@ class Options:
 
     def inert(self) -> list[tuple[str, str]]:
         """(name, reason) of each flag on the command line that has no effect here."""
-        return [
-            (name, group.flags[name].inert)
-            for group in self.groups
-            for name in sorted(group.given)
-            if group.flags[name].inert
-        ]
+        return [(flag.name, flag.inert) for flag in self._given() if flag.inert]
+
+    def deprecated(self) -> list[tuple[str, str]]:
+        """(name, reason) of each deprecated flag on the command line."""
+        return [(flag.name, flag.deprecated) for flag in self._given() if flag.deprecated]
+
+    def _given(self) -> Iterator[Flag]:
+        return (group.flags[name] for group in self.groups for name in sorted(group.given))
 
 
 def help_text(extension: Extension | None = None) -> str:

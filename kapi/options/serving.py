@@ -18,7 +18,23 @@ CIPHER_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    # insecure for Go
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
 }
+#: accepted, but never offered: OpenSSL does not have them any more
+MISSING_SUITES = (
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_RC4_128_SHA",
+)
 #: of TLS 1.3: always offered, not configurable
 TLS13_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 VERSIONS = ("VersionTLS12", "VersionTLS13")
@@ -97,6 +113,8 @@ class ServingOptions(FlagSet):
     def complete(self) -> None:
         self.minimum_version = self.tls_min_version or VERSIONS[0]
         self.ciphers = [CIPHER_SUITES[name] for name in self.tls_cipher_suites if name in CIPHER_SUITES]
+        if self.tls_cipher_suites and not self.ciphers:  # TLS 1.2 has none of them
+            self.minimum_version = VERSIONS[1]
 
     def validate(self) -> list[str]:
         errors = []
@@ -109,7 +127,7 @@ class ServingOptions(FlagSet):
                 f"--tls-min-version: unknown tls version {self.tls_min_version!r}: one of {', '.join(VERSIONS)}"
             )
         for name in self.tls_cipher_suites:
-            if name not in CIPHER_SUITES and name not in TLS13_SUITES:
+            if name not in (*CIPHER_SUITES, *TLS13_SUITES, *MISSING_SUITES):
                 errors.append(f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist")
         if self.http2_max_streams_per_connection < 0:
             errors.append("--http2-max-streams-per-connection can not be negative value")

@@ -132,6 +132,13 @@ class StorageOptions(FlagSet):
             group="Etcd",
             inert="caches hold what there is, and history by age",
         )
+        value(
+            "default-watch-cache-size",
+            integer,
+            100,
+            "Default size of watch caches.",
+            deprecated="watch caches are sized automatically and this flag will be removed in a future version",
+        )
         value("encryption-provider-config", string, "", "EncryptionConfiguration file: what is encrypted in the store.")
         self.switch(
             "encryption-provider-config-automatic-reload",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options, help_text
+from kapi.options.serving import CIPHER_SUITES
 
 LINES = (Path(__file__).parent / "upstream_flags.txt").read_text().splitlines()[1:]
 UPSTREAM = [(*line.split("\t"), "", "")[:4] for line in LINES]
@@ -228,3 +230,33 @@ def test_what_is_without_effect_or_refused_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "flags.rst").read_text()
     flags = [flag for group in Options().groups for flag in group.flags.values()]
     assert [flag.name for flag in flags if (flag.inert or flag.refused) and f"``--{flag.name}``" not in page] == []
+
+
+def test_deprecated_flags_are_accepted_with_a_warning_and_not_shown() -> None:
+    flags = ["--apiserver-count=3", "--default-watch-cache-size=50", "--audit-webhook-batch-initial-backoff=2s"]
+    options = Options.from_command_line(flags)
+    assert options.deprecated() == [
+        (
+            "default-watch-cache-size",
+            "watch caches are sized automatically and this flag will be removed in a future version",
+        ),
+        ("audit-webhook-batch-initial-backoff", "Deprecated, use --audit-webhook-initial-backoff instead."),
+        ("apiserver-count", "apiserver-count is deprecated and will be removed in a future version."),
+    ]
+    assert options.audit.audit_webhook_initial_backoff == 2.0
+    assert not {"apiserver-count", "default-watch-cache-size", "audit-webhook-batch-initial-backoff"} & shown().keys()
+    with pytest.raises(ConfigError, match=r"^--apiserver-count should be a positive number, but value '0' provided$"):
+        Options.from_command_line(["--apiserver-count=0"])
+
+
+def test_all_cipher_suites_of_go_are_accepted() -> None:
+    names = ("TLS_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_RC4_128_SHA", "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA")
+    serving = Options.from_command_line([f"--tls-cipher-suites={','.join(names)}"]).serving
+    assert (serving.ciphers, serving.minimum_version) == (["AES128-GCM-SHA256", "ECDHE-RSA-AES256-SHA"], "VersionTLS12")
+    for suite in CIPHER_SUITES.values():
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(suite)  # OpenSSL knows it
+    for name in ("TLS_RSA_WITH_3DES_EDE_CBC_SHA", "TLS_AES_128_GCM_SHA256"):
+        alone = Options.from_command_line([f"--tls-cipher-suites={name}"]).serving
+        assert (alone.ciphers, alone.minimum_version) == ([], "VersionTLS13")
+    with pytest.raises(ConfigError, match=r"Cipher suite TLS_NULL not supported or doesn't exist$"):
+        Options.from_command_line(["--tls-cipher-suites=TLS_NULL"])
