@@ -61,7 +61,6 @@ async def run(factory: Factory, program: str) -> int:
     if port != DEFAULT_PORT and socket:
         raise CommandError("cannot set --unix-socket and --port at the same time")
     site = Site(Proxy(factory, None if flags.get_bool("disable-filter") else Filter.of_flags(factory)))
-    site.displayTracebacks = False
     place = _listen(factory.reactor, site, flags.get_string("address"), port, socket)
     factory.out.write(f"Starting to serve on {place}\n")
     factory.out.flush()
