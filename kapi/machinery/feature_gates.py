@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from kapi.machinery.lifecycles import CURRENT, PRE_ALPHA, RELEASE, TABLE, EffectiveVersion, Release, Stage, stage
 
-ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "", "DEPRECATED"
 #: names that set all gates of a stage, except those that are set by name
-STAGES = {"AllAlpha": ALPHA, "AllBeta": BETA}
+STAGES = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
 #: gates that kapi refuses to enable -> why
 REFUSED = {"CBORServingAndStorage": "kapi answers and stores no CBOR; clients get JSON or protobuf"}
 #: gates that change something in kapi

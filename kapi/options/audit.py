@@ -20,8 +20,6 @@ class AuditOptions(FlagSet):
     audit_log_path: str
     audit_log_format: str
     audit_webhook_config_file: str
-    audit_webhook_initial_backoff: float
-    audit_webhook_batch_initial_backoff: float
 
     def add(self) -> None:
         self.value("audit-policy-file", string, "", "Policy that says what is recorded.")
@@ -62,8 +60,9 @@ class AuditOptions(FlagSet):
             self.switch(f"audit-{name}-batch-throttle-enable", name == "webhook", "Throttle batches.")
 
     def complete(self) -> None:
-        if self.is_set("audit-webhook-batch-initial-backoff") and not self.is_set("audit-webhook-initial-backoff"):
-            self.audit_webhook_initial_backoff = self.audit_webhook_batch_initial_backoff
+        old, new = self.flags["audit-webhook-batch-initial-backoff"], self.flags["audit-webhook-initial-backoff"]
+        if self.is_set(old.name) and not self.is_set(new.name):
+            setattr(self, new.attribute, getattr(self, old.attribute))
 
     def validate(self) -> list[str]:
         """Checks only the back ends that are used, as upstream."""
