@@ -19,7 +19,10 @@ from kapi.request.response import JSON, Response
 from kapi.serving.generic import GenericServer
 
 ROOT = "/kapi/console"
-_MODULES = ("api", "changes", "kubeconfig", "login", "main", "page", "queues", "requests", "resources", "tree")
+_MODULES = (
+    "api", "changes", "edit", "graph", "kubeconfig", "login", "logs", "main", "metrics", "object", "overview", "page", "queues",
+    "requests", "resources", "summary", "tree",
+)  # fmt: skip
 _FILES = {
     "index.html": b"text/html; charset=utf-8",
     "console.css": b"text/css; charset=utf-8",

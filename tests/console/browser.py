@@ -140,7 +140,19 @@ class Page(Connection):
         self.problems: list[str] = []
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
-        self.call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
+        self.resize(**size)
+
+    def resize(self, width: int, height: int) -> None:
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def prefer(self, scheme: str) -> None:
+        """``scheme``: "light" or "dark"."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def press(self, key: str) -> None:
+        """A key that has a character."""
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" else "")
 
     def note(self, message: Any) -> None:
         if message.get("method") == "Runtime.exceptionThrown":

@@ -7,15 +7,21 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from tests.console.browser import Browser, Page, can_import, find, import_certificate
 from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, kubectl_path
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: where to put the pictures of the documentation, when they are to be made anew
 PICTURES = os.environ.get("KAPI_CONSOLE_PICTURES", "")
+
+AXE = Path(os.environ.get("KAPI_AXE", "node_modules/axe-core/axe.min.js"))
+VIOLATIONS = """axe.run().then(({violations}) => violations.map(
+    ({id, nodes}) => `${id}: ${nodes.map((node) => node.html + " " + node.failureSummary).join("; ").slice(0, 600)}`))"""
 
 pytestmark = [
     pytest.mark.skipif(find() is None, reason="no browser: install chromium"),
@@ -139,7 +145,7 @@ def test_a_kind_is_shown_as_kubectl_shows_it_and_follows_changes(page: Page, kub
 
 def test_an_object_is_shown_with_its_managers_and_follows_changes(page: Page, kubectl: Kubectl, tmp_path: Path) -> None:
     log_in(page, "admintoken", "admin")
-    go(page, "resources/example.com/v1/lights/hall/entrance")
+    go(page, "resources/example.com/v1/lights/hall/entrance/yaml")
     page.wait_text("kind: Light")
     page.wait_text("kubectl-client-side-apply")
     kubectl.run("patch", "light", "entrance", "-n", "hall", "--type=merge", "-p", '{"spec":{"brightness":33}}')
@@ -151,7 +157,7 @@ def test_an_object_is_shown_with_its_managers_and_follows_changes(page: Page, ku
 def test_markup_in_an_object_stays_text(page: Page, kubectl: Kubectl) -> None:
     log_in(page, "admintoken", "admin")
     kubectl.run("create", "configmap", "markup", "-n", "hall", "--from-literal=a=<img src=x onerror=alert(1)>")
-    go(page, "resources/core/v1/configmaps/hall/markup")
+    go(page, "resources/core/v1/configmaps/hall/markup/yaml")
     page.wait_text("<img src=x onerror=alert(1)>")
     assert page.run("document.querySelectorAll('img').length") == 0
     assert page.problems == []
@@ -170,6 +176,203 @@ def test_changes_tell_what_is_different(page: Page, kubectl: Kubectl, tmp_path: 
     streams = page.run("performance.getEntriesByType('resource').filter((one) => one.name.includes('watch=1')).length")
     assert streams == 0, "one stream serves all resources"
     picture(page, "changes", tmp_path)
+    assert page.problems == []
+
+
+def apply(kubectl: Kubectl, *objects: Object) -> None:
+    kubectl.run("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+
+def config_map(name: str, **metadata: Any) -> Object:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "hall", **metadata}}
+
+
+def test_the_overview_counts_and_tells_what_is_unhealthy(page: Page, kubectl: Kubectl, tmp_path: Path) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "unbound", "namespace": "hall"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "dark", "namespace": "hall"},
+        "involvedObject": {"kind": "Light", "namespace": "hall", "name": "entrance"},
+        "type": "Warning",
+        "reason": "TooDark",
+        "message": "nobody sees anything",
+    }
+    apply(kubectl, claim, event)
+    log_in(page, "admintoken", "admin")
+    go(page, "overview")
+    for text in ("unbound", "Pending", "TooDark", "nobody sees anything"):
+        page.wait_text(text)
+    page.wait(f"{tile('Custom resources')} === '1'")
+    page.wait("[...document.querySelectorAll('svg path')].some((path) => path.getAttribute('d'))")
+    picture(page, "overview", tmp_path)
+    assert page.problems == []
+
+
+def tile(name: str) -> str:
+    found = f"[...document.querySelectorAll('.tile')].find((tile) => tile.innerText.startsWith('{name}'))"
+    return f"{found}?.querySelector('.figure').innerText"
+
+
+def names_of_rows() -> str:
+    return "[...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].innerText).join()"
+
+
+def test_a_list_is_sorted_and_filtered(page: Page, kubectl: Kubectl) -> None:
+    apply(kubectl, *(config_map(name, labels={"row": "test", "shelf": name[-1]}) for name in ("b2", "b10", "a1")))
+    log_in(page, "admintoken", "admin")
+    go(page, "resources/core/v1/configmaps/hall")
+    page.wait_text("b10")
+    enter(page, "Filter by label", "row=test")
+    page.wait(f"{names_of_rows()} === 'a1,b2,b10'")
+    press = "[...document.querySelectorAll('th button')].find((one) => one.innerText === 'Name').click()"
+    page.run(press)
+    page.wait(f"{names_of_rows()} === 'a1,b2,b10'")
+    page.run(press)
+    page.wait(f"{names_of_rows()} === 'b10,b2,a1'")
+    assert page.run("document.querySelector('th').getAttribute('aria-sort')") == "descending"
+    enter(page, "Filter by text", "b1")
+    page.wait(f"{names_of_rows()} === 'b10'")
+    assert page.problems == []
+
+
+def enter(page: Page, label: str, text: str) -> None:
+    field = f"document.querySelector('[aria-label={json.dumps(label)}]')"
+    page.wait(f"!!{field}")
+    page.run(f"{field}.value = {json.dumps(text)}")
+    for event in ("input", "change"):
+        page.run(f"{field}.dispatchEvent(new Event('{event}'))")
+
+
+def test_a_slash_goes_to_the_search_of_kinds(page: Page) -> None:
+    log_in(page, "admintoken", "admin")
+    go(page, "resources")
+    page.wait_text("Choose a kind")
+    page.press("/")
+    page.wait("document.activeElement.getAttribute('aria-label') === 'Find a kind'")
+    enter(page, "Find a kind", "flowsch")
+    shown = "[...document.querySelectorAll('.kinds a')].filter((one) => one.offsetParent).map((one) => one.innerText).join()"
+    page.wait(f"{shown} === 'flowschemas'")
+
+
+def test_owners_and_what_they_own_are_a_tree(page: Page, kubectl: Kubectl) -> None:
+    apply(kubectl, config_map("owner"))
+    uid = kubectl.run("get", "configmap", "owner", "-n", "hall", "-o", "jsonpath={.metadata.uid}")
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+    apply(kubectl, config_map("owned", ownerReferences=[owner]))
+    log_in(page, "admintoken", "admin")
+    for name in ("owner", "owned"):
+        go(page, f"resources/core/v1/configmaps/hall/{name}/graph")
+        page.wait(f"document.querySelector('.graph strong')?.innerText === 'ConfigMap {name}'")
+        assert page.run("document.querySelector('.graph').innerText").split("\n") == [
+            "ConfigMap owner",
+            "ConfigMap owned",
+        ]
+    go(page, "resources/core/v1/configmaps/hall/owned/summary")
+    page.wait_text("ConfigMap/owner")
+    assert page.problems == []
+
+
+def button(page: Page, text: str) -> None:
+    page.run(f"[...document.querySelectorAll('button')].find((one) => one.innerText === '{text}').click()")
+
+
+def test_an_edit_is_shown_before_it_is_applied(page: Page, kubectl: Kubectl) -> None:
+    apply(kubectl, config_map("edited", labels={"colour": "red"}))
+    log_in(page, "admintoken", "admin")
+    go(page, "resources/core/v1/configmaps/hall/edited/edit")
+    page.wait("!!document.querySelector('textarea')")
+    page.wait_text("read-only until you allow changes")
+    assert page.run("[...document.querySelectorAll('main button')].every((one) => one.disabled)")
+    page.run("document.getElementById('writable').click()")
+    edited = "document.querySelector('textarea').value.replace('red', 'blue')"
+    enter_script = f"document.querySelector('textarea').value = {edited}"
+    page.run(enter_script)
+    button(page, "Show the differences")
+    page.wait_text("Other managers own these fields")
+    page.problems.clear()  # the answer 409
+    page.run("document.querySelector('main input[type=checkbox]').click()")
+    button(page, "Show the differences")
+    page.wait("document.querySelector('main ins')?.innerText === '\"blue\"'")
+    colour = ("get", "configmap", "edited", "-n", "hall", "-o", "jsonpath={.metadata.labels.colour}")
+    assert kubectl.run(*colour) == "red"
+    button(page, "Apply")
+    page.wait_text("Applied.")
+    assert kubectl.run(*colour) == "blue"
+    assert page.problems == []
+
+
+def test_the_log_of_a_pod_without_a_node_is_empty(page: Page, kubectl: Kubectl) -> None:
+    container = {"name": "main", "image": "example.com/none:1", "ports": [{"containerPort": 8080}]}
+    spec = {"containers": [container], "automountServiceAccountToken": False}
+    apply(
+        kubectl, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": "hall"}, "spec": spec}
+    )
+    log_in(page, "admintoken", "admin")
+    go(page, "resources/core/v1/pods/hall/alone/summary")
+    page.wait_text("example.com/none:1")
+    go(page, "resources/core/v1/pods/hall/alone/logs")
+    page.wait_text("The log has ended.")
+
+
+VIEWS = {
+    "overview": "Recent warnings",
+    "resources": "Choose a kind",
+    "resources/example.com/v1/lights/-": "entrance",
+    "resources/example.com/v1/lights/hall/entrance/summary": "spec",
+    "resources/example.com/v1/lights/hall/entrance/yaml": "Managed fields",
+    "resources/example.com/v1/lights/hall/entrance/edit": "Show the differences",
+    "resources/example.com/v1/lights/hall/entrance/events": "objects",
+    "changes": "resources are followed",
+    "requests": "p99",
+    "queues": "workload-low",
+}  # fmt: skip
+
+
+def test_every_view_fits_a_phone(page: Page, tmp_path: Path) -> None:
+    page.resize(390, 844)
+    widths = {"login": page.run("document.documentElement.scrollWidth")}
+    log_in(page, "admintoken", "admin")
+    for place, text in VIEWS.items():
+        go(page, place)
+        page.wait_text(text)
+        widths[place] = page.run("document.documentElement.scrollWidth")
+    assert {place: width for place, width in widths.items() if width > 390} == {}
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: npm install axe-core, and name its axe.min.js in KAPI_AXE")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_every_view_is_accessible(page: Page, scheme: str, width: int) -> None:
+    page.prefer(scheme)
+    page.resize(width, 844)
+    page.run(AXE.read_text() + "; 0")
+    violations = {"login": page.run(VIOLATIONS)}
+    log_in(page, "admintoken", "admin")
+    for place, text in VIEWS.items():
+        go(page, place)
+        page.wait_text(text)
+        violations[place] = page.run(VIOLATIONS)
+    assert violations == dict.fromkeys(violations, [])
+
+
+def test_pictures_for_the_documentation(page: Page, tmp_path: Path) -> None:
+    """Of both widths and both colour schemes."""
+    log_in(page, "admintoken", "admin")
+    summary = "resources/example.com/v1/lights/hall/entrance/summary"
+    for place, scheme, width, height in (
+        ("overview", "light", 390, 700), ("overview", "dark", 390, 700), (summary, "dark", 1200, 500),
+    ):  # fmt: skip
+        page.prefer(scheme)
+        page.resize(width, height)
+        go(page, place)
+        page.wait_text(VIEWS[place])
+        picture(page, f"{place.split('/')[-1]}-{scheme}-{width}", tmp_path)
     assert page.problems == []
 
 

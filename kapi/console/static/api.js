@@ -79,17 +79,6 @@ export async function whoAmI() {
   }
 }
 
-// Whether the user may do something: {verb, group, resource, subresource, namespace, name}.
-export async function may(attributes) {
-  const kind = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes: attributes } };
-  const path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-  try {
-    return (await write(path, "POST", { body: JSON.stringify(kind), harmless: true })).status.allowed;
-  } catch {
-    return false;
-  }
-}
-
 // Pieces of a text as it comes, until the server ends it.
 export async function* pieces(path, options) {
   const answer = await send(path, options);
@@ -99,6 +88,17 @@ export async function* pieces(path, options) {
     if (done) return;
     yield value;
   }
+}
+
+// A token goes as a subprotocol, since a page can set no header: it stands in no address.
+export function webSocket(path, protocol) {
+  const token = sessionStorage.getItem(KEY);
+  const encoded = token && btoa(token).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  const address = new URL(path, location.href);
+  address.protocol = address.protocol.replace("http", "ws");
+  const socket = new WebSocket(address, encoded ? [protocol, `base64url.bearer.authorization.k8s.io.${encoded}`] : [protocol]);
+  socket.binaryType = "arraybuffer";
+  return socket;
 }
 
 async function* blocks(path, options, end) {

@@ -3,13 +3,14 @@
 import { allowChanges, hasToken, login, whoAmI, writable } from "./api.js";
 import * as changes from "./changes.js";
 import * as entrance from "./login.js";
+import * as overview from "./overview.js";
 import { problem } from "./page.js";
 import * as queues from "./queues.js";
 import * as requests from "./requests.js";
 import * as resources from "./resources.js";
 
-const VIEWS = { resources, changes, requests, queues };
-const FIRST = "resources";
+const VIEWS = { overview, resources, changes, requests, queues };
+const FIRST = "overview";
 const element = (id) => document.getElementById(id);
 let shown = new AbortController();
 let greetings = 0;

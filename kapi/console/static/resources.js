@@ -1,66 +1,141 @@
-// All kinds, a kind's objects as kubectl shows them, and one object: each followed while it is shown.
+// All kinds, and the objects of one kind as kubectl shows them: followed while they are shown.
 
 import { TABLE, follow, get, pathOf, resources } from "./api.js";
-import { h, problem, table } from "./page.js";
-import { yaml } from "./tree.js";
+import * as object from "./object.js";
+import { h, problem, scroller } from "./page.js";
 
-const addressOf = (resource, namespace, name) =>
-  `#/resources/${resource.group || "core"}/${resource.version}/${resource.plural}/${namespace || "-"}${name ? `/${name}` : ""}`;
+const MOST = 1000; // rows on the page
+const CALM = 150; // ms between two drawings
 
-export async function show(view, [group, version, plural, namespace, name], signal) {
+export const addressOf = (resource, namespace, name) =>
+  `#/resources/${resource.group || "core"}/${resource.version}/${resource.plural}/${namespace || "-"}${name ? `/${encodeURIComponent(name)}` : ""}`;
+
+export async function show(view, [group, version, plural, namespace, name, tab], signal) {
   const known = await resources();
   const wanted = known.find((one) => one.plural === plural && (one.group || "core") === group && one.version === version);
   const place = namespace === "-" ? "" : (namespace ?? "");
   const right = h("section", {});
   view.replaceChildren(h("div", { class: "split" }, kinds(known, wanted, place), right));
-  if (!wanted) right.append(h("p", { class: "pale" }, "Choose a kind."));
-  else if (name) await one(right, wanted, place, name, signal);
+  if (!wanted) right.append(h("h1", {}, "Resources"), h("p", { class: "pale" }, plural ? "This kind is not served." : "Choose a kind."));
+  else if (name) await object.show(right, { known, resource: wanted, namespace: place, name, tab }, signal);
   else await all(right, wanted, place, signal);
 }
 
 function kinds(known, wanted, namespace) {
-  const list = h("div", { class: "kinds" });
-  let group;
+  const search = h("input", { type: "search", "data-search": true, "aria-label": "Find a kind", placeholder: "find a kind (/)" });
+  const groups = new Map();
   for (const resource of known) {
-    if (resource.group !== group) list.append(h("h3", {}, resource.group || "core"));
-    group = resource.group;
-    const here = resource === wanted ? "here" : null;
-    list.append(h("a", { href: addressOf(resource, namespace), class: here }, resource.plural));
+    const list = groups.get(resource.group) ?? h("div", {}, h("h2", {}, resource.group || "core"));
+    groups.set(resource.group, list);
+    list.append(h("a", { href: addressOf(resource, namespace), "aria-current": resource === wanted ? "page" : null }, resource.plural));
   }
-  return list;
+  search.addEventListener("input", () => {
+    for (const group of groups.values()) {
+      const links = [...group.querySelectorAll("a")];
+      for (const link of links) link.hidden = !link.textContent.includes(search.value.trim().toLowerCase());
+      group.hidden = links.every((link) => link.hidden);
+    }
+  });
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") [...nav.querySelectorAll("a")].find((link) => !link.hidden)?.click();
+  });
+  const nav = h("nav", { class: "kinds", "aria-label": "Kinds" }, search, [...groups.values()]);
+  const wide = matchMedia("(min-width: 701px)").matches;
+  return h("details", { open: wide || !wanted }, h("summary", {}, "Kinds"), nav);
 }
 
 async function all(view, resource, namespace, signal) {
-  const choice = h("select", { onchange: () => (location.hash = addressOf(resource, choice.value)) });
-  const count = h("span", { class: "pale" });
+  const place = h("input", { list: "namespaces", type: "search", "aria-label": "Namespace", placeholder: "all namespaces", value: namespace });
+  place.addEventListener("change", () => (location.hash = addressOf(resource, place.value.trim())));
+  const filter = h("input", { type: "search", "aria-label": "Filter by text", placeholder: "only what contains ..." });
+  const labels = h("input", { type: "search", "aria-label": "Filter by label", placeholder: "label: app=x,tier!=y" });
   const body = h("div", {});
-  view.append(h("div", { class: "bar" }, h("strong", {}, resource.kind), resource.namespaced ? choice : "", count), body);
-  if (resource.namespaced) offer(choice, namespace);
-  const rows = new Map();
-  let columns = [];
-  const draw = () => {
-    count.textContent = `${rows.size} objects`;
-    const shown = columns.map((column, index) => [column, index]).filter(([column]) => !column.priority);
-    const everywhere = resource.namespaced && !namespace;
-    const cells = ({ object: { metadata }, cells }) => [
-      ...(everywhere ? [metadata.namespace] : []),
-      ...shown.map(([column, index]) =>
-        column.name === "Name"
-          ? h("a", { href: addressOf(resource, metadata.namespace ?? "", metadata.name) }, cells[index])
-          : cells[index],
-      ),
-    ];
-    const sorted = [...rows.values()].sort((a, b) => keyOf(a).localeCompare(keyOf(b)));
-    body.replaceChildren(table([...(everywhere ? ["Namespace"] : []), ...shown.map(([column]) => column.name)], sorted.map(cells)));
+  view.append(h("h1", {}, resource.kind), h("div", { class: "bar" }, resource.namespaced ? place : "", labels, filter), body);
+  if (resource.namespaced) view.append(await namespaces());
+  let running = new AbortController();
+  const begin = () => {
+    running.abort();
+    running = new AbortController();
+    const selector = labels.value.trim();
+    const selection = selector ? `labelSelector=${encodeURIComponent(selector)}` : "";
+    return followed(body, resource, namespace, selection, AbortSignal.any([signal, running.signal]), filter);
   };
-  const keyOf = ({ object: { metadata } }) => `${metadata.namespace ?? ""}/${metadata.name}`;
+  labels.addEventListener("change", begin);
+  await begin();
+}
+
+async function namespaces() {
+  let names = [];
+  try {
+    names = (await get("/api/v1/namespaces")).items.map((one) => one.metadata.name);
+  } catch {
+    // who may not list them can still enter one
+  }
+  return h("datalist", { id: "namespaces" }, names.map((name) => h("option", { value: name })));
+}
+
+const keyOf = ({ object: { metadata } }) => `${metadata.namespace ?? ""}/${metadata.name}`;
+
+// The table of a kind in a view, updated by a watch; `filter` is a field whose text the rows have to contain.
+export async function followed(view, resource, namespace, selection, signal, filter) {
+  const count = h("span", { class: "pale", role: "status" });
+  const head = h("thead", {});
+  const body = h("tbody", {});
+  view.replaceChildren(count, scroller(resource.kind, h("table", {}, head, body)));
+  const everywhere = resource.namespaced && !namespace;
+  const rows = new Map();
+  let shown = []; // {name, value(row)}
+  let order = { column: -1, sign: 1 };
+  let due;
+  const draw = () => {
+    due = undefined;
+    const column = shown[order.column];
+    const value = (row) => (column ? String(column.sort(row) ?? "") : keyOf(row));
+    const compare = (a, b) => order.sign * value(a).localeCompare(value(b), undefined, { numeric: true });
+    const wanted = filter?.value ?? "";
+    const lines = [...rows.values()].filter((row) => !wanted || [keyOf(row), ...row.cells].join(" ").includes(wanted));
+    count.textContent = `${lines.length} objects${lines.length > MOST ? `, ${MOST} are shown` : ""}`;
+    body.replaceChildren(
+      ...lines
+        .sort(compare)
+        .slice(0, MOST)
+        .map((row) => h("tr", {}, shown.map((each) => h("td", { class: typeof each.cell(row) === "number" ? "number" : null }, each.cell(row))))),
+    );
+  };
+  const later = () => (due ??= setTimeout(draw, CALM));
+  const arrange = (columns) => {
+    const link = ({ object: { metadata } }, text) => h("a", { href: addressOf(resource, metadata.namespace, metadata.name) }, text);
+    shown = columns
+      .map(({ name, priority }, index) => ({
+        name,
+        priority,
+        cell: (row) => (name === "Name" ? link(row, row.cells[index]) : row.cells[index]),
+        sort: (row) => (name === "Age" ? row.object.metadata.creationTimestamp : row.cells[index]),
+      }))
+      .filter((column) => !column.priority);
+    const of = ({ object: { metadata } }) => metadata.namespace;
+    if (everywhere) shown.unshift({ name: "Namespace", cell: of, sort: of });
+    head.replaceChildren(h("tr", {}, shown.map(({ name }, index) => h("th", { scope: "col" }, sorter(name, index)))));
+  };
+  const sorter = (name, index) => {
+    const press = () => {
+      order = { column: index, sign: order.column === index ? -order.sign : 1 };
+      [...head.rows[0].cells].forEach((cell, at) => {
+        if (at === index) cell.setAttribute("aria-sort", order.sign > 0 ? "ascending" : "descending");
+        else cell.removeAttribute("aria-sort");
+      });
+      draw();
+    };
+    return h("button", { type: "button", onclick: press }, name);
+  };
+  filter?.addEventListener("input", later);
   try {
     await follow(
       pathOf(resource, namespace),
-      "",
+      selection,
       { accept: TABLE, signal },
       (list) => {
-        columns = list.columnDefinitions ?? [];
+        arrange(list.columnDefinitions ?? []);
         rows.clear();
         for (const row of list.rows ?? []) rows.set(keyOf(row), row);
         draw();
@@ -70,71 +145,10 @@ async function all(view, resource, namespace, signal) {
           if (event.type === "DELETED") rows.delete(keyOf(row));
           else rows.set(keyOf(row), row);
         }
-        draw();
+        later();
       },
     );
   } catch (error) {
-    if (!signal.aborted) body.replaceChildren(problem(error));
+    if (!signal.aborted) view.replaceChildren(problem(error));
   }
-}
-
-async function offer(choice, namespace) {
-  let names = [];
-  try {
-    names = (await get("/api/v1/namespaces")).items.map((one) => one.metadata.name);
-  } catch {
-    // who may not list them can still name one in the address
-  }
-  if (namespace && !names.includes(namespace)) names.push(namespace);
-  choice.append(h("option", { value: "" }, "all namespaces"));
-  for (const one of names) choice.append(h("option", { value: one, selected: one === namespace }, one));
-}
-
-async function one(view, resource, namespace, name, signal) {
-  const back = h("a", { href: addressOf(resource, namespace) }, resource.plural);
-  const body = h("div", {});
-  view.append(h("div", { class: "bar" }, back, h("strong", {}, namespace ? `${namespace}/${name}` : name)), body);
-  const draw = (object) => {
-    const { managedFields, name, namespace, labels, annotations, ...rest } = object.metadata;
-    const metadata = Object.fromEntries(
-      Object.entries({ name, namespace, labels, annotations, ...rest }).filter(([, value]) => value !== undefined),
-    );
-    const kind = { apiVersion: resource.group ? `${resource.group}/${resource.version}` : resource.version, kind: resource.kind };
-    body.replaceChildren(
-      h("pre", {}, yaml({ ...kind, ...object, metadata })),
-      h("h3", {}, "Managed fields"),
-      table(
-        ["Manager", "Operation", "Subresource", "Time", "Fields"],
-        (managedFields ?? []).map((entry) => [
-          entry.manager,
-          entry.operation,
-          entry.subresource ?? "",
-          entry.time ?? "",
-          h("details", {}, h("summary", {}, `${fields(entry.fieldsV1).length}`), h("pre", {}, fields(entry.fieldsV1).join("\n"))),
-        ]),
-      ),
-    );
-  };
-  const gone = () => body.replaceChildren(h("p", { class: "error" }, "This object does not exist (any more)."));
-  try {
-    await follow(
-      pathOf(resource, namespace),
-      `fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`,
-      { signal },
-      (list) => (list.items.length ? draw(list.items[0]) : gone()),
-      (event) => (event.type === "DELETED" ? gone() : draw(event.object)),
-    );
-  } catch (error) {
-    if (!signal.aborted) body.replaceChildren(problem(error));
-  }
-}
-
-// The paths of a set of fields.
-function fields(set, path = "") {
-  return Object.entries(set ?? {}).flatMap(([key, below]) => {
-    if (key === ".") return [];
-    const here = key.startsWith("f:") ? `${path}.${key.slice(2)}` : `${path}[${key.slice(2)}]`;
-    const inside = fields(below, here);
-    return inside.length ? inside : [here];
-  });
 }

@@ -1,6 +1,6 @@
 // Objects as YAML, and what differs between two of them.
 
-const PLAIN = /^[A-Za-z_./][\w ./()@+=-]*$/;
+const PLAIN = /^[A-Za-z_/][\w ./()@+=-]*$/;
 const WORDS = new Set(["true", "false", "null", "yes", "no", "on", "off", "y", "n"]);
 
 function scalar(value) {
