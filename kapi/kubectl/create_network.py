@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.create_workloads import int_or_string
@@ -54,7 +53,7 @@ def _port_name_problems(name: str) -> list[str]:
     return problems
 
 
-def _service(kind: str) -> Callable[[Factory, str], Coroutine[Any, Any, int]]:
+def _service(kind: str) -> Callable[[Factory, str], Coroutine[object, object, int]]:
     async def run(factory: Factory, program: str) -> int:
         flags = factory.flags
         name, tcp = one_name(factory, program), flags.get_list("tcp")
