@@ -22,19 +22,15 @@ def connector(reactor: Reactor, config: Config) -> Connect:
     made: list[tuple[ClientCertificate | None, IOpenSSLClientConnectionCreator]] = []
 
     async def connect(factory: IProtocolFactory) -> IProtocol:
-        if not secure:
-            if config.proxy_url:
-                return await _through(reactor, config, factory, None)
-            return await Dialer(reactor).endpoint(host, port).connect(factory)
-        own = await config.credentials.certificate()
-        if not made or made[0][0] != own:
-            made[:] = [(own, _tls_options(config, host, own))]
-        options = made[0][1]
+        options = None
+        if secure:
+            own = await config.credentials.certificate()
+            if not made or made[0][0] != own:
+                made[:] = [(own, _tls_options(config, host, own))]
+            options = made[0][1]
         if config.proxy_url:
             return await _through(reactor, config, factory, options)
-        from kapi.wire.tls.client import tls_reactor
-
-        return await Dialer(tls_reactor(reactor, options)).endpoint(host, port).connect(factory)
+        return await Dialer(reactor).endpoint(host, port, options).connect(factory)
 
     return lambda factory: Deferred.fromCoroutine(connect(factory))
 
@@ -69,18 +65,16 @@ async def _through(
     proxy = urlsplit(config.proxy_url)
     username, password = unquote(proxy.username or ""), unquote(proxy.password or "")
     name = proxy.hostname or ""
-    endpoint = Dialer(reactor).endpoint(name, _port(proxy.scheme, proxy.port))
+    tls = None
+    if proxy.scheme == "https":
+        tls = _tls_options(config.replace(server_name=""), name, await config.credentials.certificate())
+    endpoint = Dialer(reactor).endpoint(name, _port(proxy.scheme, proxy.port), tls)
     if proxy.scheme.startswith("socks5"):
         from kapi.wire.socks_tunnel import through_socks
 
         return await through_socks(endpoint, host, port, factory, options, username=username, password=password)
     from kapi.wire.connect_tunnel import through
 
-    if proxy.scheme == "https":
-        from twisted.internet.endpoints import wrapClientTLS
-
-        own = await config.credentials.certificate()
-        endpoint = wrapClientTLS(_tls_options(config.replace(server_name=""), name, own), endpoint)
     more = ""
     if username:
         pair = f"{username}:{password}".encode()

@@ -6,31 +6,29 @@ has ``insecure-skip-tls-verify``.  Redirects are not followed, the size of answe
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
-from treq.client import HTTPClient
-from twisted.internet.defer import Deferred, TimeoutError
-from twisted.internet.endpoints import wrapClientTLS
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
-from twisted.web.client import URI, Agent, HTTPConnectionPool
+from twisted.internet.defer import Deferred, TimeoutError, gatherResults
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
-from zope.interface import implementer
 
 from kapi.client import metrics
 from kapi.client.kubeconfig import Endpoint
 from kapi.process.reactor import Reactor
+from kapi.wire.agent import Agent
 from kapi.wire.answer import AnswerTooLarge as AnswerTooLarge
 from kapi.wire.collected import Collected
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
 from kapi.wire.egress import CONTROL_PLANE
 from kapi.wire.head import checked
-from kapi.wire.tls.client import counted
+from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import WEBHOOKS
 from kapi.wire.tls.trust import client_options, identity
 
+_MAX_HOSTS = 20
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
 
 
@@ -38,39 +36,6 @@ class Answer(NamedTuple):
     status: int
     headers: Headers
     body: bytes
-
-
-@implementer(IPolicyForHTTPS)
-class _Policy:
-    """The TLS options for one endpoint.  Raises ValueError for a bundle that cannot be read."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self._own = identity(endpoint.certificate, endpoint.key)
-        self._options(
-            endpoint.server_name or urlsplit(endpoint.url).hostname or ""
-        )  # a bundle that cannot be read is an error at once
-
-    def creatorForNetloc(self, hostname: bytes, port: int) -> IOpenSSLClientConnectionCreator:
-        options = self._options(self.endpoint.server_name or hostname.decode("ascii"))
-        return options if self.endpoint.insecure else counted(options, WEBHOOKS)
-
-    def _options(self, name: str) -> IOpenSSLClientConnectionCreator:
-        return client_options(name, self.endpoint.ca, self._own, insecure=self.endpoint.insecure, tolerant=True)
-
-
-@implementer(IAgentEndpointFactory)
-class _Endpoints:
-    def __init__(self, policy: _Policy, dialer: Dialer) -> None:
-        self._policy, self._dialer = policy, dialer
-
-    def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
-        host: bytes = uri.host
-        if uri.scheme != b"https":
-            raise ValueError(f"URL scheme must be https: {uri.scheme.decode('ascii', 'replace')}")
-        creator = self._policy.creatorForNetloc(host, uri.port)
-        wrapped: IStreamClientEndpoint = wrapClientTLS(creator, self._dialer.endpoint(host.decode("ascii"), uri.port))
-        return wrapped
 
 
 def _timed_out(result: object, timeout: float) -> NoReturn:
@@ -89,15 +54,35 @@ class HTTPSClient:
         self.endpoint = endpoint
         self._reactor = reactor
         self._timeout = timeout
-        self._pool = HTTPConnectionPool(reactor, persistent=True)
-        dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), network)
-        agent = Agent.usingEndpointFactory(reactor, _Endpoints(_Policy(endpoint), dialer), self._pool)
-        self._http = HTTPClient(agent)
+        self._dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), network)
+        self._own = identity(endpoint.certificate, endpoint.key)
+        self._options(urlsplit(endpoint.url).hostname or "")  # a bundle that cannot be read is an error at once
+        self._agents: OrderedDict[tuple[str, int], Agent] = OrderedDict()
 
-    def close(self) -> Deferred[None]:
-        """Closes idle connections."""
-        closed: Deferred[None] = self._pool.closeCachedConnections()
-        return closed
+    def _options(self, host: str) -> IOpenSSLClientConnectionCreator:
+        endpoint = self.endpoint
+        name = endpoint.server_name or host
+        return client_options(name, endpoint.ca, self._own, insecure=endpoint.insecure, tolerant=True)
+
+    def _agent(self, url: str) -> Agent:
+        """The connections to the host of a URL.  Raises ValueError for a scheme other than https."""
+        parsed = urlsplit(url)
+        if parsed.scheme != "https":
+            raise ValueError(f"URL scheme must be https: {parsed.scheme}")
+        key = host, port = parsed.hostname or "", parsed.port or 443
+        found = self._agents.pop(key, None)
+        if found is None:
+            faults = None if self.endpoint.insecure else WEBHOOKS
+            endpoint = self._dialer.endpoint(host, port, self._options(host), faults=faults)
+            found = Agent(Pool(self._reactor, endpoint.connect))
+        self._agents[key] = found
+        if len(self._agents) > _MAX_HOSTS:
+            self._agents.popitem(last=False)[1].pool.close()
+        return found
+
+    def close(self) -> Deferred[list[None]]:
+        """Closes idle connections at once and busy ones after their answer; fires when none is open."""
+        return gatherResults([agent.pool.close() for agent in self._agents.values()])
 
     def _headers(self, more: Mapping[str, str]) -> Headers:
         headers = {"User-Agent": "kapi", "Accept": "application/json", **more}
@@ -130,9 +115,7 @@ class HTTPSClient:
         return answer
 
     async def _run(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        response = await self._http.request(
-            method, url, data=body, headers=self._headers(headers), allow_redirects=False
-        )
+        response = await self._agent(url).ask(method, url, body, self._headers(headers))
         collected = Collected(MAX_ANSWER)
-        response.original.deliverBody(collected)
+        response.deliverBody(collected)
         return Answer(response.code, response.headers, await collected.done)

@@ -8,7 +8,7 @@ from twisted.internet.defer import CancelledError, Deferred, gatherResults
 
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints import transform
-from kapi.endpoints.connect.transport import Target, ask, beginning
+from kapi.endpoints.connect.transport import Target, beginning
 from kapi.endpoints.encoding import respond_object, respond_tree
 from kapi.endpoints.listing import not_a_single, strip_type
 from kapi.endpoints.options import boolean, list_options
@@ -35,7 +35,8 @@ def probe_https(port: int, reactor: Reactor) -> Probe:
     target = Target("https", "127.0.0.1", port, b"/healthz")
 
     async def read() -> tuple[int, str]:
-        answer = await ask(reactor, Dialer(reactor, _TIMEOUT), target, b"GET")
+        pool = target.pool(reactor, Dialer(reactor, _TIMEOUT))
+        answer = await pool.send(b"GET", target.uri, [(b"Host", target.netloc)])
         return answer.code, (await beginning(answer, 1024)).decode("utf-8", "replace")
 
     async def probe() -> tuple[bool, str]:

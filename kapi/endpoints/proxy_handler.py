@@ -13,22 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IBodyProducer, IResponse
 
-from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
-from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, discard, forwarded, is_cancelled, piped
+from kapi.endpoints.passing import body_to_pass, check_code, forwarded, piped
 from kapi.endpoints.tunnel import Limit, TunnelBackend, wants_upgrade
 from kapi.request.context import RequestContext
 from kapi.request.response import CLOSE, HijackedResponse, Response
+from kapi.request.streamed_body import StreamedBody
 from kapi.request.trace import with_trace
 from kapi.request.user import UserInfo
-from kapi.wire.head import BadHead, Header, checked, identity_headers, request_head
+from kapi.wire.answer import Answer
+from kapi.wire.connection import Abandoned
+from kapi.wire.head import BadHead, Header, identity_headers, request_head
 from kapi.wire.network_errors import describe
+from kapi.wire.pool import Pool
 
 log = Logger()
 PLAIN = b"text/plain; charset=utf-8"
@@ -51,14 +54,14 @@ class Destination(msgspec.Struct, frozen=True):
     """The backend that one request is passed on to.
 
     ``uri``: path and query as sent; ``host``: the value of the Host header; ``dialed``: host and port for the texts of errors.
-    ``connect()`` returns the endpoint for a connection of this request only; ``ask`` sends the request by an Agent.
+    ``connect()`` returns the endpoint for a connection of this request only, ``pool()`` the connections for a request.
     """
 
     uri: bytes
     host: bytes
     dialed: tuple[str, int]
     connect: Callable[[], IStreamClientEndpoint]
-    ask: Callable[[bytes, Headers, IBodyProducer | None], Deferred[IResponse]]
+    pool: Callable[[], Pool]
     user: UserInfo | None = None  # sent in headers, for a backend that trusts our client certificate
     more: Sequence[Header] = ()  # further headers for the backend
     forwarded: Sequence[Header] = ()  # further headers, except when the request is an upgrade
@@ -96,27 +99,17 @@ class ProxyHandler:
 
     async def _request(self, ctx: RequestContext, to: Destination) -> Response:
         ctx.passed_on = True
-        streamed = streamed_body(ctx)
-        body = body_to_pass(ctx) if streamed is None else None
-        answer: BackendAnswer
+        body = body_to_pass(ctx)
         try:
-            headers = Headers()
-            for name, value in checked(_headers(ctx, to, to.forwarded)):
-                headers.addRawHeader(name, value)
-            if streamed is not None:
-                answer = await exchange(self._reactor, to.connect(), ctx, to.uri, _pairs(headers), streamed)
-            else:
-                answer = await to.ask(ctx.http.method, headers, body)
+            answer = await self._answer(ctx, to, body)
             check_code(answer)
-        except CancelledError:
-            raise
+        except (CancelledError, ConnectingCancelledError):
+            raise CancelledError from None
         except Exception as error:  # whatever the network does
-            if is_cancelled(error):
-                raise CancelledError from None
             raise NotPassedOn(f"error trying to reach service: {_text(ctx, to, error)}", error) from None
         found = list(_pairs(answer.headers))
         if self._is_rejected(answer.code, found):
-            discard(answer)
+            answer.abort()
             return _redirected()
         dropped = to.not_back | _OF_ORIGIN if ctx.sandboxed else to.not_back
         kept = [
@@ -127,6 +120,19 @@ class ProxyHandler:
         if ctx.sandboxed:
             kept.append(_SANDBOX)
         return piped(ctx, answer, answer.code, _content_type(found, b""), kept)
+
+    async def _answer(self, ctx: RequestContext, to: Destination, body: bytes | StreamedBody | None) -> Answer:
+        """Raises Abandoned when the client goes while its body arrives."""
+        asked = to.pool().send(ctx.http.method, to.uri, _headers(ctx, to, to.forwarded), body)
+        if not isinstance(body, StreamedBody):
+            return await asked
+        finished = ctx.http.notifyFinish().addBoth(lambda _: asked.cancel())
+        try:
+            return await asked
+        except CancelledError:
+            if not finished.called:
+                raise
+            raise Abandoned("nobody waits for the answer") from None
 
     async def _upgrade(self, ctx: RequestContext, to: Destination) -> Response:
         """Tunnels the client's connection to the backend; returns the backend's own response when it refuses to upgrade."""

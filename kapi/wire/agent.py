@@ -1,91 +1,134 @@
-"""An agent for one HTTPS server, over kept connections, for requests and answers that are whole bytes.
+"""treq's way to one server: an agent over a pool of connections, and treq's client over that agent.
 
-It is used through treq's HTTPClient (``kapi.wire.prepared`` makes that cheap).  When a kept connection breaks, its request
-fails, as upstream's does: a POST is never sent twice.
+It is for requests of this server's own, with whole bodies.  What it passes on for others goes to the pool itself, since treq asks
+for compressed answers and decodes them.  Redirects are not followed, and cookies not kept.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
+from hyperlink import EncodedURL
+from treq.client import HTTPClient
+from treq.cookies import IndexableCookieJar
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.interfaces import IConsumer
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IBodyProducer, IResponse
 from zope.interface import implementer
 
-from kapi.process.reactor import Reactor
-from kapi.wire.answer import Answer
-from kapi.wire.dial import Dialer
-from kapi.wire.head import header_line, request_line
-from kapi.wire.pool import KeptConnections
-from kapi.wire.tls.client import tls_reactor
-from kapi.wire.tls.faults import CertificateFaults
-from kapi.wire.transport import Stream
+from kapi.wire.head import Header
+from kapi.wire.pool import Pool
 
-_CACHE_SIZE = 1000  # URIs whose first lines are kept
+
+@implementer(IBodyProducer)
+class Body:
+    """The bytes of a request."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.length = len(data)
+
+    def startProducing(self, consumer: IConsumer) -> Deferred[None]:
+        consumer.write(self.data)
+        done: Deferred[None] = Deferred()
+        done.callback(None)
+        return done
+
+    def pauseProducing(self) -> None:
+        pass
+
+    def resumeProducing(self) -> None:
+        pass
+
+    def stopProducing(self) -> None:
+        pass
+
+
+class prepared_url(EncodedURL):  # noqa: N801 - used like a function
+    """A URL that keeps its text: treq would parse and format it for every request."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        parsed = EncodedURL.from_text(text).to_uri()
+        super().__init__(
+            parsed.scheme, parsed.host, parsed.path, parsed.query, parsed.fragment, parsed.port,
+            parsed.rooted, parsed.userinfo, parsed.uses_netloc,
+        )  # fmt: skip
+        self._text = parsed.to_text()
+
+    def to_uri(self) -> prepared_url:
+        return self
+
+    def to_text(self, with_password: bool = False) -> str:
+        return self._text
+
+
+class _NoCookies(IndexableCookieJar):
+    """A jar that stays empty."""
+
+    def add_cookie_header(self, request: object) -> None:
+        pass
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        pass
+
+
+_EMPTY = _NoCookies()  # treq would make a jar for every request
 
 
 @implementer(IAgent)
-class ServerAgent(KeptConnections[IResponse]):
-    """Requests to one server at ``host`` and ``port``, whatever host the URIs name; ``options`` are those of TLS.
+class Agent:
+    """Requests to the server of one pool, whatever host the URIs name.  ``headers`` are sent with every request."""
 
-    ``headers`` are sent with every request.  ``limit``: bytes of an answer's body.  ``faults`` counts deprecated certificates.
-    """
-
-    def __init__(
-        self,
-        reactor: Reactor,
-        host: str,
-        port: int,
-        options: IOpenSSLClientConnectionCreator,
-        limit: int,
-        headers: Sequence[tuple[bytes, bytes]] = (),
-        faults: CertificateFaults | None = None,
-        network: str = "",
-    ) -> None:
-        endpoint = Dialer(tls_reactor(reactor, options, faults), network=network).endpoint(host, port)
-        super().__init__(reactor, endpoint.connect, limit)
-        self._heads: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
-        self._headers = b"".join(b"\r\n" + header_line(*pair) for pair in headers)
-
-    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Answer:
-        answer.body, answer.length = body, len(body)
-        return answer
+    def __init__(self, pool: Pool, headers: Sequence[Header] = ()) -> None:
+        self.pool = pool
+        self._headers = headers
+        self._http = HTTPClient(self, _NoCookies(), Body)
 
     def request(
         self, method: bytes, uri: bytes, headers: Headers | None = None, bodyProducer: IBodyProducer | None = None
     ) -> Deferred[IResponse]:
-        """Fires with an Answer.  ``bodyProducer`` is a ``kapi.wire.prepared.Body``.
+        """Fires with an Answer.  ``bodyProducer`` is a Body.  Fails as ``Pool.send``.
 
-        Fails with the error of the connection, BadAnswer or AnswerTooLarge; cancelling ends the connection.
+        Accept-Encoding, which treq sets, is left out: the size of compressed answers would be hard to limit.
         """
-        body = b"" if bodyProducer is None else bodyProducer.data  # type: ignore[attr-defined]
-        head = self._heads.get((method, uri))
-        if head is None:
-            head = self._heads[(method, uri)] = _first_lines(method, uri) + self._headers
-            if len(self._heads) > _CACHE_SIZE:
-                self._heads.popitem(last=False)
-        data = b"%s%s\r\nContent-Length: %d\r\n\r\n%s" % (head, _lines(headers), len(body), body)
-        return self._ask(data)
+        host, target = _divided(uri)
+        lines = [(b"Host", host), *self._headers]
+        if headers is not None:
+            lines += [
+                (name, value)
+                for name, values in headers.getAllRawHeaders()
+                if name != b"Accept-Encoding"
+                for value in values
+            ]
+        data = None if bodyProducer is None else bodyProducer.data  # type: ignore[attr-defined]
+        sent: Deferred[IResponse] = self.pool.send(method, target, lines, data)  # type: ignore[assignment]
+        return sent
+
+    async def ask(
+        self,
+        method: str,
+        url: str | EncodedURL,
+        body: bytes | None = None,
+        headers: Headers | Mapping[bytes, list[bytes]] | None = None,
+    ) -> IResponse:
+        """A request by treq; the answer's body is still to be read.  Fails as ``Pool.send``."""
+        made = headers if headers is None or isinstance(headers, Headers) else Headers(headers)
+        answer = await self._http.request(
+            method, url, data=body, headers=made, cookies=_EMPTY, allow_redirects=False, unbuffered=True
+        )
+        found: IResponse = answer.original
+        return found
 
 
-def _first_lines(method: bytes, uri: bytes) -> bytes:
+@lru_cache(1000)
+def _divided(uri: bytes) -> tuple[bytes, bytes]:
+    """Host header and target of a URI."""
     host, slash, path = uri.partition(b"://")[2].partition(b"/")
     if not slash:
         host, mark, path = host.partition(b"?")
         path = mark + path
-    return b"%s\r\n%s" % (request_line(method, b"/" + path), header_line(b"Host", host.removesuffix(b":443")))
-
-
-def _lines(headers: Headers | None) -> bytes:
-    """The lines without Accept-Encoding, which treq sets: the size of compressed answers would be hard to limit."""
-    if headers is None:
-        return b""
-    return b"".join(
-        b"\r\n" + header_line(name, value)
-        for name, values in headers.getAllRawHeaders()
-        if name != b"Accept-Encoding"
-        for value in values
-    )
+    return host.rpartition(b"@")[2].removesuffix(b":443"), b"/" + path

@@ -1,19 +1,20 @@
-"""An answer of an HTTP/1.1 server with its complete body, with the interface that treq needs."""
+"""An answer of an HTTP/1.1 server, with the interface that treq needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
-from twisted.internet.interfaces import IProtocol
+from twisted.internet.interfaces import IProtocol, IPushProducer
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 from zope.interface import implementer
 
+from kapi.request.transport import StreamTransport
+
 MAX_HEAD = 256 * 1024  # bytes of status line and headers
 _BREAK = b"\r\n\r\n"
-_SLICE_BYTES = 16 * 1024  # bytes that a decoder is given at once
 
 
 class BadAnswer(Exception):
@@ -24,42 +25,95 @@ class AnswerTooLarge(Exception):
     """The server sent more than is read."""
 
 
-class _Delivery:
-    """The transport that a receiver of a body gets; the connection itself serves other requests by then."""
-
-    stopped = False
-
-    def abortConnection(self) -> None:
-        self.stopped = True
-
-    loseConnection = stopProducing = abortConnection
+Ended = Callable[[Failure | None], object]  # called at the end of a body, with what has cut it off
 
 
-@implementer(IResponse)
+@implementer(IResponse, IPushProducer)
 class Answer:
-    """An answer with all of its body."""
+    """The head of an answer, and its body on the way to a reader, which is the producer and the transport that a reader sees.
+
+    The connection waits while there is no reader, or while it has enough.  After the end it may serve another request.
+    """
 
     request = None
     previousResponse = None
 
     def __init__(self, version: tuple[bytes, int, int], code: int, phrase: bytes, headers: Headers) -> None:
         self.version, self.code, self.phrase, self.headers = version, code, phrase, headers
-        self.body = b""
-        self.length: int | str = 0
+        self.length: int | str = "twisted.web.iweb.UNKNOWN_LENGTH"
+        self.has_reader = False
+        self._parts: list[bytes] = []  # that came before there was a reader
+        self._over = self._paused = False
+        self._why: Failure | None = None
+        self._transport: StreamTransport | None = None  # of the connection while the body comes
+        self._stop: Callable[[], None] = lambda: None
+        self._read: Callable[[bytes], object] = self._parts.append
+        self._ended: Ended = lambda why: None
+
+    # -- the connection's side
+
+    def begin(self, transport: StreamTransport, stop: Callable[[], None]) -> None:
+        """``stop`` ends the connection."""
+        self._transport, self._stop = transport, stop
+
+    def feed(self, data: bytes) -> None:
+        """Called with a piece of the body."""
+        if not self._over:
+            self._read(data)
+
+    def finish(self, why: Failure | None = None) -> None:
+        """Called at the end of the body; ``why`` is what has cut it off."""
+        if self._over:
+            return
+        if self._paused:  # the connection may be used again
+            self.flow(wait=False)
+        self._over, self._why, self._transport = True, why, None
+        if self.has_reader:
+            self._ended(why)
+
+    # -- the reader's side
+
+    def read(self, read: Callable[[bytes], object], ended: Ended) -> None:
+        """Gives the body to ``read`` piece by piece, then calls ``ended``; not after ``abort``."""
+        self.has_reader = True
+        self._read, self._ended = read, ended
+        waited, self._paused = self._paused, False
+        parts, self._parts = self._parts, []
+        for part in parts:
+            self._read(part)
+        if self._over:
+            self._ended(self._why)
+        elif waited and not self._paused:
+            self.flow(wait=False)
+
+    def deliverBody(self, protocol: IProtocol) -> None:
+        protocol.makeConnection(self)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
+        self.read(protocol.dataReceived, lambda why: protocol.connectionLost(why or _done()))
+
+    def abort(self) -> None:
+        """Ends the connection when the rest of the body is not needed; its reader is not called any more."""
+        self._read, self._ended = len, lambda why: None
+        self._parts.clear()
+        if not self._over:
+            self._over, self._transport = True, None
+            self._stop()
+
+    stopProducing = loseConnection = abortConnection = abort
+
+    def flow(self, wait: bool) -> None:
+        """Makes the server wait, or lets it go on."""
+        self._paused = wait
+        if self._transport is not None:
+            (self._transport.pauseProducing if wait else self._transport.resumeProducing)()
+
+    def pauseProducing(self) -> None:
+        self.flow(True)
+
+    def resumeProducing(self) -> None:
+        self.flow(False)
 
     def setPreviousResponse(self, response: object) -> None:
         self.previousResponse = response
-
-    def deliverBody(self, protocol: IProtocol) -> None:
-        """Gives the body in slices, so that a receiver which decompresses can stop before the result is too large."""
-        delivery = _Delivery()
-        protocol.makeConnection(delivery)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
-        body = self.body
-        for start in range(0, len(body), _SLICE_BYTES):
-            if delivery.stopped:
-                break
-            protocol.dataReceived(body[start : start + _SLICE_BYTES] if len(body) > _SLICE_BYTES else body)
-        protocol.connectionLost(_done())
 
 
 @cache

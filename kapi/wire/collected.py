@@ -1,46 +1,47 @@
-"""Collects the body of an Agent's answer, up to a limit."""
+"""Collects the body of an answer, up to a limit."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import ITransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.http import PotentialDataLoss
 
-from kapi.wire.answer import AnswerTooLarge
-
-
-def abort(transport: ITransport | None) -> None:
-    """Ends the connection of an Agent's answer at once; ``loseConnection`` would wait for the server's end of TLS."""
-    inner: Any = getattr(transport, "_producer", None) or transport
-    (getattr(inner, "abortConnection", None) or inner.loseConnection)()
+from kapi.wire.answer import Answer, AnswerTooLarge
 
 
 class Collected(Protocol):
     """For ``deliverBody``: ``done`` fires with the body, or with AnswerTooLarge beyond ``limit`` bytes.
 
-    ``until_close``: a body whose end is marked only by the end of its connection is accepted.  ``cut``: ``done`` fires with the
-    first ``limit`` bytes, or with fewer when the connection ends before.  ``size``: how many bytes have come.
+    ``cut``: ``done`` fires with the first ``limit`` bytes, or with fewer when the connection ends before.  ``size``: how many
+    bytes have come.  Cancelling ``done`` ends the connection.
     """
 
-    def __init__(self, limit: int, *, until_close: bool = False, cut: bool = False) -> None:
-        from twisted.web.client import ResponseDone  # imported only when it is used
+    transport: Any  # an Answer, or what stands for it behind a decoder
 
-        self.done: Deferred[bytes] = Deferred()
+    def __init__(self, limit: int, *, cut: bool = False) -> None:
+        self.done: Deferred[bytes] = Deferred(lambda _: self.transport.abortConnection())
         self._limit = limit
-        self._ends = (ResponseDone, PotentialDataLoss) if until_close else (ResponseDone,)
         self._parts: list[bytes] = []
         self._cut = cut
         self.size = 0
-        self._over = False
 
-    def close(self) -> None:
-        """Ends the connection, when the rest of the body is not needed."""
-        if not self._over and self.transport is not None:
-            abort(self.transport)
+    def read(self, answer: Answer) -> Deferred[bytes]:
+        """As ``deliverBody`` does, without the modules that it needs."""
+        self.makeConnection(answer)  # type: ignore[no-untyped-call]
+        answer.read(self.dataReceived, self.finish)
+        return self.done
+
+    def connectionMade(self) -> None:
+        length = getattr(self.transport, "length", 0)
+        if isinstance(length, int) and length > self._limit and not self._cut:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        self._parts.clear()
+        self.done.errback(AnswerTooLarge(f"the answer is larger than {self._limit} bytes"))
+        self.transport.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
         self.size += len(data)
@@ -53,16 +54,20 @@ class Collected(Protocol):
         if self._cut:
             self._parts.append(data)
             self.done.callback(b"".join(self._parts)[: self._limit])
+            self.transport.abortConnection()
         else:
-            self._parts.clear()
-            self.done.errback(AnswerTooLarge(f"the answer is larger than {self._limit} bytes"))
-        abort(self.transport)
+            self._refuse()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._over = True
+        from twisted.web.client import ResponseDone  # imported only when it is used
+
+        self.finish(None if reason.check(ResponseDone) else reason)
+
+    def finish(self, why: Failure | None) -> None:
+        """Called at the end; ``why`` is what has cut the body off."""
         if self.done.called:
             return
-        if self._cut or reason.check(*self._ends):
-            self.done.callback(b"".join(self._parts))
+        if self._cut or why is None:
+            self.done.callback(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
         else:
-            self.done.errback(reason)
+            self.done.errback(why)

@@ -1,64 +1,68 @@
-"""One HTTP/1.1 connection to a server: idle, or busy with one request whose answer is whole bytes or a stream.
+"""One HTTP/1.1 connection to a server: idle, or busy with one request and its answer, which may overlap.
 
 Twisted's own client reads answers line by line through half a dozen objects and as many Deferreds, which takes three times as
-long as TLS.  This one writes a request in one piece, reads an answer in the pieces in which it comes, and fires one Deferred.
+long as TLS; and it returns an answer only after the request has been sent, but a server may refuse a body before it has read it.
 """
 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
+from kapi.request.streamed_body import StreamedBody
 from kapi.request.transport import StreamTransport
-from kapi.wire.answer import Answer, AnswerTooLarge, BadAnswer, final_head, framing
-from kapi.wire.transport import Stream
+from kapi.wire.answer import Answer, BadAnswer, final_head, framing
 
 if TYPE_CHECKING:
     from twisted.web.http import _ChunkedTransferDecoder
 
-Answered = TypeVar("Answered")  # what the Deferred of a request fires with
+STALL_SECONDS = 315.0  # after so long without reading anything of a request the server is given up
 
 
-class Pool(Protocol[Answered]):
+class Abandoned(Exception):
+    """The client has gone whose request was passed on."""
+
+
+class Stalled(Exception):
+    """The server does not read the request."""
+
+
+class Owner(Protocol):
     """Makes connections and keeps those that are idle."""
 
-    limit: int  # bytes of a whole answer
-
-    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Answered:
-        """The result of a request's Deferred, at the end of the answer, or before the body of a stream."""
-
-    def free(self, connection: Connection[Answered]) -> None:
+    def free(self, connection: Connection) -> None:
         """Called when a connection has given an answer and may be used again."""
 
-    def lost(self, connection: Connection[Answered]) -> None:
+    def lost(self, connection: Connection) -> None:
         """Called when a connection has ended."""
 
 
-class Connection(protocol.Protocol, Generic[Answered]):
-    """One request at a time: ``ask`` may be called again when the pool has got the connection back."""
+class Connection(protocol.Protocol):
+    """One request at a time: ``ask`` may be called again when the owner has got the connection back."""
 
     transport: StreamTransport
 
-    def __init__(self, pool: Pool[Answered]) -> None:
-        self._pool = pool
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
         self.idle_since = 0.0  # when it became idle, in seconds of the reactor
-        self.busy: Deferred[Answered] | None = None
         self._begin()
 
     def _begin(self) -> None:
+        self._answered: Deferred[Answer] | None = None
         self._raw = b""
         self._answer: Answer | None = None
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._left: int | None = None  # bytes of the body still to come; None: till the end of the connection
+        self._left: int | None = None  # bytes of the body still to come; None: until the end of the connection
         self._chunks: _ChunkedTransferDecoder | None = None
-        self._streaming = self._bodiless = False
-        self._stream: Stream | None = None
+        self._bodiless = False
+        self._upload: _Upload | None = None
 
     def has_unsolicited_data(self) -> bool:
         """Whether an idle connection has something to read.
@@ -73,125 +77,166 @@ class Connection(protocol.Protocol, Generic[Answered]):
         except (OSError, ValueError):
             return True
 
-    def ask(self, data: bytes, busy: Deferred[Answered], streaming: bool = False, bodiless: bool = False) -> None:
-        """Sends ``data``, a complete request; ``busy`` fires with the answer.
+    def ask(self, data: bytes, answered: Deferred[Answer], bodiless: bool = False) -> None:
+        """Sends ``data``, a head and possibly its body; ``answered`` fires when the head of the answer has come.
 
-        ``streaming``: it fires before the body when the code is below 300.  ``bodiless``: the answer has no body (HEAD).
+        ``bodiless``: the answer has no body (HEAD).
         """
-        self.busy, self._streaming, self._bodiless = busy, streaming, bodiless
+        self._answered, self._bodiless = answered, bodiless
         self.transport.write(data)
 
+    def upload(self, body: StreamedBody, reactor: IReactorTime) -> None:
+        """Sends a body while it arrives, beside the answer."""
+        self._upload = _Upload(self.transport, body, self._fail, reactor)
+        self._upload.begin()
+
     def abort(self) -> None:
-        """Ends the connection; ``busy`` never fires."""
-        self.busy = self._stream = None
-        self.transport.abortConnection()
+        """Ends the connection; the request under way gets no answer."""
+        self._end_upload()
+        self._begin()
+        if self.transport is not None:
+            self.transport.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
-        if self.busy is None and self._stream is None:
-            self.abort()  # data without a request
-            return
+        answer = self._answer
         try:
-            if self._answer is None:
+            if answer is not None:
+                self._read_body(answer, data)
+            elif self._answered is not None:
                 self._raw += data
-                self._read_head()
+                self._read_head(self._answered)
             else:
-                self._read_body(data)
-        except (BadAnswer, AnswerTooLarge) as problem:
+                self.abort()  # data without a request
+        except BadAnswer as problem:
             self._fail(Failure(problem))
 
-    def _read_head(self) -> None:
-        answer, rest = final_head(self._raw)
+    def _read_head(self, answered: Deferred[Answer]) -> None:
+        answer, self._raw = final_head(self._raw)
         if answer is None:
-            self._raw = rest
             return
-        self._raw = b""
-        self._answer = answer
-        self._expect_body(answer)
-        if self._streaming and answer.code < 300:
-            self._stream = Stream(self._flow, self.abort)
-            busy, self.busy = self.busy, None
-            assert busy is not None
-            busy.callback(self._pool.answered(answer, b"", self._stream))
-        elif self._left is not None and self._left > self._pool.limit:
-            raise AnswerTooLarge(f"the answer is larger than {self._pool.limit} bytes")
-        self._read_body(rest)
-
-    def _expect_body(self, answer: Answer) -> None:
+        rest, self._raw = self._raw, b""
         in_chunks, self._left = framing(answer, self._bodiless)
         if in_chunks:
             from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed by a command
 
-            self._chunks = _ChunkedTransferDecoder(self._add, self._end)
+            self._chunks = _ChunkedTransferDecoder(answer.feed, self._whole)
+        elif self._left is not None:
+            answer.length = self._left
+        self._answer, self._answered = answer, None
+        answer.begin(self.transport, self.abort)
+        answered.callback(answer)
+        if self._answer is answer:
+            self._read_body(answer, rest)
+        if self._answer is answer and not answer.has_reader:
+            answer.flow(wait=True)
 
-    def _flow(self, wait: bool) -> None:
-        if self.transport is not None:
-            (self.transport.pauseProducing if wait else self.transport.resumeProducing)()
-
-    def _read_body(self, data: bytes) -> None:
+    def _read_body(self, answer: Answer, data: bytes) -> None:
         if self._chunks is not None:
             try:
                 self._chunks.dataReceived(data)
-            except (AnswerTooLarge, BadAnswer):
-                raise
             except Exception as problem:  # the decoder has several classes of errors
                 raise BadAnswer(f"malformed chunked encoding: {problem}") from None
-        elif self._left is None:
-            self._add(data)
-        elif len(data) > self._left:
-            raise BadAnswer("the answer is longer than its Content-Length")
-        else:
-            self._left -= len(data)
-            if data:
-                self._add(data)
-            if not self._left:
-                self._end(b"")
-
-    def _add(self, data: bytes) -> None:
-        if self._stream is not None:
-            self._stream.feed(data)
             return
-        self._size += len(data)
-        if self._size > self._pool.limit:
-            raise AnswerTooLarge(f"the answer is larger than {self._pool.limit} bytes")
-        self._parts.append(data)
+        if self._left is not None:
+            if len(data) > self._left:
+                raise BadAnswer("the answer is longer than its Content-Length")
+            self._left -= len(data)
+        if data:
+            answer.feed(data)
+        if self._left == 0 and self._answer is answer:
+            self._whole(b"")
 
-    def _end(self, extra: bytes) -> None:
-        """The answer is whole."""
-        answer, busy, stream = self._answer, self.busy, self._stream
-        if answer is None or (busy is None and stream is None):
-            return  # its reader has closed the stream
-        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self.busy = None
-        self._begin()
+    def _whole(self, extra: bytes) -> None:
+        """The answer is complete, even if the request is not."""
+        answer, upload = self._answer, self._upload
+        if answer is None:
+            return  # its reader has ended the connection
         closing = answer.headers.getRawHeaders(b"connection", ())
-        if extra or answer.version[2] == 0 or any(b"close" in value.lower() for value in closing):
+        if upload is not None and not upload.over:
+            self.abort()
+        elif extra or answer.version[2] == 0 or any(b"close" in value.lower() for value in closing):
+            self._begin()
             self.transport.loseConnection()
         else:
-            if stream is not None:
-                self._flow(wait=False)
-            self._pool.free(self)
-        if stream is not None:
-            stream.finish()
-        elif busy is not None:
-            busy.callback(self._pool.answered(answer, body))
+            self._begin()
+            self._owner.free(self)
+        answer.finish()
 
     def _fail(self, why: Failure) -> None:
-        busy, stream = self.busy, self._stream
+        answered, answer = self._answered, self._answer
         self.abort()
-        if stream is not None:
-            stream.finish(why)
-        elif busy is not None:
-            busy.errback(why)
+        if answer is not None:
+            answer.finish(why)
+        elif answered is not None:
+            answered.errback(why)
+
+    def _end_upload(self) -> None:
+        if self._upload is not None:
+            self._upload.stop()
 
     def connectionLost(self, reason: Failure = protocol.connectionDone) -> None:
-        self._pool.lost(self)
-        busy, stream, self.busy = self.busy, self._stream, None
-        if busy is None and stream is None:
+        self._owner.lost(self)
+        self._end_upload()
+        answered, answer = self._answered, self._answer
+        if answer is not None and self._left is None and self._chunks is None and reason.check(ConnectionDone):
+            answer.finish()
+        elif answer is not None:
+            answer.finish(Failure(BadAnswer("unexpected EOF")))
+        elif answered is not None:
+            answered.errback(Failure(BadAnswer("unexpected EOF")) if self._raw else reason)
+        self._begin()
+
+
+@implementer(IPushProducer)
+class _Upload:
+    """Sends a body while it arrives.  ``fail`` ends the request."""
+
+    def __init__(
+        self, transport: StreamTransport, body: StreamedBody, fail: Callable[[Failure], None], reactor: IReactorTime
+    ) -> None:
+        self._transport, self._body, self._fail, self._reactor = transport, body, fail, reactor
+        self._stalled: IDelayedCall | None = None  # the timer while the server reads nothing
+        self.over = False
+
+    def begin(self) -> None:
+        self._transport.registerProducer(self, True)
+        self._body.read(self._send, self._sent)
+
+    def _send(self, data: bytes) -> None:
+        self._transport.write(data if self._body.length is not None else b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _sent(self, why: Failure | None) -> None:
+        """Called when the client's body has ended; ``why`` is not None when it is incomplete."""
+        if why is not None:
+            self._fail(Failure(Abandoned(f"the body did not come: {why.getErrorMessage()}")))
             return
-        if self._answer is not None and self._left is None and self._chunks is None and reason.check(ConnectionDone):
-            self.busy = busy
-            self._end(b"closed")
-        elif stream is not None:
-            stream.finish(Failure(BadAnswer("unexpected EOF")))
-        elif busy is not None:
-            busy.errback(reason if self._answer is None else Failure(BadAnswer("unexpected EOF")))
+        if self._body.length is None:
+            self._transport.write(b"0\r\n\r\n")
+        self.stop()
+
+    def stop(self) -> None:
+        """The body is sent, or the rest is not needed."""
+        if not self.over:
+            self.over = True
+            self._cancel_stall_timer()
+            self._body.stop()
+            self._transport.unregisterProducer()
+
+    def pauseProducing(self) -> None:
+        """Called when the server reads too slowly."""
+        self._body.pause()
+        if self._stalled is None:
+            late = Failure(Stalled("the server does not read the request"))
+            self._stalled = self._reactor.callLater(STALL_SECONDS, self._fail, late)
+
+    def resumeProducing(self) -> None:
+        self._cancel_stall_timer()
+        self._body.resume()
+
+    def stopProducing(self) -> None:
+        """The connection is lost; ``connectionLost`` follows."""
+
+    def _cancel_stall_timer(self) -> None:
+        stalled, self._stalled = self._stalled, None
+        if stalled is not None and stalled.active():
+            stalled.cancel()

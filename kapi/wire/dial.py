@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.address import IPv4Address as IPv4Endpoint
 from twisted.internet.address import IPv6Address as IPv6Endpoint
@@ -23,6 +23,7 @@ from twisted.internet.interfaces import (
     IAddress,
     IHostnameResolver,
     IHostResolution,
+    IOpenSSLClientConnectionCreator,
     IProtocol,
     IProtocolFactory,
     IResolutionReceiver,
@@ -34,6 +35,9 @@ from kapi.process.reactor import Reactor
 from kapi.request.departure import keep_alive, socket_of
 from kapi.wire.egress import HTTPConnect, proxy_of
 from kapi.wire.network_errors import LookupTimedOut
+
+if TYPE_CHECKING:
+    from kapi.wire.tls.faults import CertificateFaults
 
 CONNECT_TIMEOUT = 10.0  # seconds
 #: as ``listening.KEEP_ALIVE``; upstream's dialers wait 30 s, and otherwise as Go does by default
@@ -119,18 +123,33 @@ class Dialer:
         return found
 
     def endpoint(
-        self, host: str, port: int, *, proxied: bool = False, addresses: Sequence[str] = ()
+        self,
+        host: str,
+        port: int,
+        tls: IOpenSSLClientConnectionCreator | None = None,
+        *,
+        faults: CertificateFaults | None = None,
+        proxied: bool = False,
+        addresses: Sequence[str] = (),
     ) -> IStreamClientEndpoint:
-        """The endpoint of a host.  ``addresses``: its addresses when they were resolved and checked already.
+        """The endpoint of a host, over TLS with the options ``tls``; ``faults`` counts deprecated certificates.
 
-        ``proxied``: the addresses are checked with ``is_proxyable``.
+        ``proxied``: the addresses are checked with ``is_proxyable``.  ``addresses``: those of the host, when they were resolved
+        and checked already.
         """
-        if self._network:
-            plain: Reactor = getattr(self._reactor, "plain", self._reactor)
-            found = proxy_of(plain, self._network)
-            if found is not None:
-                return _HostBehindProxy(self, self._reactor, host, port, self._timeout, proxied, addresses, found)
-        return _Host(self, self._reactor, host, port, self._timeout, proxied, addresses)
+        proxy = proxy_of(self._reactor, self._network) if self._network else None
+        if proxy is not None:
+            if tls is not None and faults is not None:
+                from kapi.wire.tls.client import counted  # imported only when it is used
+
+                tls = counted(tls, faults)
+            return _HostBehindProxy(self, self._reactor, host, port, self._timeout, proxied, addresses, proxy, tls)
+        reactor = self._reactor
+        if tls is not None:
+            from kapi.wire.tls.client import tls_reactor  # commands without TLS start faster
+
+            reactor = tls_reactor(reactor, tls, faults)
+        return _Host(self, reactor, host, port, self._timeout, proxied, addresses)
 
 
 @implementer(IStreamClientEndpoint)
@@ -163,6 +182,7 @@ class _HostBehindProxy(_Host):
     """A host behind a proxy, which looks up its name; when the addresses are checked, the name is looked up here instead."""
 
     proxy: HTTPConnect
+    tls: IOpenSSLClientConnectionCreator | None
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         addresses, host = self.addresses, self.host
@@ -171,9 +191,7 @@ class _HostBehindProxy(_Host):
         if addresses:
             host = addresses[0]
         target = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
-        plain: Reactor = getattr(self.reactor, "plain", self.reactor)
-        options = getattr(self.reactor, "tls_options", None)
-        return await self.proxy.connect(plain, target, factory, options, self.timeout)
+        return await self.proxy.connect(self.reactor, target, factory, self.tls, self.timeout)
 
 
 def _kept_alive(protocol: IProtocol) -> IProtocol:

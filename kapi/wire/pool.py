@@ -1,20 +1,21 @@
-"""The idle connections to one server (upstream: Go's ``http.Transport``); the most recently used one is taken first.
+"""The connections to one server (upstream: Go's ``http.Transport``); the most recently used one is taken first.
 
-A connection that the server has closed meanwhile is noticed before it is used again, as when the server has been restarted.
+A connection that the server has closed meanwhile is noticed before it is used again, as when the server has been restarted.  When
+a kept connection breaks, its request fails: a POST is never sent twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic
+from collections.abc import Callable, Iterable
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IProtocol, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Factory
 
+from kapi.request.streamed_body import StreamedBody
 from kapi.wire.answer import Answer
-from kapi.wire.connection import Answered, Connection
-from kapi.wire.transport import Stream
+from kapi.wire.connection import Connection
+from kapi.wire.head import Header, request_head
 
 #: makes a connection with a protocol factory
 Connect = Callable[[IProtocolFactory], Deferred[IProtocol]]
@@ -22,52 +23,67 @@ MAX_IDLE_SECONDS = 90.0  # as Go's transport
 MAX_IDLE = 25  # connections
 _SWEEP_SECONDS = 15.0
 _FRESH_SECONDS = 1.0  # a connection that was used so recently is not checked before it is used again
+_CLOSE: Header = (b"Connection", b"close")
 
 
-class KeptConnections(Generic[Answered]):
-    """``connect`` makes a connection with a protocol factory; those in ``idle`` can be used again.
+class Pool:
+    """``connect`` makes a connection; those in ``idle`` can be used again, for ``idle_seconds``.
 
-    ``limit`` is the size of a complete answer, in bytes.
+    With ``idle_seconds`` 0 each request has a connection of its own.
     """
 
-    def __init__(self, reactor: IReactorTime, connect: Connect, limit: int) -> None:
-        self._reactor, self._connect, self.limit = reactor, connect, limit
-        self.idle: list[Connection[Answered]] = []
-        self.open: set[Connection[Answered]] = set()
+    def __init__(self, reactor: IReactorTime, connect: Connect, idle_seconds: float = MAX_IDLE_SECONDS) -> None:
+        self._reactor, self._connect, self._idle_seconds = reactor, connect, idle_seconds
+        self.idle: list[Connection] = []
+        self.open: set[Connection] = set()
         self._factory = Factory.forProtocol(lambda: Connection(self))
         self._factory.noisy = False
         self._sweeper: IDelayedCall | None = None
         self._closed: Deferred[None] | None = None
 
-    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Answered:
-        """The result of a request's Deferred, at the end of the answer, or before the body of a stream."""
-        raise NotImplementedError
+    def send(
+        self, method: bytes, target: bytes, headers: Iterable[Header], body: bytes | StreamedBody | None = None
+    ) -> Deferred[Answer]:
+        """Sends a request; ``headers`` are all but those of its framing.  Fires when the head of the answer has come.
 
-    def _ask(self, data: bytes, streaming: bool = False, bodiless: bool = False) -> Deferred[Answered]:
-        """Fires with the result of ``answered``; the arguments are those of ``Connection.ask``.
-
-        Fails with the error of the connection, BadAnswer or AnswerTooLarge; cancelling ends the connection.
+        A StreamedBody is sent while it arrives, on a connection of its own.  Raises BadHead; fails with BadAnswer, Abandoned,
+        Stalled and errors of the connection; cancelling ends the connection.
         """
+        lines = list(headers)
+        streamed = body if isinstance(body, StreamedBody) else None
+        if body is None or isinstance(body, bytes):
+            if body is not None:
+                lines.append((b"Content-Length", b"%d" % len(body)))
+        elif body.length is None:
+            lines.append((b"Transfer-Encoding", b"chunked"))
+        else:
+            lines.append((b"Content-Length", b"%d" % body.length))
+        if streamed is not None or not self._idle_seconds:
+            lines.append(_CLOSE)
+        head = request_head(method, target, lines)
+        data = head if streamed is not None or not body else head + body  # type: ignore[operator]
         running: list[Callable[[], None]] = []  # how to stop what is in progress; empty once it was stopped
-        done: Deferred[Answered] = Deferred(lambda _: running.pop()())
-        connection = self._kept()
+        answered: Deferred[Answer] = Deferred(lambda _: running.pop()())
+        connection = None if streamed is not None else self._kept()
         if connection is not None:
             running.append(connection.abort)
-            connection.ask(data, done, streaming, bodiless)
-            return done
+            connection.ask(data, answered, method == b"HEAD")
+            return answered
         connecting = self._connect(self._factory)
 
         def connected(made: IProtocol) -> None:
             assert isinstance(made, Connection)
             self.open.add(made)
             running[0] = made.abort
-            made.ask(data, done, streaming, bodiless)
+            made.ask(data, answered, method == b"HEAD")
+            if streamed is not None:
+                made.upload(streamed, self._reactor)
 
         running.append(connecting.cancel)
-        connecting.addCallback(connected).addErrback(lambda why: done.errback(why) if running else None)
-        return done
+        connecting.addCallback(connected).addErrback(lambda why: answered.errback(why) if running else None)
+        return answered
 
-    def _kept(self) -> Connection[Answered] | None:
+    def _kept(self) -> Connection | None:
         """An idle connection that the server has not closed, as far as this side can know."""
         now: float = self._reactor.seconds()
         while self.idle:
@@ -77,9 +93,9 @@ class KeptConnections(Generic[Answered]):
             connection.abort()
         return None
 
-    def free(self, connection: Connection[Answered]) -> None:
+    def free(self, connection: Connection) -> None:
         """A connection has answered."""
-        if self._closed is not None or len(self.idle) >= MAX_IDLE:
+        if self._closed is not None or not self._idle_seconds or len(self.idle) >= MAX_IDLE:
             connection.transport.loseConnection()
             return
         connection.idle_since = self._reactor.seconds()
@@ -87,7 +103,7 @@ class KeptConnections(Generic[Answered]):
         if self._sweeper is None:
             self._sweeper = self._reactor.callLater(_SWEEP_SECONDS, self._sweep)
 
-    def lost(self, connection: Connection[Answered]) -> None:
+    def lost(self, connection: Connection) -> None:
         if connection in self.idle:
             self.idle.remove(connection)
         self.open.discard(connection)
@@ -97,12 +113,18 @@ class KeptConnections(Generic[Answered]):
     def _sweep(self) -> None:
         """Closes connections that have been idle for too long."""
         self._sweeper = None
-        old = self._reactor.seconds() - MAX_IDLE_SECONDS
+        old = self._reactor.seconds() - self._idle_seconds
         for connection in [one for one in self.idle if one.idle_since < old]:
             self.idle.remove(connection)
             connection.transport.loseConnection()
         if self.idle:
             self._sweeper = self._reactor.callLater(_SWEEP_SECONDS, self._sweep)
+
+    def forget(self) -> None:
+        """Closes idle connections, which were made with old credentials."""
+        idle, self.idle = self.idle, []
+        for connection in idle:
+            connection.abort()
 
     def close(self) -> Deferred[None]:
         """Closes idle connections at once and busy ones after their answer; fires when none is open."""

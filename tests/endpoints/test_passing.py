@@ -9,11 +9,12 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
-from twisted.web.client import ResponseDone
+from twisted.web.http_headers import Headers
 
 from kapi.endpoints.passing import pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.pending import BACKEND_BYTES, Pending
+from kapi.wire.answer import Answer
 
 
 class Client:
@@ -48,20 +49,20 @@ class Client:
     def abort(self) -> None: ...
 
 
-class Answer:
-    def deliverBody(self, protocol: Any) -> None:
-        self.protocol = protocol
-        protocol.makeConnection(StringTransport())
+def answer() -> Answer:
+    made = Answer((b"HTTP", 1, 1), 200, b"OK", Headers())
+    made.begin(StringTransport(), lambda: None)  # type: ignore[arg-type]
+    return made
 
 
 class Passing(SynchronousTestCase):
     def setUp(self) -> None:
         self.pending = Pending(lambda: 0.0)
         self.client: Any = Client(self.pending)
-        self.answer = Answer()
+        self.answer = answer()
 
     def test_a_paused_answer_counts_until_the_client_reads(self) -> None:
-        pipe(self.answer, self.client, self.pending)  # type: ignore[arg-type]
+        pipe(self.answer, self.client, self.pending)
         producer = self.client.producer
         producer.pauseProducing()
         producer.pauseProducing()
@@ -71,10 +72,11 @@ class Passing(SynchronousTestCase):
 
     def test_nothing_counts_when_either_side_has_gone(self) -> None:
         for end in (
-            lambda: self.answer.protocol.connectionLost(Failure(ResponseDone())),
+            lambda: self.answer.finish(),
             lambda: self.client.gone.errback(Failure(ConnectionError())),
         ):
-            pipe(self.answer, self.client, self.pending)  # type: ignore[arg-type]
+            self.answer = answer()
+            pipe(self.answer, self.client, self.pending)
             self.client.producer.pauseProducing()
             end()
             self.assertEqual(self.pending.size, 0)

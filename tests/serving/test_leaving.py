@@ -11,14 +11,17 @@ from typing import Any
 import h2.events
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
+from twisted.internet.testing import StringTransport
 from twisted.internet.threads import deferToThread
 from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
 
 from kapi.endpoints.body import raw_body
 from kapi.endpoints.passing import pipe
 from kapi.filters.chain import FilterChain
 from kapi.machinery.gvk import GroupResource
 from kapi.request.response import Response, StreamResponse
+from kapi.wire.answer import Answer
 from tests.serving.sockets import Client2, SocketCase, until_seen
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -233,51 +236,43 @@ class Waiting(LeavingCase):
             self.assertEqual(self.flushLoggedErrors(), [], how)
 
 
-class Backend:
-    """The body of an answer of another server, as an Agent hands it over."""
-
-    def deliverBody(self, protocol: Any) -> None:
-        self.protocol = protocol
-        self.stopped = False
-        protocol.makeConnection(self)
-
-    def abortConnection(self) -> None:
-        self.stopped = True
-
-    def pauseProducing(self) -> None: ...
-
-    def resumeProducing(self) -> None: ...
-
-
 class Proxied(LeavingCase):
     def setUp(self) -> None:
         super().setUp()
-        self.backend = Backend()
-        self.ended = self.serve(lambda ctx: StreamResponse(lambda http: pipe(self.backend, http)))
+        self.answers: list[Answer] = []
+        self.stopped: list[Answer] = []
+        self.ended = self.serve(lambda ctx: StreamResponse(lambda http: pipe(self.backend_answer(), http)))
+
+    def backend_answer(self) -> Answer:
+        """An answer of another server, whose body is on its way."""
+        answer = Answer((b"HTTP", 1, 1), 200, b"OK", Headers())
+        answer.begin(StringTransport(), lambda: self.stopped.append(answer))  # type: ignore[arg-type]
+        self.answers.append(answer)
+        return answer
 
     async def test_the_backend_is_told_when_the_client_goes(self) -> None:
         client = await self.client2()
         stream = client.begin("GET", MAPS)
-        await self.until(lambda: hasattr(self.backend, "protocol"))
+        await self.until(lambda: self.answers)
         client.state.reset_stream(stream)
         client.flush()
         await self.gone(self.ended)
-        self.assertTrue(self.backend.stopped)
+        self.assertEqual(self.stopped, self.answers)
         sock = await self.client()
         sock.sendall(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        await self.until(lambda: not self.backend.stopped)
+        await self.until(lambda: len(self.answers) == 2)
         sock.close()
-        await self.until(lambda: self.backend.stopped)
+        await self.until(lambda: self.stopped == self.answers)
         await self.gone(self.ended)
 
     async def test_half_an_answer_resets_the_stream_and_the_connection_goes_on(self) -> None:
         client = await self.client2()
         stream = client.begin("GET", MAPS)
-        await self.until(lambda: hasattr(self.backend, "protocol"))
-        self.backend.protocol.dataReceived(b"half")
+        await self.until(lambda: self.answers)
+        self.answers[0].feed(b"half")
         self.clock.advance(0)
         await client.until(h2.events.DataReceived, stream)
-        self.backend.protocol.connectionLost(Failure(ConnectionLost()))
+        self.answers[0].finish(Failure(ConnectionLost()))
         event: Any = await client.until(h2.events.StreamReset, stream)
         self.assertEqual(event.error_code, 2)  # INTERNAL_ERROR
         self.serve(lambda ctx: Response(200, b"{}"))
@@ -287,10 +282,10 @@ class Proxied(LeavingCase):
     async def test_half_an_answer_breaks_the_connection_of_http1(self) -> None:
         sock = await self.client()
         sock.sendall(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        await self.until(lambda: hasattr(self.backend, "protocol"))
-        self.backend.protocol.dataReceived(b"half")
+        await self.until(lambda: self.answers)
+        self.answers[0].feed(b"half")
         await until_seen(sock, b"half\r\n")
-        self.backend.protocol.connectionLost(Failure(ConnectionLost()))
+        self.answers[0].finish(Failure(ConnectionLost()))
         with self.assertRaises(OSError):
             await until_seen(sock, b"0\r\n\r\n")
         await self.gone(self.ended)

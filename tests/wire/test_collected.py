@@ -50,11 +50,6 @@ class CollectedTests(SynchronousTestCase):
             self.collect(collected, b"abc", end=Failure(end))
             self.failureResultOf(collected.done, type(end))
 
-    def test_the_end_of_the_connection_may_be_that_of_the_body(self) -> None:
-        collected = Collected(6, until_close=True)
-        self.collect(collected, b"abc", end=Failure(PotentialDataLoss()))
-        self.assertEqual(self.successResultOf(collected.done), b"abc")
-
     def test_the_beginning_is_not_waited_for_longer_than_needed(self) -> None:
         for parts in ([b"abcd"], [b"abc", b"defg"], [b"a", b"bcd", b"e"]):
             collected = Collected(4, cut=True)

@@ -13,9 +13,9 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.wire.agent import ServerAgent
-from kapi.wire.prepared import Body
+from kapi.wire.agent import Agent
 from tests.admission.certificates import make_certificate
+from tests.wire.agents import agent_of, asked
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
 OTHER, _ = make_certificate("127.0.0.1")
@@ -50,11 +50,11 @@ class TLSClientCase(TestCase):
         self.server.received = 0
         pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
         self.port = reactor.listenSSL(0, self.server, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
-        self.agents: list[ServerAgent] = []
+        self.agents: list[Agent] = []
 
     async def tearDown(self) -> None:
         for agent in self.agents:
-            await agent.close()
+            await agent.pool.close()
         await self.port.stopListening()
         await deferLater(reactor, 0.01)
         for warning in self.flushWarnings():
@@ -63,9 +63,9 @@ class TLSClientCase(TestCase):
     def ask(self, body: bytes, name: str = "127.0.0.1", root: bytes = CERTIFICATE, port: int = 0) -> Deferred[Any]:
         trust = ssl.trustRootFromCertificates([ssl.Certificate.loadPEM(root)])
         options = ssl.optionsForClientTLS(name, trustRoot=trust)
-        agent = ServerAgent(reactor, "127.0.0.1", port or self.port.getHost().port, options, LIMIT)
+        agent = agent_of(port or self.port.getHost().port, options)
         self.agents.append(agent)
-        return agent.request(b"POST", b"https://127.0.0.1/", None, Body(body))
+        return asked(agent, b"POST", b"https://127.0.0.1/", body, LIMIT)
 
     async def failure(self, **how: Any) -> BaseException:
         try:
@@ -99,10 +99,10 @@ class TLSClientCase(TestCase):
     async def test_cancelling_in_the_handshake_ends_the_connection(self) -> None:
         plain = reactor.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")  # type: ignore[attr-defined]
         try:
-            asked = self.ask(b"x", port=plain.getHost().port)
+            waiting = self.ask(b"x", port=plain.getHost().port)
             await deferLater(reactor, 0.05)
-            asked.addErrback(lambda why: None)
-            asked.cancel()
-            await self.agents[0].close()  # waits for what is open
+            waiting.addErrback(lambda why: None)
+            waiting.cancel()
+            await self.agents[0].pool.close()  # waits for what is open
         finally:
             await plain.stopListening()

@@ -11,11 +11,10 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.wire.agent import ServerAgent
-from kapi.wire.prepared import Body
 from kapi.wire.tls.trust import authorities, verified_options
 from tests.authentication.identities import Authority, name
 from tests.certificates import key_pem, pem
+from tests.wire.agents import agent_of, asked
 from tests.wire.test_tls_client import LIMIT, Mirror
 
 
@@ -29,17 +28,15 @@ class AnchorCase(TestCase):
         server: Any = Factory.forProtocol(Mirror)
         server.received = 0
         port = reactor.listenSSL(0, server, self.shown.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
-        agent = ServerAgent(
-            reactor, "127.0.0.1", port.getHost().port, verified_options(host, authorities(bundle), None), LIMIT
-        )
+        agent = agent_of(port.getHost().port, verified_options(host, authorities(bundle), None))
         try:
-            answer = await agent.request(b"POST", b"https://127.0.0.1/", None, Body(b"secret"))
+            answer = await asked(agent, b"POST", b"https://127.0.0.1/", b"secret", LIMIT)
             return bytes(answer.body)
         except BaseException:
             self.assertEqual(server.received, 0)
             raise
         finally:
-            await agent.close()
+            await agent.pool.close()
             await port.stopListening()
             await deferLater(reactor, 0.01)
             for warning in self.flushWarnings():

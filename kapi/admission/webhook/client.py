@@ -13,7 +13,6 @@ import functools
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
-from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
@@ -22,7 +21,6 @@ import orjson
 from twisted.internet import defer
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.threads import deferToThreadPool
-from twisted.web.http_headers import Headers
 
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client import metrics
@@ -32,28 +30,28 @@ from kapi.codecs import json_pieces, json_reading
 from kapi.machinery.importing import import_all, missing
 from kapi.machinery.tree import Object, Tree
 from kapi.process.reactor import Reactor
-from kapi.wire.agent import ServerAgent
 from kapi.wire.answer import AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected
+from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER, CONTROL_PLANE
 from kapi.wire.network_errors import describe
+from kapi.wire.pool import Pool
 from kapi.wire.tls import faults as tls_faults
 from kapi.wire.tls.trust import client_options, identity
 
 if TYPE_CHECKING:
-    from kapi.wire.prepared import prepared_url
+    from kapi.wire.agent import Agent, prepared_url
 
 
 NO_CREDENTIALS = Credentials()
 MAX_ANSWER_BYTES = 3 * 1024 * 1024
 _MAX_TARGETS = 200
-_LIBRARIES = ("treq.client", "kapi.wire.prepared")  # imported only when there is a webhook
+_LIBRARIES = ("kapi.wire.agent",)  # imported only when there is a webhook
 _HEADERS = (
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json, */*"),
     (b"User-Agent", b"kube-apiserver-admission"),
 )
-_COOKIES = CookieJar()  # none: treq would make a jar for every request
 __all__ = ["MAX_ANSWER_BYTES", "CallError", "NoClient", "WebhookClient"]
 
 
@@ -104,7 +102,7 @@ class WebhookClient:
         self._reactor = reactor
         self._resolver = resolver
         self._credentials = credentials or CredentialStore()
-        self._servers: OrderedDict[tuple[object, ...], _Server] = OrderedDict()
+        self._servers: OrderedDict[tuple[object, ...], Agent] = OrderedDict()
 
     async def post(
         self,
@@ -129,27 +127,19 @@ class WebhookClient:
                 host, number = self._resolver.resolve(namespace, name, port)
             credentials = self._credentials.for_host(target.name, target.port)
             network = CONTROL_PLANE if service is None else CLUSTER
-            server = self._server(target.name, host, number, client_config.get("caBundle") or "", credentials, network)
+            agent = self._agent(target.name, host, number, client_config.get("caBundle") or "", credentials, network)
             data = json_pieces.dumps(body)
             began = self._reactor.seconds()
-            sent = server.http.request(
-                "POST",
-                target.url,
-                data=data,
-                headers=None if headers is None else Headers(headers),
-                cookies=_COOKIES,
-                allow_redirects=False,
-                unbuffered=True,
+            collected, status = Collected(MAX_ANSWER_BYTES), None
+            asked: defer.Deferred[tuple[int, bytes]] = defer.Deferred.fromCoroutine(
+                _answer(agent, target.url, data, headers, collected)
             )
-            sent.addTimeout(timeout, self._reactor, _deadline)
-            collector, status = Collected(MAX_ANSWER_BYTES, until_close=True), None
+            asked.addTimeout(timeout, self._reactor, _deadline)
             try:
-                response = await sent
-                response.deliverBody(collector)
-                status, content = response.code, await collector.done
+                status, content = await asked
             finally:
                 took = self._reactor.seconds() - began
-                metrics.sent("POST", f"{target.name}:{target.port}", status, took, len(data), collector.size)
+                metrics.sent("POST", f"{target.name}:{target.port}", status, took, len(data), collected.size)
         except NoClient:
             raise
         except CallError as problem:
@@ -170,19 +160,20 @@ class WebhookClient:
             raise CallError("couldn't get version/kind; json parse error: not an object")
         return answer
 
-    def _server(self, name: str, host: str, port: int, bundle: str, credentials: Credentials, network: str) -> _Server:
+    def _agent(self, name: str, host: str, port: int, bundle: str, credentials: Credentials, network: str) -> Agent:
+        """The connections to one server as one name, with one bundle and one identity."""
         key = (name, host, port, bundle, credentials, network)
         found = self._servers.get(key)
         metrics.TRANSPORTS.add("miss" if found is None else "hit")
         if found is None:
+            from kapi.wire.agent import Agent
+
             options = _tls_options(name, bundle, credentials)
-            headers = (*_HEADERS, *credentials.headers)
-            agent = ServerAgent(
-                self._reactor, host, port, options, MAX_ANSWER_BYTES, headers, tls_faults.WEBHOOKS, network
-            )
-            found = self._servers[key] = _Server(agent)
+            endpoint = Dialer(self._reactor, network=network).endpoint(host, port, options, faults=tls_faults.WEBHOOKS)
+            pool = Pool(self._reactor, endpoint.connect)
+            found = self._servers[key] = Agent(pool, (*_HEADERS, *credentials.headers))
             if len(self._servers) > _MAX_TARGETS:
-                self._servers.popitem(last=False)[1].agent.close()
+                self._servers.popitem(last=False)[1].pool.close()
             metrics.ENTRIES.set(len(self._servers))
         else:
             self._servers.move_to_end(key)
@@ -192,19 +183,7 @@ class WebhookClient:
         """Closes kept connections."""
         servers, self._servers = self._servers, OrderedDict()
         for server in servers.values():
-            await server.agent.close()
-
-
-class _Server:
-    """The connections to one server as one name, with one bundle and one identity."""
-
-    def __init__(self, agent: ServerAgent) -> None:
-        from treq.client import HTTPClient
-
-        from kapi.wire.prepared import Body, no_cookies
-
-        self.agent = agent
-        self.http = HTTPClient(agent, no_cookies(), Body)
+            await server.pool.close()
 
 
 class _Target(msgspec.Struct, frozen=True):
@@ -221,7 +200,7 @@ def _target(
     url: str | None, namespace: str | None, service: str | None, port: int | None, path: str | None, seconds: int
 ) -> _Target:
     """For a URL, or for a service when that is None.  Raises CallError."""
-    from kapi.wire.prepared import prepared_url
+    from kapi.wire.agent import prepared_url
 
     if url is None:
         assert port is not None and path is not None
@@ -249,6 +228,15 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLCl
         return client_options(name, base64.b64decode(bundle), own)
     except ValueError as problem:
         raise NoClient(f"unable to load root certificates: {problem}") from None
+
+
+async def _answer(
+    agent: Agent, url: prepared_url, data: bytes, headers: Mapping[bytes, list[bytes]] | None, collected: Collected
+) -> tuple[int, bytes]:
+    """The status code and the body of an answer."""
+    response = await agent.ask("POST", url, data, headers)
+    response.deliverBody(collected)
+    return response.code, await collected.done
 
 
 def _deadline(result: object, timeout: float) -> NoReturn:

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import log_options, log_query
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, Unreachable, beginning
-from kapi.endpoints.passing import BackendAnswer, discard, piped
+from kapi.endpoints.passing import piped
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import golang, status
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.wire.answer import Answer
 
 _MAX_ERROR_BYTES = 50_000  # of a kubelet's error that are shown
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
@@ -59,7 +60,7 @@ class Log:
         except Unreachable as error:
             raise status.generic(f'Get "{_url(target)}": {error}') from None
         if answer.code in _REDIRECTS and answer.headers.hasHeader(b"location"):
-            discard(answer)
+            answer.abort()
             raise status.generic(f'Get "{_url(target)}": redirects forbidden')
         if not 200 <= answer.code <= 206:
             raise await _refused(answer, name)
@@ -70,7 +71,7 @@ def _url(target: Target) -> str:
     return f"{target.scheme}://{target.netloc.decode()}{target.uri.decode()}"
 
 
-async def _refused(answer: BackendAnswer, name: str) -> status.StatusError:
+async def _refused(answer: Answer, name: str) -> status.StatusError:
     """The API error for an error response of the kubelet (upstream: client-go ``NewGenericServerResponse``)."""
     text = (await beginning(answer, _MAX_ERROR_BYTES)).decode("utf-8", "replace")
     code = answer.code

@@ -7,25 +7,24 @@ from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.endpoints import wrapClientTLS
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.logger import Logger
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer, IResponse
-from zope.interface import implementer
 
-from kapi.endpoints.passing import BackendAnswer, check_code, is_cancelled
+from kapi.endpoints.passing import check_code
 from kapi.endpoints.proxy_handler import Destination, NotPassedOn, NotUpgraded, ProxyHandler
 from kapi.endpoints.throttle import Throttle
 from kapi.machinery import status
 from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.request.trace import with_trace
+from kapi.wire.answer import Answer
 from kapi.wire.collected import Collected
 from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER
 from kapi.wire.network_errors import describe
+from kapi.wire.pool import Pool
 from kapi.wire.tls.trust import client_options, identity
 
 log = Logger()
@@ -77,37 +76,12 @@ class Target(msgspec.Struct, frozen=True):
         return self.path + (b"?" + self.query if self.query else b"")
 
     def endpoint(self, dialer: Dialer) -> IStreamClientEndpoint:
-        plain = dialer.endpoint(self.host, self.port, proxied=self.proxied, addresses=self.addresses)
-        if self.scheme != "https":
-            return plain
-        wrapped: IStreamClientEndpoint = wrapClientTLS(self.tls.creator(self.host), plain)
-        return wrapped
+        tls = self.tls.creator(self.host) if self.scheme == "https" else None
+        return dialer.endpoint(self.host, self.port, tls, proxied=self.proxied, addresses=self.addresses)
 
-
-@implementer(IAgentEndpointFactory)
-class _Endpoints:
-    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
-        self._endpoint = endpoint
-
-    def endpointForURI(self, uri: object) -> IStreamClientEndpoint:
-        return self._endpoint
-
-
-def ask(
-    reactor: Reactor,
-    dialer: Dialer,
-    target: Target,
-    method: bytes,
-    headers: Headers | None = None,
-    body: IBodyProducer | None = None,
-) -> Deferred[IResponse]:
-    """Sends a request by a Twisted Agent, which does not follow redirects."""
-    from twisted.web.client import Agent  # imported only when it is used
-
-    agent = Agent.usingEndpointFactory(reactor, _Endpoints(target.endpoint(dialer)))
-    uri = target.scheme.encode() + b"://" + target.netloc + target.uri
-    answer: Deferred[IResponse] = agent.request(method, uri, headers, body)
-    return answer
+    def pool(self, reactor: Reactor, dialer: Dialer) -> Pool:
+        """Connections of which each is for one request."""
+        return Pool(reactor, self.endpoint(dialer).connect, idle_seconds=0.0)
 
 
 class Unreachable(Exception):
@@ -135,7 +109,7 @@ class Transport:
             host=host,
             dialed=(target.host, target.port),
             connect=lambda: target.endpoint(self.dialer),
-            ask=partial(ask, self._reactor, self.dialer, target),
+            pool=lambda: target.pool(self._reactor, self.dialer),
             forwarded=[(b"X-Forwarded-Uri", prefix + target.path)] if prefix else [],
             relocated=lambda location: _relocated(location, target, prefix, host),
         )
@@ -146,18 +120,16 @@ class Transport:
         except NotPassedOn as problem:
             raise status.ServiceUnavailable(str(problem)) from None
 
-    async def get(self, ctx: RequestContext, target: Target) -> IResponse:
+    async def get(self, ctx: RequestContext, target: Target) -> Answer:
         """Sends a GET of the server's own.  Raises Unreachable."""
-        headers = Headers({} if ctx.trace is None else ctx.trace.headers)
+        headers = with_trace(ctx.trace, [(b"Host", target.netloc)])
         try:
-            answer = await ask(self._reactor, self.dialer, target, b"GET", headers)
+            answer = await target.pool(self._reactor, self.dialer).send(b"GET", target.uri, headers)
             check_code(answer)
             return answer
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
-            if is_cancelled(error):
-                raise CancelledError from None
             text = describe(error, target.host, target.port)
             log.info("connecting failed: {text} (audit id {audit_id})", text=text, audit_id=ctx.audit_id)
             raise Unreachable(text) from None
@@ -173,8 +145,6 @@ def _relocated(location: bytes, target: Target, prefix: bytes, asked: bytes) -> 
     return prefix + parts.path + (b"?" + parts.query if parts.query else b"")
 
 
-def beginning(answer: BackendAnswer, limit: int) -> Awaitable[bytes]:
+def beginning(answer: Answer, limit: int) -> Awaitable[bytes]:
     """The first bytes of a response's body, at most ``limit``; does not wait for the rest."""
-    collected = Collected(limit, cut=True)
-    answer.deliverBody(collected)
-    return collected.done
+    return Collected(limit, cut=True).read(answer)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent
 
 from kapi.request.user import LOOPBACK_USER
 from kapi.servers.aggregator.backend import Backends
@@ -35,10 +32,6 @@ class BackendClient:
         self._reactor: IReactorTime = reactor
         self._backends = backends
 
-    @cached_property
-    def _agent(self) -> IAgent:
-        return self._backends.agent(self._reactor)
-
     async def ask(
         self,
         key: str,
@@ -57,21 +50,18 @@ class BackendClient:
         return await request
 
     async def _ask(self, key: str, path: str, limit: int, accept: str, etag: str) -> BackendAnswer:
-        uri, host = self._backends.request(key, path.encode())
-        headers = Headers({b"Host": [host]})
+        from kapi.wire.agent import Agent  # imported only when it is used
+
+        pool, host = self._backends.pool(key)
+        headers = identity_headers(LOOPBACK_USER)
         if accept:
-            headers.addRawHeader(b"Accept", accept.encode())
+            headers.append((b"Accept", accept.encode()))
         if etag:
-            headers.addRawHeader(b"If-None-Match", etag.encode())
-        for name, value in identity_headers(LOOPBACK_USER):
-            headers.addRawHeader(name, value)
-        answer = await self._agent.request(b"GET", uri, headers)
-        collected = Collected(limit, until_close=True)
+            headers.append((b"If-None-Match", etag.encode()))
+        answer = await Agent(pool, headers).ask("GET", f"https://{host.decode()}{path}")
+        collected = Collected(limit)
         answer.deliverBody(collected)
-        try:
-            body = await collected.done
-        finally:
-            collected.close()
+        body = await collected.done
         found = (answer.headers.getRawHeaders(name, [""])[0] for name in ("content-type", "etag"))
         return BackendAnswer(answer.code, body, *found)
 

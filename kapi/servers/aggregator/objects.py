@@ -5,17 +5,13 @@ from __future__ import annotations
 import urllib.parse
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from io import BytesIO
-from typing import cast
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent, IResponse
+from twisted.web.iweb import IResponse
 
 from kapi.codecs import json_pieces
 from kapi.machinery import status
@@ -24,7 +20,8 @@ from kapi.machinery.tree import Object
 from kapi.request.user import LOOPBACK_USER
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.registration import service_name
-from kapi.wire.collected import Collected, abort
+from kapi.wire.answer import Answer
+from kapi.wire.collected import Collected
 from kapi.wire.head import identity_headers
 
 MAX_ANSWER_BYTES = MAX_EVENT_BYTES = 16 * 1024 * 1024
@@ -40,10 +37,6 @@ class RemoteObjects:
     def __init__(self, reactor: IReactorTime, backends: Backends) -> None:
         self._reactor = reactor
         self._backends = backends
-
-    @cached_property
-    def _agent(self) -> IAgent:
-        return self._backends.agent(self._reactor)
 
     async def request(
         self, key: str, method: str, path: str, body: object = None, media: str = "application/json"
@@ -62,10 +55,7 @@ class RemoteObjects:
         answer = await self._send(key, method, path, body, media)
         collected = Collected(MAX_ANSWER_BYTES)
         answer.deliverBody(collected)
-        try:
-            data = await collected.done
-        finally:
-            collected.close()
+        data = await collected.done
         try:
             tree = json_pieces.loads(data)
         except ValueError:
@@ -91,21 +81,20 @@ class RemoteObjects:
             lines.close()
 
     async def _send(self, key: str, method: str, path: str, body: object, media: str) -> IResponse:
-        uri, host = self._backends.request(key, path.encode())
-        headers = Headers({b"Accept": [b"application/json"], b"Host": [host]})
-        for name, value in identity_headers(LOOPBACK_USER):
-            headers.addRawHeader(name, value)
-        producer = None
-        if body is not None:
-            headers.addRawHeader(b"Content-Type", media.encode())
-            from twisted.web.client import FileBodyProducer  # for those alone who use it
+        from kapi.wire.agent import Agent  # imported only when it is used
 
-            producer = FileBodyProducer(BytesIO(orjson.dumps(body)))
-        return await self._agent.request(method.encode(), uri, headers, producer)
+        pool, host = self._backends.pool(key)
+        headers = [(b"Accept", b"application/json"), *identity_headers(LOOPBACK_USER)]
+        if body is not None:
+            headers.append((b"Content-Type", media.encode()))
+        data = None if body is None else orjson.dumps(body)
+        return await Agent(pool, headers).ask(method, f"https://{host.decode()}{path}", data)
 
 
 class _Lines(Protocol):
     """The lines of a body; the connection is paused while a line has not been taken."""
+
+    transport: Answer  # type: ignore[assignment]
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
@@ -126,18 +115,14 @@ class _Lines(Protocol):
             await self._waiting
         line = self._lines.popleft()
         if not self._lines and not self._over:
-            self._producer.resumeProducing()
+            self.transport.resumeProducing()
         return line
-
-    @property
-    def _producer(self) -> IPushProducer:
-        return cast(IPushProducer, self.transport)
 
     def close(self) -> None:
         """Aborts the connection."""
         if not self._over:
             self._over = True
-            abort(self.transport)
+            self.transport.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
         if self._over:
@@ -153,7 +138,7 @@ class _Lines(Protocol):
             self.close()
             self._notify(Failure(ValueError("an event is too long")))
         elif self._lines:
-            self._producer.pauseProducing()
+            self.transport.pauseProducing()
             self._notify(None)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:

@@ -7,12 +7,8 @@ neither followed nor sent to the client.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cached_property
-from typing import TYPE_CHECKING
 
-from twisted.internet.defer import Deferred, succeed
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent, IBodyProducer, IResponse
+from twisted.internet.defer import Deferred
 
 from kapi.endpoints.proxy_handler import PLAIN, Destination, NotPassedOn, ProxyHandler
 from kapi.process.reactor import Reactor
@@ -20,15 +16,11 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.servers.aggregator.backend import Backend, Backends
 
-if TYPE_CHECKING:
-    from twisted.web.client import HTTPConnectionPool
-
 UNAVAILABLE = b"service unavailable\n"
 #: servers that a request may have come through.  Two servers that are each behind an APIService of the other pass it on in a
 #: circle, with a connection for each round, until a probe has found out
 MAX_HOPS = 16
 LOOP = b"the request has come through too many servers: APIServices of these servers lead in a circle\n"
-IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
 
 
 def unavailable() -> Response:
@@ -54,23 +46,9 @@ class ReverseProxy:
         self._reactor = reactor
         self._failed = failed
         self.backends = backends
-        self._pool: HTTPConnectionPool | None = None
 
-    @cached_property
-    def _agent(self) -> IAgent:
-        from twisted.web.client import Agent, HTTPConnectionPool  # imported only when it is used
-
-        self._pool = pool = HTTPConnectionPool(self._reactor, persistent=True)
-        pool.cachedConnectionTimeout = int(IDLE_SECONDS)
-        pool.retryAutomatically = False  # a request may have had its effect
-        agent: IAgent = Agent.usingEndpointFactory(self._reactor, self.backends, pool)
-        return agent
-
-    def close(self) -> Deferred[None]:
-        if self._pool is None:
-            return succeed(None)
-        closing: Deferred[None] = self._pool.closeCachedConnections()
-        return closing
+    def close(self) -> Deferred[list[None]]:
+        return self.backends.close()
 
     def handle(self, ctx: RequestContext, key: str) -> Response | Awaitable[Response]:
         """The backend's answer; 503 when it cannot be reached, 508 when the request came through too many servers."""
@@ -92,17 +70,12 @@ class ReverseProxy:
     def _destination(self, ctx: RequestContext, key: str, backend: Backend) -> Destination:
         target = backend.pick()
 
-        def ask(method: bytes, headers: Headers, body: IBodyProducer | None) -> Deferred[IResponse]:
-            uri, _ = self.backends.request(key, ctx.http.uri, target)
-            asked: Deferred[IResponse] = self._agent.request(method, uri, headers, body)
-            return asked
-
         return Destination(
             uri=ctx.http.uri,
             host=backend.name.encode(),
             dialed=(target.host, target.port),
             connect=lambda: backend.endpoint(self._reactor, target),
-            ask=ask,
+            pool=lambda: backend.pool(self._reactor, target),
             user=ctx.user,
             more=[(b"Audit-ID", ctx.audit_id.encode())],
             forwarded=[(b"X-Forwarded-Proto", b"https"), (b"X-Forwarded-Uri", ctx.http.uri.partition(b"?")[0])],

@@ -145,9 +145,6 @@ class TLSReactor:
         self, reactor: Reactor, options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None = None
     ) -> None:
         self._reactor = reactor
-        self.plain = reactor
-        #: for connections with TLS inside of a tunnel
-        self.tls_options = options if faults is None else counted(options, faults)
         self._options = _on_sockets(options, faults)
         directlyProvides(self, providedBy(reactor))
 

@@ -6,20 +6,18 @@ import gzip
 from typing import Any
 
 import treq
-from treq.client import HTTPClient
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
-from twisted.web.http_headers import Headers
 
-from kapi.wire.agent import ServerAgent
+from kapi.wire.agent import Agent, prepared_url
 from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
 from kapi.wire.pool import MAX_IDLE_SECONDS
-from kapi.wire.prepared import Body, no_cookies, prepared_url
 from tests.admission.certificates import make_certificate
 from tests.waiting import eventually
+from tests.wire.agents import agent_of, asked
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -59,10 +57,11 @@ class ServerAgentCase(TestCase):
         self.number = self.port.getHost().port
         trust = ssl.trustRootFromCertificates([ssl.Certificate.loadPEM(CERTIFICATE)])
         options = ssl.optionsForClientTLS("127.0.0.1", trustRoot=trust)
-        self.agent = ServerAgent(reactor, "127.0.0.1", self.number, options, 1000, [(b"X-Always", b"yes")])
+        self.agent: Agent = agent_of(self.number, options, [(b"X-Always", b"yes")])
+        self.pool = self.agent.pool
 
     async def tearDown(self) -> None:
-        await self.agent.close()
+        await self.pool.close()
         await self.port.stopListening()
         await deferLater(reactor, 0.01)
         for warning in self.flushWarnings():
@@ -70,7 +69,7 @@ class ServerAgentCase(TestCase):
 
     def ask(self, *answer: bytes | None, body: bytes = b"hello", path: str = "/a?b=c") -> Deferred[Any]:
         self.server.script.append(answer)
-        return self.agent.request(b"POST", f"https://127.0.0.1:{self.number}{path}".encode(), None, Body(body))
+        return asked(self.agent, b"POST", f"https://127.0.0.1:{self.number}{path}".encode(), body, 1000)
 
     async def failure(self, *answer: bytes | None) -> Exception:
         try:
@@ -151,8 +150,8 @@ class ServerAgentCase(TestCase):
     async def test_words_nobody_asked_for_cost_the_connection(self) -> None:
         await self.ask(OK)
         self.server.connections[0].transport.write(OK)
-        await eventually(lambda: not self.agent.open)  # before they have come, they could be the next answer
-        self.assertEqual(self.agent.idle, [])
+        await eventually(lambda: not self.pool.open)  # before they have come, they could be the next answer
+        self.assertEqual(self.pool.idle, [])
         self.assertEqual((await self.ask(OK)).body, b"ok")
         self.assertEqual(len(self.server.connections), 2)
 
@@ -166,37 +165,36 @@ class ServerAgentCase(TestCase):
         early.cancel()  # still connecting
         with self.assertRaises(CancelledError):
             await early
-        self.assertEqual(self.agent.idle, [])
+        self.assertEqual(self.pool.idle, [])
 
     async def test_a_connection_is_not_used_whose_end_has_come_but_was_not_told_yet(self) -> None:
         await self.ask(OK)
-        kept_one = self.agent.idle[0]
+        kept_one = self.pool.idle[0]
         kept_one.idle_since -= 2
         self.assertFalse(kept_one.has_unsolicited_data())
         raw: Any = kept_one.transport
         raw.stopReading()  # the reactor is busy elsewhere
         self.server.connections[0].transport.loseConnection()
         await eventually(kept_one.has_unsolicited_data)
-        self.assertEqual(self.agent.idle, [kept_one])
+        self.assertEqual(self.pool.idle, [kept_one])
         self.assertEqual((await self.ask(OK)).body, b"ok")
         self.assertEqual(len(self.server.connections), 2)
 
     async def test_idle_connections_are_closed_after_a_while(self) -> None:
-        clock = self.agent._reactor = Clock()
+        clock = self.pool._reactor = Clock()
         await self.ask(OK)
         clock.pump([1.0] * int(MAX_IDLE_SECONDS - 5))
-        self.assertEqual(len(self.agent.idle), 1)
+        self.assertEqual(len(self.pool.idle), 1)
         clock.pump([1.0] * 25)
-        self.assertEqual((self.agent.idle, clock.getDelayedCalls()), ([], []))
+        self.assertEqual((self.pool.idle, clock.getDelayedCalls()), ([], []))
 
     async def test_treq_on_top(self) -> None:
-        client = HTTPClient(self.agent, no_cookies(), Body)  # type: ignore[arg-type]
         url = prepared_url(f"https://127.0.0.1:{self.number}/ä?x=1")
         packed = gzip.compress(b"text")
         head = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
         self.server.script += [(head % len(packed) + packed,), (OK,)]
         for wanted in (b"text", b"ok"):
-            response = await client.post(url, data=b"d", headers=Headers({b"X-One": [b"1"]}), allow_redirects=False)  # type: ignore[arg-type]
+            response = await self.agent.ask("POST", url, b"d", {b"X-One": [b"1"]})
             self.assertEqual(await treq.content(response), wanted)
         head = self.server.requests[1][0]
         self.assertTrue(head.startswith(b"POST /%C3%A4?x=1 HTTP/1.1\r\n"))
