@@ -157,7 +157,7 @@ def final_head(raw: bytes) -> tuple[Answer | None, bytes]:
     """As ``next_head``, but interim answers (1xx) are skipped.  Raises BadAnswer."""
     while True:
         answer, raw = next_head(raw)
-        if answer is None or answer.code >= 200:
+        if answer is None or not 100 <= answer.code < 200:
             return answer, raw
         if answer.code == 101:
             raise BadAnswer("unexpected 101 Switching Protocols")
