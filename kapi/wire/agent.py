@@ -7,7 +7,7 @@ for compressed answers and decodes them.  Redirects are not followed, and cookie
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from hyperlink import EncodedURL
 from treq.client import HTTPClient
@@ -18,7 +18,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IBodyProducer, IResponse
 from zope.interface import implementer
 
-from kapi.wire.head import Header
+from kapi.wire.head import Header, header_line, request_head
 from kapi.wire.pool import Pool
 
 
@@ -76,6 +76,7 @@ class _NoCookies(IndexableCookieJar):
         pass
 
 
+_HEADS = 100  # beginnings of requests that an agent keeps
 _EMPTY = _NoCookies()  # treq would make a jar for every request
 
 
@@ -85,7 +86,7 @@ class Agent:
 
     def __init__(self, pool: Pool, headers: Sequence[Header] = ()) -> None:
         self.pool = pool
-        self._headers = headers
+        self._head = lru_cache(_HEADS)(partial(_first_lines, headers))
         self._http = HTTPClient(self, _NoCookies(), Body)
 
     def request(
@@ -95,40 +96,38 @@ class Agent:
 
         Accept-Encoding, which treq sets, is left out: the size of compressed answers would be hard to limit.
         """
-        host, target = _divided(uri)
-        lines = [(b"Host", host), *self._headers]
+        head = self._head(method, uri)
         if headers is not None:
-            lines += [
-                (name, value)
+            head += b"".join(
+                header_line(name, value) + b"\r\n"
                 for name, values in headers.getAllRawHeaders()
                 if name != b"Accept-Encoding"
                 for value in values
-            ]
+            )
         data = None if bodyProducer is None else bodyProducer.data  # type: ignore[attr-defined]
-        sent: Deferred[IResponse] = self.pool.send(method, target, lines, data)  # type: ignore[assignment]
+        sent: Deferred[IResponse] = self.pool.send_head(method, head, data)  # type: ignore[assignment]
         return sent
 
-    async def ask(
+    def ask(
         self,
         method: str,
         url: str | EncodedURL,
         body: bytes | None = None,
         headers: Headers | Mapping[bytes, list[bytes]] | None = None,
-    ) -> IResponse:
+    ) -> Deferred[IResponse]:
         """A request by treq; the answer's body is still to be read.  Fails as ``Pool.send``."""
         made = headers if headers is None or isinstance(headers, Headers) else Headers(headers)
-        answer = await self._http.request(
+        sent: Deferred[IResponse] = self._http.request(
             method, url, data=body, headers=made, cookies=_EMPTY, allow_redirects=False, unbuffered=True
-        )
-        found: IResponse = answer.original
-        return found
+        )  # type: ignore[assignment]
+        return sent
 
 
-@lru_cache(1000)
-def _divided(uri: bytes) -> tuple[bytes, bytes]:
-    """Host header and target of a URI."""
+def _first_lines(headers: Sequence[Header], method: bytes, uri: bytes) -> bytes:
+    """The request line, Host and ``headers``.  Raises BadHead."""
     host, slash, path = uri.partition(b"://")[2].partition(b"/")
     if not slash:
         host, mark, path = host.partition(b"?")
         path = mark + path
-    return host.rpartition(b"@")[2].removesuffix(b":443"), b"/" + path
+    host = host.rpartition(b"@")[2].removesuffix(b":443")
+    return request_head(method, b"/" + path, [(b"Host", host), *headers]).removesuffix(b"\r\n")

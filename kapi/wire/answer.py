@@ -28,6 +28,10 @@ class AnswerTooLarge(Exception):
 Ended = Callable[[Failure | None], object]  # called at the end of a body, with what has cut it off
 
 
+def _ignore(why: Failure | None) -> None:
+    """The end of a body that nothing reads."""
+
+
 @implementer(IResponse, IPushProducer)
 class Answer:
     """The head of an answer, and its body on the way to a reader, which is the producer and the transport that a reader sees.
@@ -48,7 +52,7 @@ class Answer:
         self._transport: StreamTransport | None = None  # of the connection while the body comes
         self._stop: Callable[[], None] = lambda: None
         self._read: Callable[[bytes], object] = self._parts.append
-        self._ended: Ended = lambda why: None
+        self._ended: Ended = _ignore
 
     # -- the connection's side
 
@@ -69,7 +73,9 @@ class Answer:
             self.flow(wait=False)
         self._over, self._why, self._transport = True, why, None
         if self.has_reader:
-            self._ended(why)
+            ended = self._ended
+            self._read, self._ended = len, _ignore  # a circle with the reader would wait for the collector
+            ended(why)
 
     # -- the reader's side
 
@@ -82,17 +88,18 @@ class Answer:
         for part in parts:
             self._read(part)
         if self._over:
-            self._ended(self._why)
+            self._read, self._ended = len, _ignore
+            ended(self._why)
         elif waited and not self._paused:
             self.flow(wait=False)
 
     def deliverBody(self, protocol: IProtocol) -> None:
         protocol.makeConnection(self)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
-        self.read(protocol.dataReceived, lambda why: protocol.connectionLost(why or _done()))
+        self.read(protocol.dataReceived, lambda why: protocol.connectionLost(why or done()))
 
     def abort(self) -> None:
         """Ends the connection when the rest of the body is not needed; its reader is not called any more."""
-        self._read, self._ended = len, lambda why: None
+        self._read, self._ended = len, _ignore
         self._parts.clear()
         if not self._over:
             self._over, self._transport = True, None
@@ -117,8 +124,8 @@ class Answer:
 
 
 @cache
-def _done() -> Failure:
-    """The end of a body.  Not imported above: the module takes long to load, and commands do not need it."""
+def done() -> Failure:
+    """ResponseDone: the end of a body.  Not imported above: the module takes long to load, and commands do not need it."""
     from twisted.web.client import ResponseDone
 
     return Failure(ResponseDone())

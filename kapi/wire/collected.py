@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from kapi.wire.answer import Answer, AnswerTooLarge
+from kapi.wire.answer import Answer, AnswerTooLarge, done
 
 
 class Collected(Protocol):
@@ -59,9 +59,7 @@ class Collected(Protocol):
             self._refuse()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        from twisted.web.client import ResponseDone  # imported only when it is used
-
-        self.finish(None if reason.check(ResponseDone) else reason)
+        self.finish(None if reason.type is done().type else reason)
 
     def finish(self, why: Failure | None) -> None:
         """Called at the end; ``why`` is what has cut the body off."""

@@ -1,7 +1,7 @@
 """The connections to one server (upstream: Go's ``http.Transport``); the most recently used one is taken first.
 
 A connection that the server has closed meanwhile is noticed before it is used again, as when the server has been restarted.  When
-a kept connection breaks, its request fails: a POST is never sent twice.
+a kept connection breaks before an answer, a GET or HEAD is sent once more, on a new connection.  A POST is never sent twice.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IProtocol, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Factory
+from twisted.python.failure import Failure
 
 from kapi.request.streamed_body import StreamedBody
-from kapi.wire.answer import Answer
+from kapi.wire.answer import Answer, BadAnswer
 from kapi.wire.connection import Connection
 from kapi.wire.head import Header, request_head
 
@@ -23,7 +24,7 @@ MAX_IDLE_SECONDS = 90.0  # as Go's transport
 MAX_IDLE = 25  # connections
 _SWEEP_SECONDS = 15.0
 _FRESH_SECONDS = 1.0  # a connection that was used so recently is not checked before it is used again
-_CLOSE: Header = (b"Connection", b"close")
+_REPEATABLE = frozenset([b"GET", b"HEAD"])  # as Go does, when they have no body
 
 
 class Pool:
@@ -49,38 +50,56 @@ class Pool:
         A StreamedBody is sent while it arrives, on a connection of its own.  Raises BadHead; fails with BadAnswer, Abandoned,
         Stalled and errors of the connection; cancelling ends the connection.
         """
-        lines = list(headers)
+        return self.send_head(method, request_head(method, target, headers).removesuffix(b"\r\n"), body)
+
+    def send_head(self, method: bytes, head: bytes, body: bytes | StreamedBody | None = None) -> Deferred[Answer]:
+        """As ``send``, with a head that is written already up to the headers of the framing."""
         streamed = body if isinstance(body, StreamedBody) else None
+        framing = b"Connection: close\r\n" if streamed is not None or not self._idle_seconds else b""
         if body is None or isinstance(body, bytes):
             if body is not None:
-                lines.append((b"Content-Length", b"%d" % len(body)))
+                framing += b"Content-Length: %d\r\n" % len(body)
+            data = b"%s%s\r\n%s" % (head, framing, body or b"")
         elif body.length is None:
-            lines.append((b"Transfer-Encoding", b"chunked"))
+            data = b"%s%sTransfer-Encoding: chunked\r\n\r\n" % (head, framing)
         else:
-            lines.append((b"Content-Length", b"%d" % body.length))
-        if streamed is not None or not self._idle_seconds:
-            lines.append(_CLOSE)
-        head = request_head(method, target, lines)
-        data = head if streamed is not None or not body else head + body  # type: ignore[operator]
+            data = b"%s%sContent-Length: %d\r\n\r\n" % (head, framing, body.length)
+        bodiless = method == b"HEAD"
         running: list[Callable[[], None]] = []  # how to stop what is in progress; empty once it was stopped
         answered: Deferred[Answer] = Deferred(lambda _: running.pop()())
+
         connection = None if streamed is not None else self._kept()
         if connection is not None:
             running.append(connection.abort)
-            connection.ask(data, answered, method == b"HEAD")
-            return answered
-        connecting = self._connect(self._factory)
+            if body is not None or method not in _REPEATABLE:
+                connection.ask(data, answered, bodiless)
+                return answered
+
+        def connect() -> None:
+            connecting = self._connect(self._factory)
+            running[:] = [connecting.cancel]
+            connecting.addCallback(connected).addErrback(lambda why: answered.errback(why) if running else None)
 
         def connected(made: IProtocol) -> None:
             assert isinstance(made, Connection)
             self.open.add(made)
-            running[0] = made.abort
-            made.ask(data, answered, method == b"HEAD")
+            running[:] = [made.abort]
+            made.ask(data, answered, bodiless)
             if streamed is not None:
                 made.upload(streamed, self._reactor)
 
-        running.append(connecting.cancel)
-        connecting.addCallback(connected).addErrback(lambda why: answered.errback(why) if running else None)
+        def broken(why: Failure) -> None:
+            if why.check(BadAnswer) or self._closed is not None:
+                answered.errback(why)
+            else:
+                connect()
+
+        if connection is None:
+            connect()
+        else:
+            first: Deferred[Answer] = Deferred()
+            first.addCallbacks(answered.callback, broken)
+            connection.ask(data, first, bodiless)
         return answered
 
     def _kept(self) -> Connection | None:

@@ -21,11 +21,11 @@ def agent_of(port: int, options: Any, headers: Sequence[Header] = (), faults: Ce
     return Agent(Pool(reactor, endpoint.connect), headers)  # type: ignore[arg-type]
 
 
-def asked(agent: Agent, method: bytes, uri: bytes, body: bytes, limit: int) -> Deferred[Any]:
+def asked(agent: Agent, method: bytes, uri: bytes, body: bytes | None, limit: int) -> Deferred[Any]:
     """Fires with the answer, which has its ``body``."""
 
     async def ask() -> Any:
-        answer: Any = await agent.request(method, uri, None, Body(body))
+        answer: Any = await agent.request(method, uri, None, None if body is None else Body(body))
         collected = Collected(limit)
         answer.deliverBody(collected)
         answer.body = await collected.done

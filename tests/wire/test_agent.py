@@ -6,8 +6,10 @@ import gzip
 from typing import Any
 
 import treq
+from OpenSSL import SSL
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
@@ -36,7 +38,7 @@ class Script(Protocol):
         self.buffer += data
         while b"\r\n\r\n" in self.buffer:
             head, _, rest = self.buffer.partition(b"\r\n\r\n")
-            length = int(head.rpartition(b"Content-Length: ")[2])
+            length = int(head.partition(b"Content-Length: ")[2] or 0)
             if len(rest) < length:
                 return
             self.factory.requests.append((head, rest[:length]))
@@ -104,6 +106,10 @@ class ServerAgentCase(TestCase):
             answer = await self.ask(*pieces)
             self.assertEqual(answer.body, wanted, pieces)
 
+    async def test_an_answer_with_a_status_below_100_is_the_only_one(self) -> None:
+        answer = await self.ask(b"HTTP/1.1 099 Odd\r\nContent-Length: 1\r\n\r\nx")
+        self.assertEqual((answer.code, answer.body), (99, b"x"))
+
     async def test_connections_are_kept_unless_the_server_says_otherwise(self) -> None:
         for _ in range(3):
             await self.ask(OK)
@@ -142,10 +148,42 @@ class ServerAgentCase(TestCase):
         problem = await self.failure(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", None)
         self.assertEqual(str(problem), "unexpected EOF")
 
-    async def test_a_connection_that_ends_unanswered_fails_the_request_and_is_not_asked_again(self) -> None:
+    async def test_a_post_on_a_kept_connection_that_breaks_is_not_sent_again(self) -> None:
         await self.ask(OK)
         self.assertNotIsInstance(await self.failure(None), BadAnswer)
         self.assertEqual(len(self.server.requests), 2)
+
+    async def test_a_get_on_a_kept_connection_that_breaks_is_sent_once_more(self) -> None:
+        uri = f"https://127.0.0.1:{self.number}/".encode()
+        await self.ask(OK)
+        for method, body in ((b"GET", b"ok"), (b"HEAD", b"")):
+            self.server.requests.clear()
+            self.server.script += [(None,), (OK.removesuffix(b"ok") + body,)]
+            self.assertEqual((await asked(self.agent, method, uri, None, 1000)).body, body)
+            self.assertEqual([head.split()[0] for head, _ in self.server.requests], [method, method])
+        self.assertEqual(len(self.server.connections), 3)
+
+    async def test_a_get_is_not_sent_again_on_a_new_connection_or_after_a_part_of_an_answer(self) -> None:
+        uri = f"https://127.0.0.1:{self.number}/".encode()
+        self.server.script += [(None,), (OK,), (b"HTTP/1.1 2", None)]
+        with self.assertRaises((ConnectionLost, ConnectionDone, SSL.Error)):
+            await asked(self.agent, b"GET", uri, None, 1000)
+        await asked(self.agent, b"GET", uri, None, 1000)
+        with self.assertRaises(BadAnswer):
+            await asked(self.agent, b"GET", uri, None, 1000)
+        self.assertEqual(len(self.server.requests), 3)
+
+    async def test_a_get_that_is_given_up_is_not_sent_again(self) -> None:
+        uri = f"https://127.0.0.1:{self.number}/".encode()
+        self.server.script += [(OK,), ()]
+        await asked(self.agent, b"GET", uri, None, 1000)
+        waiting = asked(self.agent, b"GET", uri, None, 1000)
+        await eventually(lambda: len(self.server.requests) == 2)
+        waiting.cancel()
+        with self.assertRaises(CancelledError):
+            await waiting
+        await self.ask(OK)
+        self.assertEqual([head[:4] for head, _ in self.server.requests], [b"GET ", b"GET ", b"POST"])
 
     async def test_words_nobody_asked_for_cost_the_connection(self) -> None:
         await self.ask(OK)

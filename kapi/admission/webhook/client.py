@@ -13,7 +13,7 @@ import functools
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,6 +40,8 @@ from kapi.wire.tls import faults as tls_faults
 from kapi.wire.tls.trust import client_options, identity
 
 if TYPE_CHECKING:
+    from twisted.web.iweb import IResponse
+
     from kapi.wire.agent import Agent, prepared_url
 
 
@@ -130,14 +132,23 @@ class WebhookClient:
             agent = self._agent(target.name, host, number, client_config.get("caBundle") or "", credentials, network)
             data = json_pieces.dumps(body)
             began = self._reactor.seconds()
-            collected, status = Collected(MAX_ANSWER_BYTES), None
-            asked: defer.Deferred[tuple[int, bytes]] = defer.Deferred.fromCoroutine(
-                _answer(agent, target.url, data, headers, collected)
-            )
-            asked.addTimeout(timeout, self._reactor, _deadline)
+            collected = Collected(MAX_ANSWER_BYTES)
+            status: int | None = None
+            sent = agent.ask("POST", target.url, data, headers)
+            waiting: defer.Deferred[IResponse] | defer.Deferred[bytes] = sent
+            late = self._reactor.callLater(timeout, lambda: waiting.cancel())
             try:
-                status, content = await asked
+                response = await sent
+                response.deliverBody(collected)
+                status, waiting = response.code, collected.done
+                content = await collected.done
+            except defer.CancelledError:
+                if late.active():
+                    raise
+                raise CallError("context deadline exceeded", 504) from None
             finally:
+                if late.active():
+                    late.cancel()
                 took = self._reactor.seconds() - began
                 metrics.sent("POST", f"{target.name}:{target.port}", status, took, len(data), collected.size)
         except NoClient:
@@ -228,19 +239,6 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLCl
         return client_options(name, base64.b64decode(bundle), own)
     except ValueError as problem:
         raise NoClient(f"unable to load root certificates: {problem}") from None
-
-
-async def _answer(
-    agent: Agent, url: prepared_url, data: bytes, headers: Mapping[bytes, list[bytes]] | None, collected: Collected
-) -> tuple[int, bytes]:
-    """The status code and the body of an answer."""
-    response = await agent.ask("POST", url, data, headers)
-    response.deliverBody(collected)
-    return response.code, await collected.done
-
-
-def _deadline(result: object, timeout: float) -> NoReturn:
-    raise CallError("context deadline exceeded", 504)
 
 
 def _status_text(status: int, content: bytes) -> tuple[str, int]:
