@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet import reactor
+from twisted.internet import reactor, tcp
 from twisted.internet.task import deferLater
 
 MAX_WAIT = 120.0  # seconds; below the time-outs of tests (tests/conftest.py)
@@ -38,3 +38,9 @@ async def eventually(condition: Callable[[], Any], seconds: float = MAX_WAIT) ->
         await deferLater(reactor, pause)  # type: ignore[arg-type]
         pause = min(_LAST, 1.5 * pause)
     return found
+
+
+async def accepted_ended() -> None:
+    """Until the reactor has no accepted connections any more: their ends follow those of their clients."""
+    readers: Any = reactor
+    await eventually(lambda: not any(isinstance(each, tcp.Server) for each in readers.getReaders()))

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import ensureDeferred
-from twisted.internet.task import Clock, deferLater
+from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
 from twisted.web.server import Site
@@ -23,6 +23,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from tests.admission.certificates import make_certificate
 from tests.admission.fakes import attributes, initializer, pod
+from tests.waiting import accepted_ended
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
 
@@ -60,7 +61,7 @@ class ImagePolicyCase(TestCase):
         if self.plugin is not None:
             await self.plugin._client.close()
         await self.port.stopListening()
-        await deferLater(reactor, 0.02)
+        await accepted_ended()
         for warning in self.flushWarnings():
             self.assertIn("pyOpenSSL", str(warning["message"]))
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 from twisted.internet import reactor, ssl
-from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
@@ -21,6 +20,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from tests.admission.certificates import make_certificate
 from tests.admission.fakes import FakeClient, attributes, initializer
+from tests.waiting import accepted_ended
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1", "hook.default.svc")
 BUNDLE = base64.b64encode(CERTIFICATE).decode()
@@ -103,7 +103,7 @@ class WebhookTestCase(TestCase):
         for plugin in self.plugins:
             await plugin.client.close()  # type: ignore[attr-defined]
         await self.port.stopListening()
-        await deferLater(reactor, 0.02)
+        await accepted_ended()
         for warning in self.flushWarnings():  # twisted hands pyOpenSSL objects to pyOpenSSL, which it deprecates
             self.assertIn("pyOpenSSL", str(warning["message"]))
 

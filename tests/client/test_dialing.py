@@ -9,7 +9,6 @@ from twisted.internet import reactor, ssl
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.client.config import Config, ConfigError
@@ -17,6 +16,7 @@ from kapi.client.errors import ConnectionFailed
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from tests.admission.certificates import make_certificate
+from tests.waiting import accepted_ended
 from tests.wire.connect_proxy import ConnectProxy
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
@@ -135,7 +135,7 @@ class DialingCase(TestCase):
             await session.close()
         await self.port.stopListening()
         await self.proxy_port.stopListening()
-        await deferLater(reactor, 0.02)  # type: ignore[arg-type]
+        await accepted_ended()
         for warning in self.flushWarnings():
             self.assertIn("pyOpenSSL", str(warning["message"]))
 

@@ -19,6 +19,7 @@ from kapi.client.rest import RESTClient
 from kapi.client.server_warnings import parse_warnings
 from kapi.client.session import Session, connect
 from kapi.machinery import status
+from tests.waiting import accepted_ended
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n" + b'{"a": 1}'
 
@@ -78,7 +79,7 @@ class RESTCase(TestCase):
             connection.transport.abortConnection()
         if self.port.connected:
             await self.port.stopListening()
-        await deferLater(reactor, 0.01)  # type: ignore[arg-type]
+        await accepted_ended()
 
     def will(self, *pieces: bytes | None) -> None:
         self.server.script.append(pieces)

@@ -11,14 +11,14 @@ from twisted.internet import reactor, ssl
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import Clock, deferLater
+from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from kapi.wire.agent import Agent, prepared_url
 from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
 from kapi.wire.pool import MAX_IDLE_SECONDS
 from tests.admission.certificates import make_certificate
-from tests.waiting import eventually
+from tests.waiting import accepted_ended, eventually
 from tests.wire.agents import agent_of, asked
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
@@ -65,7 +65,7 @@ class ServerAgentCase(TestCase):
     async def tearDown(self) -> None:
         await self.pool.close()
         await self.port.stopListening()
-        await deferLater(reactor, 0.01)
+        await accepted_ended()
         for warning in self.flushWarnings():
             self.assertIn("pyOpenSSL", str(warning["message"]))
 

@@ -15,6 +15,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.wire.agent import Agent
 from tests.admission.certificates import make_certificate
+from tests.waiting import accepted_ended
 from tests.wire.agents import agent_of, asked
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
@@ -56,7 +57,7 @@ class TLSClientCase(TestCase):
         for agent in self.agents:
             await agent.pool.close()
         await self.port.stopListening()
-        await deferLater(reactor, 0.01)
+        await accepted_ended()
         for warning in self.flushWarnings():
             self.assertIn("pyOpenSSL", str(warning["message"]))
 

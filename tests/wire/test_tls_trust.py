@@ -8,12 +8,12 @@ from OpenSSL import SSL
 from service_identity import VerificationError
 from twisted.internet import reactor, ssl
 from twisted.internet.protocol import Factory
-from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.wire.tls.trust import authorities, verified_options
 from tests.authentication.identities import Authority, name
 from tests.certificates import key_pem, pem
+from tests.waiting import accepted_ended
 from tests.wire.agents import agent_of, asked
 from tests.wire.test_tls_client import LIMIT, Mirror
 
@@ -38,7 +38,7 @@ class AnchorCase(TestCase):
         finally:
             await agent.pool.close()
             await port.stopListening()
-            await deferLater(reactor, 0.01)
+            await accepted_ended()
             for warning in self.flushWarnings():
                 self.assertIs(warning["category"], DeprecationWarning)  # of pyOpenSSL, which Twisted uses
 
