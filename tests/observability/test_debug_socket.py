@@ -15,13 +15,14 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 from twisted.web.client import Agent, FileBodyProducer
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
 from kapi.observability.debug_socket import DebugSocket
-from kapi.wire.collected import Collected
 
 
 @implementer(IAgentEndpointFactory)
@@ -31,6 +32,20 @@ class _Always:
 
     def endpointForURI(self, uri: object) -> UNIXClientEndpoint:
         return UNIXClientEndpoint(reactor, self.path)
+
+
+class Received(Protocol):
+    """A body that ends with its connection."""
+
+    def __init__(self) -> None:
+        self.whole: Deferred[bytes] = Deferred()
+        self._parts: list[bytes] = []
+
+    def dataReceived(self, data: bytes) -> None:
+        self._parts.append(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.whole.callback(b"".join(self._parts))
 
 
 class DebugSocketTests(TestCase):
@@ -48,9 +63,9 @@ class DebugSocketTests(TestCase):
         if body:
             producer = FileBodyProducer(BytesIO(body))
         answer = await agent.request(method, b"http://debug" + path.encode(), None, producer)
-        collected = Collected(1 << 20, until_close=True)
-        answer.deliverBody(collected)
-        return answer.code, await collected.done
+        received = Received()
+        answer.deliverBody(received)
+        return answer.code, await received.whole
 
     async def test_the_command_line_has_no_passwords(self) -> None:
         self.debug.open()
