@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
-from kapi.admission.pods import pod_resources
 from kapi.machinery import quantities
 from kapi.machinery.each import elements
 from kapi.machinery.golang import aggregate
+from kapi.machinery.pod_resources import pod_resources
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 

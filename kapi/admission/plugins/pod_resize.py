@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import UPDATE, Attributes, Plugin, denied
-from kapi.admission.pods import PODS, pod_resources
+from kapi.admission.pods import PODS
 from kapi.machinery import quantities, tree
 from kapi.machinery.golang import quote
+from kapi.machinery.pod_resources import pod_resources
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.resources.shared.rules import same

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Iterator
 from kapi.admission.interface import CREATE, UPDATE, Attributes
 from kapi.admission.plugins.default_class import claim_class
 from kapi.admission.plugins.tolerations import is_extended
-from kapi.admission.pods import pod_resources
 from kapi.admission.quota import lists
 from kapi.admission.quota.lists import Amounts
 from kapi.machinery import quantities, tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.pod_resources import pod_resources
 from kapi.machinery.sorting import ordered
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object

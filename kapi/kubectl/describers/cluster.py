@@ -25,8 +25,8 @@ from kapi.kubectl.describers.lines import (
     text,
 )
 from kapi.kubectl.describers.pods import amounts
-from kapi.kubectl.pod_amounts import pod_amounts
 from kapi.machinery import quantities
+from kapi.machinery.pod_resources import add_all, pod_resources
 from kapi.machinery.tree import Object
 
 _SCOPES = {
@@ -190,7 +190,9 @@ def _pods(out: Lines, obj: Object) -> None:
     columns = ("Namespace", "Name", "", "CPU Requests", "CPU Limits", "Memory Requests", "Memory Limits", "Age")
     rows, total = [], ({}, {})  # type: tuple[list[str], tuple[dict[str, str], dict[str, str]]]
     for pod in pods:
-        both = [pod_amounts(pod, part, from_status=True) for part in ("requests", "limits")]
+        both = [
+            pod_resources(pod["spec"], part, overhead=True, status=pod.get("status")) for part in ("requests", "limits")
+        ]
         shares = [share(found, name, _OF_NOTHING) for name in ("cpu", "memory") for found in both]
         rows.append(
             "\t".join(
@@ -204,8 +206,7 @@ def _pods(out: Lines, obj: Object) -> None:
             )
         )
         for part, sums in zip(("requests", "limits"), total, strict=True):
-            for name, amount in pod_amounts(pod, part).items():
-                sums[name] = quantities.add(sums[name], amount) if name in sums else amount
+            add_all(sums, pod_resources(pod["spec"], part, overhead=True))
     out.table(columns, rows, 1)
     out.put("Allocated resources:\n  (Total limits may be over 100 percent, i.e., overcommitted.)\n")
     huge = sorted(name for name in node if name.startswith("hugepages-"))

@@ -5,7 +5,7 @@ Upstream: ``core/validation`` (ValidateResourceRequirements), ``core/helper/qos`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kapi.machinery import field, quantities
 from kapi.machinery.each import elements, entries
@@ -146,46 +146,6 @@ def _validate_claims(claims: list[Object], path: Path, errors: Errors, known: Co
             text = "must be one of the names in pod.spec.resourceClaims"
             text += ": " + ", ".join(sorted(known)) if known else " which is empty"
             errors.append(FieldError(ErrorType.NOT_FOUND, here, name, text))
-
-
-# -- sums over the containers of a pod (upstream: component-helpers ``resource``) ----------------------------------------
-
-
-def _add_all(total: dict[str, str], more: Mapping[str, str]) -> None:
-    for name, quantity in more.items():
-        total[name] = quantities.add(total[name], quantity) if name in total else quantity
-
-
-def _raise_to(total: dict[str, str], more: Mapping[str, str]) -> None:
-    for name, quantity in more.items():
-        if name not in total or quantities.compare(quantity, total[name]) > 0:
-            total[name] = quantity
-
-
-def _parts(containers: list[Object], part: str) -> Iterator[tuple[Object, Mapping[str, str]]]:
-    for container in containers:
-        yield container, (container.get("resources") or {}).get(part) or {}
-
-
-def aggregate(spec: Mapping[str, Tree], part: str) -> dict[str, str]:
-    """What a pod's containers need at once: the sum of those that run together, or the largest init container with sidecars."""
-    total: dict[str, str] = {}
-    for _, amounts in _parts(spec.get("containers") or [], part):
-        _add_all(total, amounts)
-    sidecars: dict[str, str] = {}
-    initial: dict[str, str] = {}
-    for container, amounts in _parts(spec.get("initContainers") or [], part):
-        step: dict[str, str]
-        if container.get("restartPolicy") == "Always":
-            _add_all(total, amounts)
-            _add_all(sidecars, amounts)
-            step = sidecars
-        else:
-            step = dict(amounts)
-            _add_all(step, sidecars)
-        _raise_to(initial, step)
-    _raise_to(total, initial)
-    return total
 
 
 def _add(total: dict[str, str], amounts: Mapping[str, str] | None) -> set[str]:

@@ -9,9 +9,10 @@ import re
 
 from kapi.machinery.each import elements, entries
 from kapi.machinery.memo import memoized
+from kapi.machinery.pod_resources import of_containers
 from kapi.machinery.tree import Object
 from kapi.resources.shared.claims import default_claim_spec
-from kapi.resources.shared.compute import aggregate, is_pod_level
+from kapi.resources.shared.compute import is_pod_level
 from kapi.resources.shared.resource_names import is_huge_page, is_overcommit_allowed, round_resource_list
 from kapi.resources.shared.volume_sources import (
     default_azure_disk,
@@ -283,14 +284,14 @@ def _pod_level_amounts(spec: Object) -> None:
         return
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     if limits or requests:
-        for name, quantity in entries(aggregate(spec, "limits")):
+        for name, quantity in entries(of_containers(spec, "limits")):
             if is_huge_page(name) and name not in requests:
                 limits.setdefault(name, quantity)
         if limits:
             resources["limits"] = limits
     if not limits:
         return
-    for name, quantity in entries(aggregate(spec, "requests")):
+    for name, quantity in entries(of_containers(spec, "requests")):
         if is_pod_level(name) and is_overcommit_allowed(name):
             requests.setdefault(name, quantity)
     for name, quantity in entries(limits):

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from kapi.machinery import field, quantities
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path
+from kapi.machinery.pod_resources import of_containers
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.addresses import check_ip_legacy
 from kapi.resources.shared.affinity import validate_affinity, validate_spread, validate_tolerations
-from kapi.resources.shared.compute import aggregate, validate_pod_resource_name, validate_resources
+from kapi.resources.shared.compute import validate_pod_resource_name, validate_resources
 from kapi.resources.shared.containers import (
     validate_containers,
     validate_ephemeral_containers,
@@ -115,12 +116,12 @@ def _pod_resources(spec: Object, resources: Object, spec_path: Path, errors: Err
 
 def _against_containers(spec: Object, resources: Object, path: Path, errors: Errors) -> None:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for name, needed in elements(ordered(aggregate(spec, "requests").items())):
+    for name, needed in elements(ordered(of_containers(spec, "requests").items())):
         given = requests.get(name)
         if given is not None and quantities.compare(needed, given) > 0:
             text = f"must be greater than or equal to aggregate container requests of {needed}"
             errors.append(field.invalid(path.child("requests").key(name), given, text))
-    for name, needed in elements(ordered(aggregate(spec, "limits").items())):
+    for name, needed in elements(ordered(of_containers(spec, "limits").items())):
         given = limits.get(name)
         if is_huge_page(name) and given is not None and quantities.compare(needed, given) > 0:
             text = f"must be greater than or equal to aggregate container limits of {needed}"
