@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import NoMatch
-from kapi.kubectl.command import Help
+from kapi.kubectl.command import Command, Help
 from kapi.kubectl.describers.access import RULE_COLUMNS, compact, rule_cells
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
@@ -15,47 +15,11 @@ from kapi.machinery.golang import value_text
 from kapi.machinery.status import Forbidden, NotFound
 from kapi.machinery.tree import Object, dig
 
-FLAGS = (
-    *FILENAME,
-    *PRINT,
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("quiet", "bool", short="q"),
-    Flag("subresource"),
-    Flag("list", "bool"),
-    Flag("no-headers", "bool"),
-    Flag("dry-run", no_opt_default="unchanged", default="none"),
-    Flag("remove-extra-permissions", "bool"),
-    Flag("remove-extra-subjects", "bool"),
-)
 _VERBS = frozenset(
     "get list watch create update patch delete deletecollection use bind impersonate * approve sign escalate attest".split()
 )
 _URL_VERBS = frozenset("get put post head options delete patch *".split())
 _NOT_DISCOVERED = ("users", "groups")
-HELP = Help(
-    "(can-i | whoami | reconcile)",
-    "Answers questions about rights, and brings RBAC rules in line with files.",
-    (
-        ("May I create pods?", "auth can-i create pods"),
-        ("What may another user do?", "auth can-i --list --as=jane"),
-        ("Who am I for the server?", "auth whoami"),
-    ),
-)
-
-
-async def run(factory: Factory, program: str) -> int:
-    arguments = factory.flags.arguments
-    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
-    match name:
-        case "can-i" if factory.flags.get_bool("list"):
-            return await _list(factory, rest)
-        case "can-i":
-            return await _can_i(factory, program, rest)
-        case "whoami":
-            return await _whoami(factory)
-        case "reconcile":
-            return await reconcile(factory, rest)
-    raise CommandError(f'unknown command "{name}" for "{program} auth": one of can-i, reconcile, whoami')
 
 
 async def _review(
@@ -71,9 +35,9 @@ def _warn(factory: Factory, text: str) -> None:
     factory.err.write(f"Warning: {text}\n")
 
 
-async def _list(factory: Factory, arguments: list[str]) -> int:
+async def _list(factory: Factory) -> int:
     flags = factory.flags
-    if arguments:
+    if flags.arguments:
         raise CommandError("list option must be specified with no arguments")
     if flags.get_bool("quiet") or flags.get_bool("all-namespaces") or flags.get_string("subresource"):
         raise CommandError("list option can't be specified with neither quiet, all-namespaces nor subresource options")
@@ -90,14 +54,16 @@ async def _list(factory: Factory, arguments: list[str]) -> int:
     return 0
 
 
-async def _can_i(factory: Factory, program: str, arguments: list[str]) -> int:
+async def _can_i(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if len(arguments) != 2:
+    if flags.get_bool("list"):
+        return await _list(factory)
+    if len(flags.arguments) != 2:
         raise CommandError(
             "you must specify two arguments: verb resource or verb resource/resourceName.\n"
             f"See '{program} auth can-i -h' for help and examples."
         )
-    verb, target = arguments
+    verb, target = flags.arguments
     if target.startswith("/"):
         spec = {"nonResourceAttributes": {"verb": verb, "path": target}}
         if flags.get_string("subresource"):
@@ -138,7 +104,7 @@ async def _resource(factory: Factory, verb: str, target: str) -> Object:
     return {**attributes, "group": found.group, "resource": found.name}
 
 
-async def _whoami(factory: Factory) -> int:
+async def _whoami(factory: Factory, program: str) -> int:
     flags = factory.flags
     with_printer = flags.get_string("output") or flags.get_string("template")
     printer = printer_for(flags, typed=True) if with_printer else None
@@ -163,3 +129,40 @@ async def _whoami(factory: Factory) -> int:
             writer.row((title, value_text(value)))
     factory.out.write(writer.flush())
     return 0
+
+
+HELP = Help("SUBCOMMAND", "Answers questions about rights, and brings RBAC rules in line with files.")
+SUBCOMMANDS = (
+    Command(
+        "can-i", "Ask whether one may do something", _can_i,
+        (
+            Flag("all-namespaces", "bool", short="A"),
+            Flag("quiet", "bool", short="q"),
+            Flag("subresource"),
+            Flag("list", "bool"),
+            Flag("no-headers", "bool"),
+        ),
+        Help(
+            "VERB (TYPE | TYPE/NAME | URL)", "",
+            (
+                ("May I create pods?", "auth can-i create pods"),
+                ("What may another user do?", "auth can-i --list --as=jane"),
+            ),
+        ),
+    ),
+    Command(
+        "whoami", "Ask who one is for the server", _whoami, PRINT,
+        Help("", "", (("Who am I?", "auth whoami"),)),
+    ),
+    Command(
+        "reconcile", "Bring RBAC rules in line with files", reconcile,
+        (
+            *FILENAME,
+            *PRINT,
+            Flag("dry-run", no_opt_default="unchanged", default="none"),
+            Flag("remove-extra-permissions", "bool"),
+            Flag("remove-extra-subjects", "bool"),
+        ),
+        Help("-f FILENAME", "", (("Give the rights that a file says", "auth reconcile -f rbac.yaml"),)),
+    ),
+)  # fmt: skip

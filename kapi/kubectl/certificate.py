@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
-from kapi.kubectl.command import Help
+from kapi.kubectl.command import Command, Help, Run
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
@@ -14,21 +14,20 @@ from kapi.machinery.status import Conflict, NotFound
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import dig
 
-FLAGS = (*FILENAME, *PRINT, Flag("force", "bool"))
 MAX_RETRIES = 10  # after a conflict
 _TYPES = {"approve": ("Approved", "Denied"), "deny": ("Denied", "Approved")}
-HELP = Help(
-    "(approve | deny) (-f FILENAME | NAME ...)",
-    "Approves or denies certificate signing requests.",
-    (("Approve a request", "certificate approve csr-1"),),
-)
 
 
-async def run(factory: Factory, program: str) -> int:
+def _run(name: str) -> Run:
+    async def run(factory: Factory, program: str) -> int:
+        return await _decide_all(factory, program, name)
+
+    return run
+
+
+async def _decide_all(factory: Factory, program: str, name: str) -> int:
     flags = factory.flags
-    name, names = (flags.arguments[0], flags.arguments[1:]) if flags.arguments else ("", [])
-    if name not in _TYPES:
-        raise CommandError(f'unknown command "{name}" for "{program} certificate": one of approve, deny')
+    names = flags.arguments
     printer = printer_for(flags, "approved" if name == "approve" else "denied")
     files = flags.get_list("filename")
     if not names and not files:
@@ -89,3 +88,17 @@ def _now() -> float:
     import time
 
     return time.time()
+
+
+_FLAGS = (*FILENAME, *PRINT, Flag("force", "bool"))
+HELP = Help("SUBCOMMAND", "Approves or denies certificate signing requests.")
+SUBCOMMANDS = (
+    Command(
+        "approve", "Approve certificate signing requests", _run("approve"), _FLAGS,
+        Help("(-f FILENAME | NAME ...)", "", (("Approve a request", "certificate approve csr-1"),)),
+    ),
+    Command(
+        "deny", "Deny certificate signing requests", _run("deny"), _FLAGS,
+        Help("(-f FILENAME | NAME ...)", "", (("Deny a request", "certificate deny csr-1"),)),
+    ),
+)  # fmt: skip

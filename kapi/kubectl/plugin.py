@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import os
 
-from kapi.kubectl.command import Help
+from kapi.kubectl.command import Command, Help
 from kapi.kubectl.commands import COMMANDS
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
 
-FLAGS = (Flag("name-only", "bool"),)
 _PREFIX = "kubectl-"
-HELP = Help(
-    "list",
-    "Lists the programs on the path whose names begin with kubectl-.",
-    (("List them", "plugin list"),),
-)
 
 
-async def run(factory: Factory, program: str) -> int:
+async def _list(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if flags.arguments[:1] != ["list"]:
-        raise CommandError(f'unknown command "{" ".join(flags.arguments[:1])}" for "{program} plugin": list')
     found: list[str] = []
     for directory in dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)):
         if not directory.strip():
@@ -63,3 +55,12 @@ def _problems(path: str, name: str, seen: dict[str, str], program: str) -> list[
     if command in COMMANDS:
         problems.append(f'warning: {name} overwrites existing command: "{program} {command}"')
     return problems
+
+
+HELP = Help("SUBCOMMAND", "Finds plugins of kubectl.")
+SUBCOMMANDS = (
+    Command(
+        "list", "List the plugins on the path", _list, (Flag("name-only", "bool"),),
+        Help("", "Lists the programs on the path whose names begin with kubectl-.", (("List them", "plugin list"),)),
+    ),
+)  # fmt: skip

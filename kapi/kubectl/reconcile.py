@@ -31,11 +31,11 @@ class Outcome(NamedTuple):
     extra: list[Object]
 
 
-async def reconcile(factory: Factory, arguments: list[str]) -> int:
+async def reconcile(factory: Factory, program: str) -> int:
     flags = factory.flags
     if not flags.get_list("filename"):
         raise CommandError("must specify one of -f and -k")
-    if arguments:
+    if flags.arguments:
         raise CommandError("no arguments are allowed")
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     if dry_run == "server":

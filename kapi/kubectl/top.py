@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kapi.kubectl.command import Help
+from kapi.kubectl.command import Command, Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
@@ -13,53 +13,39 @@ from kapi.machinery import quantities
 from kapi.machinery.selectors import SelectorError, parse_labels
 from kapi.machinery.tree import Object, dig
 
-FLAGS = (
-    Flag("selector", short="l"),
-    Flag("field-selector"),
-    Flag("sort-by"),
-    Flag("containers", "bool"),
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("no-headers", "bool"),
-    Flag("use-protocol-buffers", "bool", default=True),  # no effect: the metrics are read as JSON
-    Flag("sum", "bool"),
-    Flag("show-capacity", "bool"),
-    Flag("show-swap", "bool"),
-)
 _GROUP, _VERSIONS = "metrics.k8s.io", ("v1", "v1beta1")
-_NODES, _PODS = ("node", "nodes", "no"), ("pod", "pods", "po")
 _UNKNOWN = "<unknown>"
 Amounts = Mapping[str, str]
-HELP = Help(
-    "(node | pod) [NAME]",
-    "Shows what nodes and pods use, from the metrics API.",
-    (
-        ("Show nodes", "top node"),
-        ("Show the pods of all namespaces by memory", "top pod -A --sort-by=memory"),
-    ),
-)
 
 
-async def run(factory: Factory, program: str) -> int:
-    flags = factory.flags
-    kind, names = (flags.arguments[0], flags.arguments[1:]) if flags.arguments else ("", [])
-    if kind not in (*_NODES, *_PODS):
-        raise CommandError(f'unknown command "{kind}" for "{program} top": one of node, pod')
-    of_nodes = kind in _NODES
+async def _node(factory: Factory, program: str) -> int:
+    name = _name(factory, f"{program} top node", "node [NAME | -l label]", "--selector")
+    await _nodes(factory, await _version(factory), name)
+    return 0
+
+
+async def _pod(factory: Factory, program: str) -> int:
+    name = _name(
+        factory, f"{program} top pod", "pod [NAME | -l label]", "selector", factory.flags.get_string("field-selector")
+    )
+    await _pods(factory, await _version(factory), name)
+    return 0
+
+
+def _name(factory: Factory, usage: str, text: str, selector: str, fields: str = "") -> str:
+    """The name among the arguments, or "".  ``text`` and ``selector`` are those of messages.  Raises CommandError."""
+    flags, names = factory.flags, factory.flags.arguments
     if len(names) > 1:
-        use = "node [NAME | -l label]" if of_nodes else "pod [NAME | -l label]"
-        raise CommandError(use, usage=f"{program} top {'node' if of_nodes else 'pod'}")
+        raise CommandError(text, usage=usage)
     if flags.get_string("sort-by") not in ("", "cpu", "memory"):
         raise CommandError("--sort-by accepts only cpu or memory")
-    if names and (flags.get_string("selector") or flags.get_string("field-selector")):
-        raise CommandError(f"only one of NAME or {'--selector' if of_nodes else 'selector'} can be provided")
+    if names and (flags.get_string("selector") or fields):
+        raise CommandError(f"only one of NAME or {selector} can be provided")
     try:
         parse_labels(flags.get_string("selector"))
     except SelectorError as error:
         raise CommandError(str(error)) from None
-    name = names[0] if names else ""
-    version = await _version(factory)
-    await (_nodes if of_nodes else _pods)(factory, version, name)
-    return 0
+    return names[0] if names else ""
 
 
 async def _version(factory: Factory) -> str:
@@ -214,3 +200,35 @@ def _sum(pod: Object, resources: Sequence[str]) -> dict[str, str]:
 def _add(total: dict[str, str], more: Amounts) -> None:
     for name, amount in more.items():
         total[name] = quantities.add(total.get(name, "0"), amount)
+
+
+_SHARED = (
+    Flag("selector", short="l"),
+    Flag("sort-by"),
+    Flag("no-headers", "bool"),
+    Flag("use-protocol-buffers", "bool", default=True),  # no effect: the metrics are read as JSON
+    Flag("show-swap", "bool"),
+)
+HELP = Help("SUBCOMMAND", "Shows what nodes and pods use, from the metrics API.")
+SUBCOMMANDS = (
+    Command(
+        "node", "Show what nodes use", _node, (*_SHARED, Flag("show-capacity", "bool")),
+        Help("[NAME | -l LABELS]", "", (("Show all", "top node"), ("Show one", "top node worker-1"))),
+        aliases=("nodes", "no"),
+    ),
+    Command(
+        "pod", "Show what pods use", _pod,
+        (
+            *_SHARED,
+            Flag("field-selector"),
+            Flag("containers", "bool"),
+            Flag("all-namespaces", "bool", short="A"),
+            Flag("sum", "bool"),
+        ),
+        Help(
+            "[NAME | -l LABELS]", "",
+            (("Show the pods of all namespaces by memory", "top pod -A --sort-by=memory"),),
+        ),
+        aliases=("pods", "po"),
+    ),
+)  # fmt: skip
