@@ -27,8 +27,6 @@ async def run(factory: Factory, program: str) -> int:
     resources, pairs = resources_and_pairs(factory.flags.arguments, "annotation")
     new = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
     change = Change("annotations", new, [pair.removesuffix("-") for pair in pairs if "=" not in pair])
-    if factory.flags.get_bool("list") and factory.flags.get_string("output"):
-        raise CommandError("--list and --output may not be specified together")
     check(factory, resources, change, "annotation", "rsrc")
     if both := [key for key in change.gone if key in new]:
         raise CommandError(

@@ -202,13 +202,13 @@ async def _priority_class(factory: Factory, program: str) -> int:
     return await create(factory, program, obj, "priorityclasses", "failed to create priorityclass:", namespaced=False)
 
 
-def quantities(text: str) -> dict[str, str]:
-    """``cpu=1,memory=2Gi`` as a ResourceList.  Raises CommandError."""
+def quantities(text: str, invalid: str = "Invalid argument syntax") -> dict[str, str]:
+    """``cpu=1,memory=2Gi`` as a ResourceList.  Raises CommandError; ``invalid`` begins its message for a part without one "="."""
     found = {}
     for part in text.split(",") if text else ():
         name, *values = part.split("=")
         if len(values) != 1:
-            raise CommandError(f"Invalid argument syntax {part}, expected <resource>=<value>")
+            raise CommandError(f"{invalid} {part}, expected <resource>=<value>")
         try:
             found[name] = canonical(values[0])
         except QuantityError as error:

@@ -28,8 +28,6 @@ async def run(factory: Factory, program: str) -> int:
     dry_run_strategy(factory.flags.get_string("dry-run"))
     resources, pairs = resources_and_pairs(factory.flags.arguments, "label")
     change = _change(pairs)
-    if factory.flags.get_bool("list") and factory.flags.get_string("output"):
-        raise CommandError("--list and --output may not be specified together")
     check(factory, resources, change, "label", "pod")
     marker = Marker(factory, program, "label", change)
     result = await objects(factory, program, resources)

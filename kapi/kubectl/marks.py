@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kapi.client.errors import StatusError
@@ -54,12 +55,19 @@ class Change:
         return {"metadata": {self.field: {**self.new, **dict.fromkeys(self.gone)}}}
 
 
-def resources_and_pairs(arguments: list[str], what: str) -> tuple[list[str], list[str]]:
-    """Raises CommandError when a resource comes after a pair."""
+def is_pair(argument: str) -> bool:
+    """``KEY=VALUE`` or ``KEY-``."""
+    return ("=" in argument and argument[0] != "=") or (argument.endswith("-") and argument != "-")
+
+
+def resources_and_pairs(
+    arguments: list[str], what: str, is_pair: Callable[[str], bool] = is_pair
+) -> tuple[list[str], list[str]]:
+    """The resources, and the pairs after them.  Raises CommandError when a resource comes after a pair."""
     resources: list[str] = []
     pairs: list[str] = []
     for one in arguments:
-        if ("=" in one and one[0] != "=") or (one.endswith("-") and one != "-"):
+        if is_pair(one):
             pairs.append(one)
         elif pairs:
             raise CommandError(f"all resources must be specified before {what} changes: {one}")
@@ -71,6 +79,8 @@ def resources_and_pairs(arguments: list[str], what: str) -> tuple[list[str], lis
 def check(factory: Factory, resources: list[str], change: Change, what: str, file: str) -> None:
     """Raises CommandError for flags that contradict each other; ``file`` is the file's name in messages."""
     flags = factory.flags
+    if flags.get_bool("list") and flags.get_string("output"):
+        raise CommandError("--list and --output may not be specified together")
     files, local = flags.get_list("filename"), flags.get_bool("local")
     for flag in ("selector", "field-selector"):
         if flags.get_bool("all") and flags.get_string(flag):

@@ -14,6 +14,7 @@ from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.rollout_history import history_text, rolled_back
 from kapi.kubectl.rollout_status import follow
 from kapi.kubectl.updates import Change, Updates, changed, read_objects
+from kapi.kubectl.visitor import Result
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix
 from kapi.machinery.tree import Object
 
@@ -112,13 +113,17 @@ async def _restart(factory: Factory, program: str) -> int:
     return await _change_all(factory, program, "restarted", "", changes | {"": _unsupported("restarting")})
 
 
-async def _status(factory: Factory, program: str) -> int:
-    flags = factory.flags
+async def _of_revision(factory: Factory, program: str) -> tuple[int, Result]:
+    """The revision that the flags name, 0 for any, and the objects.  Raises CommandError."""
     _check(factory)
-    revision = flags.get_int("revision")
+    revision = factory.flags.get_int("revision")
     if revision < 0:
         raise CommandError(f"revision must be a positive integer: {revision}")
-    result = await read_objects(factory, program, flags.arguments)
+    return revision, await read_objects(factory, program, factory.flags.arguments)
+
+
+async def _status(factory: Factory, program: str) -> int:
+    revision, result = await _of_revision(factory, program)
     infos = await result.infos()
     for info in infos:
         await follow(factory, info, revision)
@@ -127,18 +132,13 @@ async def _status(factory: Factory, program: str) -> int:
 
 
 async def _history(factory: Factory, program: str) -> int:
-    flags = factory.flags
-    _check(factory)
-    revision = flags.get_int("revision")
-    if revision < 0:
-        raise CommandError(f"revision must be a positive integer: {revision}")
-    result = await read_objects(factory, program, flags.arguments)
+    revision, result = await _of_revision(factory, program)
     errors: list[BaseException] = []
     async for info in result.visit():
         try:
             with_revision = f"with revision #{revision}" if revision else ""
             operation = f"{with_revision}\n{await history_text(factory, info, revision)}"
-            factory.out.write(printer_for(flags, operation).print(info.object or {}))
+            factory.out.write(printer_for(factory.flags, operation).print(info.object or {}))
         except (CommandError, StatusError) as error:
             errors.append(error)
     raise_errors(errors + result.errors)

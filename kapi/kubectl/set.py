@@ -9,7 +9,7 @@ from collections.abc import Callable
 from kapi.client.errors import StatusError
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.create_access import subjects
-from kapi.kubectl.create_workloads import label_selector
+from kapi.kubectl.create_workloads import label_selector, quantities
 from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
@@ -19,7 +19,6 @@ from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.updates import Updates, changed, pod_spec, read_objects
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
-from kapi.machinery.quantity import QuantityError, canonical
 from kapi.machinery.tree import Object
 
 _VARIABLE = re.compile(r"([A-Za-z_.][-\w.]*)(=|-$)")
@@ -135,7 +134,9 @@ async def _resources(factory: Factory, program: str) -> int:
         raise CommandError("cannot set --all and --selector at the same time")
     if not flags.get_string("limits") and not flags.get_string("requests"):
         raise CommandError("you must specify an update to requests or limits (in the form of --requests/--limits)")
-    amounts = {field: _amounts(flags.get_string(field)) for field in ("limits", "requests")}
+    amounts = {
+        field: quantities(flags.get_string(field), "invalid argument syntax") for field in ("limits", "requests")
+    }
 
     def change(spec: Object) -> list[str]:
         pattern = flags.get_string("containers")
@@ -149,19 +150,6 @@ async def _resources(factory: Factory, program: str) -> int:
 
     failed = "failed to patch resources update to pod template"
     return await _update(factory, program, flags.arguments, "resource requirements updated", failed, change)
-
-
-def _amounts(text: str) -> dict[str, str]:
-    found = {}
-    for part in text.split(",") if text else ():
-        name, *values = part.split("=")
-        if len(values) != 1:
-            raise CommandError(f"invalid argument syntax {part}, expected <resource>=<value>")
-        try:
-            found[name] = canonical(values[0])
-        except QuantityError as error:
-            raise CommandError(str(error)) from None
-    return found
 
 
 async def _service_account(factory: Factory, program: str) -> int:

@@ -8,6 +8,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.describers.cluster import taint_text
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import dry_run_strategy, validation
@@ -37,7 +38,7 @@ HELP = Help(
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
-    resources, changes = _split(flags.arguments)
+    resources, changes = resources_and_pairs(flags.arguments, "taint", _is_change)
     if not resources:
         raise CommandError("one or more resources must be specified as <resource> <name>")
     if not changes:
@@ -94,18 +95,8 @@ async def run(factory: Factory, program: str) -> int:
     return 0
 
 
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The resources, and the changes after them.  Raises CommandError."""
-    resources: list[str] = []
-    changes: list[str] = []
-    for one in arguments:
-        if "=" in one or ":" in one or one.endswith("-"):
-            changes.append(one)
-        elif changes:
-            raise CommandError(f"all resources must be specified before taint changes: {one}")
-        else:
-            resources.append(one)
-    return resources, changes
+def _is_change(argument: str) -> bool:
+    return "=" in argument or ":" in argument or argument.endswith("-")
 
 
 def _parse(changes: list[str]) -> tuple[list[Object], list[Object]]:
