@@ -29,6 +29,7 @@ from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import StatusError
+from kapi.process.driver import trap_cancelled
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
@@ -178,7 +179,7 @@ class ChangeStream:
             self.note(resource, verdict)
             return verdict.decision is Decision.ALLOW
         self._asking = Deferred.fromCoroutine(self._ask(resource, verdict))
-        self._asking.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        self._asking.addErrback(trap_cancelled)
         if self._asking.called:
             self._asking = None
             return self._rights[resource][1]
