@@ -5,6 +5,7 @@ The bound is for a server that does nothing any more, not for a slow one: a mach
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -44,3 +45,14 @@ async def accepted_ended() -> None:
     """Until the reactor has no accepted connections any more: their ends follow those of their clients."""
     readers: Any = reactor
     await eventually(lambda: not any(isinstance(each, tcp.Server) for each in readers.getReaders()))
+
+
+def lines_until(process: subprocess.Popen[str], mark: str) -> list[str]:
+    """The lines of a process up to one with ``mark``.  Fails with what it has said when it ends before."""
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        said.append(line)
+        if mark in line:
+            return said
+    raise AssertionError("".join(said)[-3000:])

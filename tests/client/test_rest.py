@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 
@@ -20,6 +19,7 @@ from kapi.client.server_warnings import parse_warnings
 from kapi.client.session import Session, connect
 from kapi.machinery import status
 from tests.waiting import accepted_ended
+from tests.wire.script import scripted
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n" + b'{"a": 1}'
 
@@ -29,39 +29,9 @@ def answer(code: int, body: bytes, *more: bytes) -> bytes:
     return b"\r\n".join(head) + b"\r\n\r\n" + body
 
 
-class Script(Protocol):
-    """Answers each request with the next pieces of the factory's script; None closes the connection."""
-
-    factory: Any
-    buffer = b""
-
-    def connectionMade(self) -> None:
-        self.factory.connections.append(self)
-        self.lost: Deferred[None] = Deferred()
-
-    def dataReceived(self, data: bytes) -> None:
-        self.buffer += data
-        while b"\r\n\r\n" in self.buffer:
-            head, _, rest = self.buffer.partition(b"\r\n\r\n")
-            length = int(head.rpartition(b"Content-Length: ")[2]) if b"Content-Length" in head else 0
-            if len(rest) < length:
-                return
-            self.factory.requests.append((head.decode(), rest[:length]))
-            self.buffer = rest[length:]
-            for piece in self.factory.script.pop(0) if self.factory.script else ():
-                if piece is None:
-                    self.transport.loseConnection()  # type: ignore[union-attr]
-                else:
-                    self.transport.write(piece)  # type: ignore[union-attr]
-
-    def connectionLost(self, reason: Any = None) -> None:
-        self.lost.callback(None)
-
-
 class RESTCase(TestCase):
     def setUp(self) -> None:
-        self.server: Any = Factory.forProtocol(Script)
-        self.server.script, self.server.requests, self.server.connections = [], [], []
+        self.server = scripted()
         self.port = reactor.listenTCP(0, self.server, interface="127.0.0.1")  # type: ignore[attr-defined]
         self.config = Config(host=f"http://127.0.0.1:{self.port.getHost().port}", qps=0)
         self.warnings_seen: list[Any] = []
@@ -87,14 +57,14 @@ class RESTCase(TestCase):
     @property
     def lines(self) -> list[str]:
         """The first lines of the requests so far."""
-        return [head.split("\r\n")[0] for head, _ in self.server.requests]
+        return [head.decode().split("\r\n")[0] for head, _ in self.server.requests]
 
     async def test_path_query_and_body(self) -> None:
         self.will(OK)
         request = self.client.put().namespace("n").resource("pods").name("a:b").subresource("status")
         tree = await request.param("dryRun", "All").param("force", True).param("limit", None).body({"x": "ü"}).do()
         self.assertEqual(tree, {"a": 1})
-        head, body = self.server.requests[0]
+        head, body = self.server.requests[0][0].decode(), self.server.requests[0][1]
         self.assertEqual(self.lines, ["PUT /api/v1/namespaces/n/pods/a:b/status?dryRun=All&force=true HTTP/1.1"])
         self.assertEqual(body, '{"x":"ü"}'.encode())
         self.assertIn("Content-Type: application/json", head)
@@ -233,7 +203,7 @@ class RESTCase(TestCase):
         )
         self.will(OK)
         await client.get().resource("pods").do()
-        head = self.server.requests[0][0]
+        head = self.server.requests[0][0].decode()
         for line in (
             "User-Agent: me/1",
             "Impersonate-User: jane",
@@ -262,7 +232,7 @@ class RESTCase(TestCase):
         self.will(answer(401, b""))
         self.will(OK)
         await client.get().resource("pods").do()
-        self.assertIn("Authorization: new", self.server.requests[1][0])
+        self.assertIn(b"Authorization: new", self.server.requests[1][0])
         self.will(answer(401, b""))
         self.will(answer(401, b""))
         with self.assertRaises(status.Unauthorized):

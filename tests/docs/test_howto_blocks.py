@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from kapi.testing.kubectl import kubectl_path
+from tests.waiting import lines_until
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -114,15 +115,8 @@ class Shell:
             text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
-            assert process.stdout is not None
-            said = []
-            for line in process.stdout:
-                said.append(line)
-                if line.startswith("export KUBECONFIG="):
-                    break
-            else:
-                raise AssertionError("".join(said)[-3000:])
-            self.environment["KUBECONFIG"] = line.partition("=")[2].strip()
+            said = lines_until(process, "export KUBECONFIG=")
+            self.environment["KUBECONFIG"] = said[-1].partition("=")[2].strip()
             yield said[-2].rpartition(" ")[2].strip()
         finally:
             os.killpg(process.pid, signal.SIGINT)

@@ -16,7 +16,7 @@ import pytest
 from tests import fork_server
 from tests.integration.added_server import PROGRAM
 from tests.integration.embedded_site import EmbeddedSite
-from tests.waiting import until
+from tests.waiting import lines_until, until
 
 FLAGS = ("--bind-address=127.0.0.1", "--secure-port=0", "--disable-admission-plugins=ServiceAccount")
 TAC = """
@@ -162,13 +162,8 @@ def test_under_twistd(tmp_path: Path, way: str) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        assert process.stdout is not None
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if line.startswith("export KUBECONFIG="):
-                break
-        arguments = ["--kubeconfig", line.partition("=")[2].strip(), "get", "plants", "-o", "name"]
+        said = lines_until(process, "export KUBECONFIG=")
+        arguments = ["--kubeconfig", said[-1].partition("=")[2].strip(), "get", "plants", "-o", "name"]
         done = fork_server.run(arguments)
         assert done.stdout == "plant.garden.example.com/rose\n", (done, said)
     finally:

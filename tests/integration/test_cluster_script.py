@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kapi.testing.kubectl import kubectl_path
-from tests.waiting import until
+from tests.waiting import lines_until, until
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = {
@@ -57,14 +57,7 @@ def test_each_program_is_who_it_should_be(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        assert script.stdout is not None
-        lines = []
-        for line in script.stdout:
-            lines.append(line)
-            if "nodes is at work" in line:
-                break
-        else:
-            raise AssertionError("".join(lines)[-3000:])
+        lines_until(script, "nodes is at work")
         environment["KUBECONFIG"] = str(tmp_path / "data" / "admin.kubeconfig")
         nodes = subprocess.run(
             ["kubectl", "get", "nodes", "-o", "name"], env=environment, capture_output=True, text=True, timeout=120

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kubectl.test_command_lines import ASKED, HERE, Programs
-from tests.kubectl.test_daily_lines import outcome, served
+from tests.kubectl.test_command_lines import HERE, Programs
+from tests.kubectl.test_daily_lines import check, served
 
 LINES = [line for line in (HERE / "verb_lines.txt").read_text().splitlines() if line and not line.startswith("#")]
 
@@ -23,12 +23,7 @@ def programs() -> Iterator[Programs]:
 
 @pytest.mark.parametrize("line", LINES)
 def test_kapi_says_what_kubectl_says(programs: Programs, line: str) -> None:
-    said = outcome(programs.kapi, line)
-    if not ASKED and programs.digests.known(line) and programs.digests.agree(line, said):
-        return
-    wanted = outcome(programs.kubectl, line)
-    assert said == wanted
-    programs.digests.note(line, wanted)
+    check(programs, line)
 
 
 def test_the_table_is_long_enough() -> None:

@@ -10,7 +10,6 @@ from OpenSSL import SSL
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
-from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
@@ -20,40 +19,15 @@ from kapi.wire.pool import MAX_IDLE_SECONDS
 from tests.admission.certificates import make_certificate
 from tests.waiting import accepted_ended, eventually
 from tests.wire.agents import agent_of, asked
+from tests.wire.script import scripted
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-class Script(Protocol):
-    """Answers each request with the next pieces of the factory's script; None closes the connection."""
-
-    factory: Any
-    buffer = b""
-
-    def connectionMade(self) -> None:
-        self.factory.connections.append(self)
-
-    def dataReceived(self, data: bytes) -> None:
-        self.buffer += data
-        while b"\r\n\r\n" in self.buffer:
-            head, _, rest = self.buffer.partition(b"\r\n\r\n")
-            length = int(head.partition(b"Content-Length: ")[2] or 0)
-            if len(rest) < length:
-                return
-            self.factory.requests.append((head, rest[:length]))
-            self.buffer = rest[length:]
-            for piece in self.factory.script.pop(0) if self.factory.script else ():
-                if piece is None:
-                    self.transport.loseConnection()  # type: ignore[union-attr]
-                else:
-                    self.transport.write(piece)  # type: ignore[union-attr]
-
-
 class ServerAgentCase(TestCase):
     def setUp(self) -> None:
-        self.server: Any = Factory.forProtocol(Script)
-        self.server.script, self.server.requests, self.server.connections = [], [], []
+        self.server = scripted()
         pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
         self.port = reactor.listenSSL(0, self.server, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
         self.number = self.port.getHost().port
