@@ -26,6 +26,7 @@ from twisted.trial.unittest import TestCase
 from kapi.process.turn import TURN_SECONDS, Turn
 from kapi.serving import pki
 from kapi.serving.listen import Port, bind
+from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
 from tests.waiting import MAX_WAIT, eventually
@@ -48,9 +49,9 @@ class SocketCase(TestCase):
         self.api: MemoryAPI = succeed(MemoryAPI.started())
         self.clock = self.api.clock
         self.files = _files()
-        self.api.runner.turn = Turn(
-            reactor, seconds=self.turn_seconds
-        )  # as the sockets: tests do not move what they are sent by
+        self.prepare()
+        # as the sockets: tests do not move what they are sent by
+        self.api.runner.turn = Turn(reactor, seconds=self.turn_seconds)
         self.connections = self.api.site
         listener = bind("127.0.0.1", 0, False)
         self.port = listener.getsockname()[1]
@@ -58,10 +59,16 @@ class SocketCase(TestCase):
         self.listening = Port(reactor, listener, self.connections, contexts)
         self.addCleanup(self._stop)
 
+    def prepare(self) -> None:
+        """What a case stores before it is served: ``self.api.ask`` is answered at once here, in no turn of the reactor."""
+
     async def _stop(self) -> None:
         await self.listening.stop()
         self.connections.abort_all()
         await self.connections.all_closed()
+        turn = self.api.runner.turn
+        await deferLater(reactor, 0)  # type: ignore[arg-type]  # the turn in which that was ends
+        await self.until(lambda: not turn.busy())
 
     def plain(self, receive_buffer: int = 0) -> socket.socket:
         """A connected socket, without TLS yet; ``receive_buffer`` bytes are taken in unread."""
@@ -87,6 +94,12 @@ class SocketCase(TestCase):
         sock: ssl.SSLSocket = await deferToThread(connect)
         self.addCleanup(sock.close)
         return sock
+
+    async def asked(self, method: str, uri: str, body: object = None, type: str = "") -> MemoryRequest:
+        """A request that is made in memory, when it is answered: one that is longer than a turn goes on in the next."""
+        request = self.api.ask(method, uri, body, type=type)
+        await self.until(lambda: request.finished)
+        return request
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Lets the server go on until it has come so far."""

@@ -152,7 +152,7 @@ class Deadlines(SocketCase):
         await until_seen(sock, b"\r\n\r\n")
         await self.pass_time(990)
         self.assertEqual(self.connections.watched, set())
-        self.api.ask("POST", MAPS, config_map("late"))
+        await self.asked("POST", MAPS, config_map("late"))
         await self.pass_time(1)
         await until_seen(sock, b'"name":"late"')
         await self.pass_time(20)
@@ -178,7 +178,7 @@ class Deadlines2(SocketCase):
         await self.until(lambda: len(self.channels()[0].streams) == 2)
         await self.pass_time(61)
         await client.until(h2.events.StreamReset, stream)
-        self.api.ask("POST", MAPS, config_map("new"))
+        await self.asked("POST", MAPS, config_map("new"))
         await self.pass_time(1)
         event: Any = await client.until(h2.events.DataReceived, watch)
         self.assertEqual(json.loads(event.data)["object"]["metadata"]["name"], "new")
@@ -223,7 +223,7 @@ class Deadlines2(SocketCase):
         watch = client.begin("GET", f"{MAPS}?watch=1&timeoutSeconds=100000")
         await client.until(h2.events.ResponseReceived, watch)
         await self.pass_time(1000)
-        self.api.ask("POST", MAPS, config_map("late"))
+        await self.asked("POST", MAPS, config_map("late"))
         await self.pass_time(1)
         event: Any = await client.until(h2.events.DataReceived, watch)
         self.assertIn(b'"name":"late"', event.data)
@@ -265,14 +265,14 @@ class SlowReaders(SocketCase):
             number += 1
             self.assertLess(number, 500, "nobody is cut off")
             name = f"n{number:03}"
-            self.assertEqual(self.api.ask("POST", MAPS, config_map(name, 100_000)).code, 201)
+            self.assertEqual((await self.asked("POST", MAPS, config_map(name, 100_000))).code, 201)
             self.clock.advance(0.001)
             seen = (await until_seen(quick, f'"name":"{name}"'.encode(), seen))[-200:]
         self.assertEqual((cache.terminated, cache.watches), (1, 1))
         data = await until_seen(slow, b"\r\n0\r\n\r\n")  # what was on its way still arrives, and then an end
         self.assertIn(b'"name":"n001"', data)
         self.assertNotIn(f'"name":"{name}"'.encode(), data)
-        self.api.ask("POST", MAPS, config_map("after"))
+        await self.asked("POST", MAPS, config_map("after"))
         self.clock.advance(0.001)
         await until_seen(quick, b'"name":"after"')
 
@@ -285,7 +285,7 @@ class SlowReaders(SocketCase):
         slow.sendall(WATCH)
         await until_seen(slow, b"\r\n\r\n")
         for number in range(20):
-            self.api.ask("POST", MAPS, config_map(f"n{number}", 100_000))
+            await self.asked("POST", MAPS, config_map(f"n{number}", 100_000))
             self.clock.advance(0.001)
 
         def cut_off() -> bool:

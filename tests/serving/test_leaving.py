@@ -67,7 +67,7 @@ class Watches(LeavingCase):
     async def _ended(self) -> None:
         await self.until(lambda: not self.api.runner.watches)
         self.assertEqual(self.cache().watches, 0)
-        self.api.ask("POST", MAPS, {"metadata": {"name": "later"}})
+        await self.asked("POST", MAPS, {"metadata": {"name": "later"}})
         self.clock.advance(4000)
         self.assertEqual(self.flushLoggedErrors(), [])
 

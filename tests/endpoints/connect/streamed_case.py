@@ -17,9 +17,9 @@ from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.connect.proxy import is_proxied
 from kapi.servers.core.handlers import built_in_handlers
 from kapi.wire import dial as dialer
+from tests.endpoints.connect.local_pod import PODS, store_pod
 from tests.serving.sockets import Client2, SocketCase
 
-PODS = "/api/v1/namespaces/default/pods"
 MEGA = 1 << 20
 LARGE = 50 * MEGA
 PIECE = bytes(range(256)) * 256  # 64 KiB
@@ -85,6 +85,9 @@ class Pod(Protocol):
 
 
 class StreamedCase(SocketCase):
+    def prepare(self) -> None:
+        store_pod(self.api)
+
     def setUp(self) -> None:
         super().setUp()
         self.pod: Any = Factory.forProtocol(Pod)
@@ -93,11 +96,6 @@ class StreamedCase(SocketCase):
         self.addCleanup(self._close)
         self.patch(dialer, "is_proxyable", lambda text: True)
         number = self.backend.getHost().port
-        spec = {"containers": [{"name": "c", "image": "i"}]}
-        assert self.api.ask("POST", PODS, {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": spec})
-        status = {"status": {"podIPs": [{"ip": "127.0.0.1"}], "podIP": "127.0.0.1"}}
-        merge = "application/merge-patch+json"
-        assert self.api.ask("PATCH", f"{PODS}/p/status", status, type=merge).code == 200
         self.path = f"{PODS}/p:{number}/proxy/upload"
         self.api.table.handlers.update(built_in_handlers(self.api.registry, reactor, KubeletSettings()))
         self.connections.runner.reactor = reactor

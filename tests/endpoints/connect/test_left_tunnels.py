@@ -22,10 +22,10 @@ from kapi.servers.aggregator.proxy import ReverseProxy
 from kapi.servers.core.handlers import built_in_handlers
 from kapi.wire import dial as dialer
 from tests.certificates import self_signed
+from tests.endpoints.connect.local_pod import PODS, store_pod
 from tests.serving.sockets import SocketCase, until_seen
 from tests.serving.test_leaving import close, reset
 
-PODS = "/api/v1/namespaces/default/pods"
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n"
 UPGRADE = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 PIECE = b"x" * 65536
@@ -56,6 +56,9 @@ class Pod(Protocol):
 class LeftCase(SocketCase):
     scheme = "http"
 
+    def prepare(self) -> None:
+        store_pod(self.api)
+
     def setUp(self) -> None:
         super().setUp()
         self.pod: Any = Factory.forProtocol(Pod)
@@ -69,11 +72,6 @@ class LeftCase(SocketCase):
             self.backend = listen.listenTCP(0, self.pod, interface="127.0.0.1")
         self.addCleanup(self._close)
         self.patch(dialer, "is_proxyable", lambda text: True)
-        spec = {"containers": [{"name": "c", "image": "i"}]}
-        assert self.api.ask("POST", PODS, {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": spec})
-        status = {"status": {"podIPs": [{"ip": "127.0.0.1"}], "podIP": "127.0.0.1"}}
-        merge = "application/merge-patch+json"
-        assert self.api.ask("PATCH", f"{PODS}/p/status", status, type=merge).code == 200
         self.path = f"{PODS}/{self.scheme}:p:{self.backend.getHost().port}/proxy/x"
         self.api.table.handlers.update(built_in_handlers(self.api.registry, reactor, KubeletSettings()))
         self.connections.runner.reactor = reactor

@@ -10,7 +10,8 @@ from twisted.internet.threads import deferToThread
 from kapi.endpoints.connect.proxy import is_proxied
 from kapi.filters.chain import FilterChain
 from kapi.wire import connection
-from tests.endpoints.connect.streamed_case import LARGE, MEGA, PIECE, PODS, StreamedCase
+from tests.endpoints.connect.local_pod import PODS
+from tests.endpoints.connect.streamed_case import LARGE, MEGA, PIECE, StreamedCase
 from tests.serving.sockets import rest, send_and_read, until_seen
 from tests.serving.test_leaving import reset
 

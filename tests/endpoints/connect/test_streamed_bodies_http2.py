@@ -8,7 +8,8 @@ import h2.events
 import h2.exceptions
 from twisted.internet.threads import deferToThread
 
-from tests.endpoints.connect.streamed_case import LARGE, MEGA, PIECE, PODS, StreamedCase
+from tests.endpoints.connect.local_pod import PODS
+from tests.endpoints.connect.streamed_case import LARGE, MEGA, PIECE, StreamedCase
 from tests.serving.sockets import Client2
 from tests.waiting import MAX_WAIT
 
