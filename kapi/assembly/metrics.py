@@ -27,6 +27,7 @@ from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.usage import usage
 from kapi.registry.client import SELF_REQUESTS
 from kapi.registry.registry import Registry
+from kapi.resources.certificates import durations
 from kapi.runtime import workqueue
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.structural.metrics import RATCHETING
@@ -46,6 +47,8 @@ _PROCESS_COLLECTORS: tuple[Collector, ...] = (
     WITHOUT_PEERS,
     SELF_REQUESTS,
     FAILURES,
+    durations.REQUESTED,
+    durations.HONORED,
     kms_metrics.DATA_KEY_SECONDS,
     kms_metrics.DATA_KEY_FAILURES,
     kms_metrics.CACHE_MISSES,

@@ -6,6 +6,7 @@ number of label values.
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
@@ -19,6 +20,12 @@ Labels = tuple[str, ...]
 
 #: default upper bounds of upstream's client library, in seconds
 DEFAULT_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+def hashed(value: str | bytes) -> str:
+    """A long or secret value as a label has it; "" for an empty one."""
+    data = value.encode() if isinstance(value, str) else value
+    return f"sha256:{hashlib.sha256(data).hexdigest()}" if data else ""
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:

@@ -6,6 +6,8 @@ import base64
 import hashlib
 import os
 
+from kapi.machinery.meters import hashed
+
 
 def server_id(host: str = "") -> str:
     """``apiserver-`` and a hash of the host's name, "" for this host; each part is hashed behind its length."""
@@ -16,4 +18,4 @@ def server_id(host: str = "") -> str:
 
 def server_id_hash() -> str:
     """The label ``apiserver_id_hash`` of this server."""
-    return f"sha256:{hashlib.sha256(server_id().encode()).hexdigest()}"
+    return hashed(server_id())

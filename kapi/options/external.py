@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from prometheus_client.registry import CollectorRegistry
@@ -39,7 +39,8 @@ from kapi.wire.egress import selected
 
 if TYPE_CHECKING:
     from kapi.authentication.oidc.authenticator import OIDCAuthenticator
-    from kapi.client.https import HTTPSClient
+    from kapi.authentication.oidc.metrics import JWTMeter
+    from kapi.authentication.oidc.provider import Provider
 
 _log = Logger()
 _WEBHOOK_TIMEOUT = 30.0  # seconds
@@ -52,9 +53,11 @@ class ExternalIdentity:
         self, flags: AuthenticationOptions, reactor: Reactor, registry: CollectorRegistry | None = None
     ) -> None:
         self._flags, self._reactor = flags, reactor
+        self._collectors = registry
+        self._meter: JWTMeter | None = None
         self._jwt = ReplaceableTokenAuthenticators()
         self._content = b""  # of the configuration file that is in force
-        self._clients: list[HTTPSClient] = []
+        self._providers: list[Provider] = []  # in force
         self._switching = False
         self.tokens: list[TokenAuthenticator] = []
         self.anonymous: bool = flags.anonymous_auth
@@ -115,10 +118,12 @@ class ExternalIdentity:
         # imported only when it is used
         from kapi.authentication.oidc.authenticator import OIDCAuthenticator
         from kapi.authentication.oidc.distributed import DistributedClaims
+        from kapi.authentication.oidc.metrics import JWTMeter
         from kapi.authentication.oidc.provider import Provider
         from kapi.client.https import HTTPSClient
 
         made = []
+        meter = self._meter = self._meter or JWTMeter(self._collectors)
         algorithms = ALGORITHMS if self._flags.authentication_config else tuple(self._flags.oidc_signing_algs)
         for entry, expressions in zip(found.entries, found.expressions, strict=True):
             issuer = entry["issuer"]
@@ -133,7 +138,7 @@ class ExternalIdentity:
                 distributed = DistributedClaims(
                     groups, client, issuer["audiences"], algorithms, time.time, self._reactor.seconds
                 )
-            provider = Provider(client, issuer["url"], self._reactor.seconds, issuer.get("discoveryURL", ""))
+            provider = Provider(client, issuer["url"], self._reactor.seconds, issuer.get("discoveryURL", ""), meter)
             made.append(
                 OIDCAuthenticator(
                     provider,
@@ -148,9 +153,16 @@ class ExternalIdentity:
 
     def _put(self, authenticators: list[OIDCAuthenticator]) -> None:
         self._jwt.replace(authenticators)
-        old, self._clients = self._clients, [each.provider.client for each in authenticators]
-        for client in old:
-            client.close().addErrback(lambda _: None)
+        old, self._providers = self._providers, [each.provider for each in authenticators]
+        self._leave(old)
+
+    def _leave(self, providers: Iterable[Provider]) -> None:
+        """Ends providers that are not in force, and what metrics have of issuers without another one."""
+        used = {each.issuer for each in self._providers}
+        for provider in providers:
+            if provider.issuer not in used:
+                provider.meter.forget(provider.issuer)
+            provider.leave()
 
     def _webhook(self) -> WebhookTokenAuthenticator:
         from kapi.client.https import HTTPSClient  # imported only when it is used
@@ -194,8 +206,7 @@ class ExternalIdentity:
             self._switching = False
         if problems:
             self._refuse("; ".join(problems))
-            for each in made:
-                each.provider.client.close().addErrback(lambda _: None)
+            self._leave(each.provider for each in made)
             return
         self._content = content
         self._put(made)

@@ -5,18 +5,13 @@ Upstream: apiserver ``server/options/{authentication,authorization}config/metric
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 
 from prometheus_client.registry import CollectorRegistry
 
-from kapi.machinery.meters import Counter, Gauge
+from kapi.machinery.meters import Counter, Gauge, hashed
 from kapi.machinery.server_id import server_id_hash
-
-
-def _hash(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}" if data else ""
 
 
 class Reloads:
@@ -52,7 +47,7 @@ class Reloads:
     def applied(self, content: bytes) -> None:
         """Notes the content that is in force now."""
         self._info.rows.clear()
-        self._info.set(1, self._server, _hash(content))
+        self._info.set(1, self._server, hashed(content))
 
     def succeeded(self, content: bytes) -> None:
         self._note("success")

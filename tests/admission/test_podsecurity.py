@@ -56,11 +56,15 @@ def test_what_enforce_refuses_is_told_and_recorded() -> None:
 
 def test_what_is_evaluated_exempted_and_misunderstood_is_counted() -> None:
     cluster = Cluster({"exemptions": {"usernames": ["free"]}}, enforce="baseline", enforce_version="v1.99", warn="x")
+    pods = {("allow", "privileged", "latest", "enforce", operation, "pod", ""): 0 for operation in ("create", "update")}
+    exempt = {(operation, kind, ""): 0 for operation in ("create", "update") for kind in ("pod", "controller")}
+    assert (cluster.meter.pod_evaluations.rows, cluster.meter.pod_exemptions.rows) == (pods, exempt)
     cluster.refused(attributes(BAD))
     cluster.ask(attributes(pod(), pod(), subresource="resize", operation=UPDATE))  # not significant
     cluster.ask(attributes(BAD, user=UserInfo("free")))
-    assert cluster.meter.pod_evaluations.rows == {("deny", "baseline", "future", "enforce", "create", "pod", ""): 1}
-    assert cluster.meter.pod_exemptions.rows == {("create", "pod", ""): 1}
+    denied = {("deny", "baseline", "future", "enforce", "create", "pod", ""): 1}
+    assert cluster.meter.pod_evaluations.rows == {**pods, **denied}
+    assert cluster.meter.pod_exemptions.rows == {**exempt, ("create", "pod", ""): 1}
     assert cluster.meter.pod_errors.rows == {("false", "create", "pod", ""): 1}
 
 

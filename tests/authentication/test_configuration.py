@@ -21,6 +21,7 @@ from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.authorization.configuration import ConfigurationError
+from kapi.machinery.meters import hashed
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalIdentity
@@ -68,8 +69,8 @@ class ReloadTest(TestCase):
         self.registry = CollectorRegistry()
 
     async def tearDown(self) -> None:
-        for client in self.identity._clients:
-            await client.close()
+        for provider in self.identity._providers:
+            await provider.client.close()
         await self.one.server.stop()
         await self.two.server.stop()
         self.directory.cleanup()
@@ -115,6 +116,43 @@ class ReloadTest(TestCase):
         self.assertEqual([await self.user(self.one), await self.user(self.two)], ["", "jane"])
         await self.reload()
         self.assertEqual((self.reloads("success"), self.reloads("failure")), (2, 0))
+
+    def samples(self, name: str) -> dict[tuple[str, ...], float]:
+        """By issuer's hash and the other labels but the server's."""
+        families = (family for family in self.registry.collect() if family.name.endswith(name))
+        return {
+            (
+                sample.labels["jwt_issuer_hash"],
+                *(sample.labels.get(label, "") for label in ("result", "hash")),
+            ): sample.value
+            for family in families
+            for sample in family.samples
+            if not sample.name.endswith(("_bucket", "_sum"))
+        }
+
+    async def test_metrics_have_the_key_sets_of_the_issuers_in_force(self) -> None:
+        self.write(self.one)
+        self.start()
+        for _ in range(2):  # the second is in the cache
+            await self.user(self.one)
+        await self.user(self.two)  # nobody's
+        one, two = (hashed(each.url) for each in (self.one, self.two))
+        keys = hashed(self.one.answer("/keys", b"")[1])
+        latency, info = "jwt_authenticator_latency_seconds", "last_key_set_info"
+        timestamps = "jwks_fetch_last_timestamp_seconds"
+        self.assertEqual(self.samples(latency), {(one, "success", ""): 1})
+        self.assertEqual(self.samples(info), {(one, "", keys): 1})
+        self.assertEqual(self.samples(timestamps).keys() - {("", "", "")}, {(one, "success", "")})
+        self.write(self.one, self.two)
+        self.two.up = False
+        await self.reload()
+        self.assertEqual(self.samples(info).keys(), {(one, "", keys)}, "the file is not in force")
+        self.assertEqual(self.samples(timestamps).keys(), {(one, "success", "")})
+        self.write(self.two)
+        self.two.up = True
+        await self.reload()
+        self.assertEqual([key[0] for key in self.samples(info)], [two])
+        self.assertEqual(self.samples(timestamps).keys(), {(two, "success", "")})
 
     async def test_a_wrong_file_changes_nothing(self) -> None:
         self.write(self.one)

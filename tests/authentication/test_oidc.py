@@ -9,6 +9,7 @@ from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
+from prometheus_client import CollectorRegistry
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
@@ -18,11 +19,14 @@ from kapi.authentication.oidc.algorithms import ALGORITHMS
 from kapi.authentication.oidc.authenticator import OIDCAuthenticator
 from kapi.authentication.oidc.configuration import entry_from_flags, validate_entries
 from kapi.authentication.oidc.distributed import DistributedClaims
+from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint
 from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.meters import hashed
+from kapi.machinery.server_id import server_id_hash
 from tests.authentication.identities import Authority, HTTPSServer
 from tests.rsa_keys import rsa_key
 
@@ -178,6 +182,27 @@ class OIDCTest(TestCase):
         self.patch(self.client, "request", slow)
         await self.refused(oidc, self.token(key=rsa_key("other")))
         self.assertEqual(len(asked), 1)
+
+    async def test_a_key_set_that_is_not_got_is_a_failure_in_metrics(self) -> None:
+        registry = CollectorRegistry()
+        provider = Provider(
+            self.client, self.issuer, lambda: self.seconds, meter=JWTMeter(registry, clock=lambda: self.seconds)
+        )
+        which = {"jwt_issuer_hash": hashed(self.issuer), "apiserver_id_hash": server_id_hash()}
+        name = "apiserver_authentication_jwt_authenticator_jwks_fetch_last_"
+        for page in ((503, b""), (200, b"no json")):
+            self.seconds += 10
+            self.pages["/keys"] = page
+            await provider.refresh()
+            value = registry.get_sample_value(name + "timestamp_seconds", {**which, "result": "failure"})
+            self.assertEqual(value, self.seconds)
+        self.pages.clear()
+        self.seconds += 10
+        await provider.refresh()
+        value = registry.get_sample_value(name + "timestamp_seconds", {**which, "result": "success"})
+        self.assertEqual(value, self.seconds)
+        keys = hashed(self.answer("/keys", b"")[1])
+        self.assertEqual(registry.get_sample_value(name + "key_set_info", {**which, "hash": keys}), 1)
 
     async def test_a_client_that_hangs_up_takes_the_keys_from_nobody(self) -> None:
         gate: Deferred[None] = Deferred()

@@ -66,7 +66,8 @@ class OIDCAuthenticator:
         if known is not None:
             TOKEN_CACHES.hits += 1
             return for_any_audience(known, self._api_audiences, audiences)
-        return TOKEN_CACHES.fetching(self._verify(token, audiences, digest))
+        verified = self.provider.meter.verifying(self._issuer, self._verify(token, audiences, digest))
+        return TOKEN_CACHES.fetching(verified)
 
     async def _verify(self, token: str, audiences: tuple[str, ...], digest: bytes) -> Authenticated | None:
         claims = await verified_claims(token, self.provider, self._audiences, self._algorithms, self._clock())

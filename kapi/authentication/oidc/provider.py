@@ -14,6 +14,7 @@ import orjson
 from twisted.internet.defer import Deferred
 
 from kapi.authentication.interface import AuthenticationError
+from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.machinery.tree import Object, Tree
 
 if TYPE_CHECKING:
@@ -78,7 +79,15 @@ def signing_keys(document: Tree) -> list[SigningKey]:
 class Provider:
     """``issuer`` as tokens name it; ``discovery_url`` when the document lives elsewhere."""
 
-    def __init__(self, client: HTTPSClient, issuer: str, seconds: Callable[[], float], discovery_url: str = "") -> None:
+    def __init__(
+        self,
+        client: HTTPSClient,
+        issuer: str,
+        seconds: Callable[[], float],
+        discovery_url: str = "",
+        meter: JWTMeter | None = None,
+    ) -> None:
+        self.meter = meter or JWTMeter()
         self.client = client
         self.issuer = issuer
         self._discovery_url = discovery_url or issuer.rstrip("/") + "/.well-known/openid-configuration"
@@ -129,6 +138,11 @@ class Provider:
         if self._waiting is not None and waiting in self._waiting:
             self._waiting.remove(waiting)
 
+    def leave(self) -> None:
+        """Ends the connections; a fetch that is under way is not measured any more."""
+        self.meter = JWTMeter()
+        self.client.close().addErrback(lambda _: None)
+
     async def _fetch(self) -> None:
         self._attempt = self._seconds()
         try:
@@ -149,17 +163,14 @@ class Provider:
                 if not each.called:  # one of them may end another
                     each.callback(None)
 
-    async def _get(self, url: str) -> Tree:
+    async def _get(self, url: str) -> bytes:
         answer = await self.client.request("GET", url)
         if answer.status != 200:
             raise AuthenticationError(f"oidc: {url} answered {answer.status}")
-        try:
-            return orjson.loads(answer.body)
-        except ValueError:
-            raise AuthenticationError(f"oidc: {url} answered no JSON") from None
+        return answer.body
 
     async def _discover(self) -> str:
-        document = await self._get(self._discovery_url)
+        document = _decoded(await self._get(self._discovery_url), self._discovery_url)
         if not isinstance(document, dict) or document.get("issuer") != self.issuer:
             raise AuthenticationError("oidc: issuer did not match the issuer returned by provider")
         uri = document.get("jwks_uri")
@@ -168,7 +179,21 @@ class Provider:
         return uri
 
     async def _fetch_keys(self) -> Sequence[SigningKey]:
-        keys = signing_keys(await self._get(self._jwks_uri))
+        fetched = None
+        try:
+            body = await self._get(self._jwks_uri)
+            document = _decoded(body, self._jwks_uri)
+            fetched = body
+        finally:
+            self.meter.fetched(self.issuer, fetched)
+        keys = signing_keys(document)
         if not keys:
             raise AuthenticationError("oidc: the provider publishes no usable keys")
         return keys
+
+
+def _decoded(body: bytes, url: str) -> Tree:
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        raise AuthenticationError(f"oidc: {url} answered no JSON") from None

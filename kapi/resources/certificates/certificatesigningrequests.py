@@ -18,6 +18,7 @@ from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
+from kapi.resources.certificates.durations import CountedDurations
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import pem_blocks
@@ -324,6 +325,7 @@ RESOURCE = Resource(
         Subresource("status", strategy=StatusStrategy()),
     ),
     strategy=RequestStrategy(),
+    lifecycle=CountedDurations(),
     table=printing.table(
         printing.NAME,
         printing.AGE,

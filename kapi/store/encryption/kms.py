@@ -13,7 +13,6 @@ Upstream: apiserver ``server/options/encryptionconfig/config.go`` (kmsv2PluginPr
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 import uuid
@@ -27,6 +26,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.logger import Logger
 
+from kapi.machinery.meters import hashed
 from kapi.process.reactor import Reactor
 from kapi.process.timers import Repeated
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS, KmsMeter
@@ -130,11 +130,6 @@ def key_id_problem(key_id: str) -> tuple[str, str] | None:
     if len(key_id.encode()) > _MAX_KEY_ID_BYTES:
         return "too_long", f"keyID is {len(key_id.encode())} bytes, which exceeds the max size of {_MAX_KEY_ID_BYTES}"
     return None
-
-
-def hashed(key_id: str) -> str:
-    """A key id as metrics and errors show it: hashed, because it may be secret."""
-    return f"sha256:{hashlib.sha256(key_id.encode()).hexdigest()}" if key_id else ""
 
 
 def split(data: bytes) -> tuple[Source, bytes]:

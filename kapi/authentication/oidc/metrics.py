@@ -1,0 +1,74 @@
+"""Metrics of JWT authenticators under upstream's names (upstream: apiserver ``authenticator/token/oidc/metrics.go``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from prometheus_client.registry import CollectorRegistry
+
+from kapi.machinery.meters import Gauge, Histogram, hashed
+from kapi.machinery.server_id import server_id_hash
+
+Answer = TypeVar("Answer")
+_PREFIX = "apiserver_authentication_jwt_authenticator_"
+_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+
+
+class JWTMeter:
+    """Of all issuers of one server.  ``clock`` gives unix seconds."""
+
+    def __init__(self, registry: CollectorRegistry | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._server = server_id_hash()
+        self._latency = Histogram(
+            _PREFIX + "latency_seconds",
+            "[ALPHA] Latency of jwt authentication operations in seconds, for tokens that are not in the cache.",
+            ("result", "jwt_issuer_hash"),
+            _BOUNDS,
+        )
+        self._fetches = Gauge(
+            _PREFIX + "jwks_fetch_last_timestamp_seconds",
+            "[ALPHA] Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt "
+            "issuer.",
+            ("result", "jwt_issuer_hash", "apiserver_id_hash"),
+        )
+        self._key_sets = Gauge(
+            _PREFIX + "jwks_fetch_last_key_set_info",
+            "[ALPHA] Information about the last JWKS that was fetched, with hash as label, split by api server identity "
+            "and jwt issuer.",
+            ("jwt_issuer_hash", "apiserver_id_hash", "hash"),
+        )
+        if registry is not None:
+            for collector in (self._latency, self._fetches, self._key_sets):
+                registry.register(collector)
+
+    async def verifying(self, issuer: str, answer: Awaitable[Answer]) -> Answer:
+        """The same answer; the time that it takes is measured."""
+        began, result = time.monotonic(), "failure"
+        try:
+            found = await answer
+            result = "success"
+            return found
+        finally:
+            self._latency.observe(time.monotonic() - began, result, hashed(issuer))
+
+    def fetched(self, issuer: str, keys: bytes | None) -> None:
+        """An issuer's key set was fetched; None when that failed."""
+        of_issuer = hashed(issuer)
+        self._fetches.set(self._clock(), "failure" if keys is None else "success", of_issuer, self._server)
+        if keys is not None:
+            self._forget_keys(of_issuer)
+            self._key_sets.set(1, of_issuer, self._server, hashed(keys))
+
+    def forget(self, issuer: str) -> None:
+        """No authenticator is left for the issuer."""
+        of_issuer = hashed(issuer)
+        self._forget_keys(of_issuer)
+        for result in ("success", "failure"):
+            self._fetches.rows.pop((result, of_issuer, self._server), None)
+
+    def _forget_keys(self, of_issuer: str) -> None:
+        for labels in [labels for labels in self._key_sets.rows if labels[0] == of_issuer]:
+            del self._key_sets.rows[labels]
