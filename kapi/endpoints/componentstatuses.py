@@ -11,11 +11,11 @@ from kapi.endpoints import transform
 from kapi.endpoints.connect.transport import Target, beginning
 from kapi.endpoints.encoding import respond_object, respond_tree
 from kapi.endpoints.listing import not_a_single, strip_type
-from kapi.endpoints.options import boolean, list_options
+from kapi.endpoints.options import boolean, check_selectors, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
+from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
@@ -85,7 +85,7 @@ class ComponentStatuses:
             raise status.method_not_supported(GroupResource("", "componentstatuses"), "watch")
         media = output_media_type(ctx, "list")
         options = list_options(ctx)
-        predicate = Predicate(parse_labels(options.label_selector), parse_fields(options.field_selector))
+        predicate = Predicate(*check_selectors(options))
         if media.as_kind == "PartialObjectMetadata":
             raise not_a_single(scope.resource, media)
         asking = [Deferred.fromCoroutine(self._ask(name)) for name in self._probes]

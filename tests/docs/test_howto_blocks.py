@@ -37,6 +37,7 @@ NOT_TYPED = {
     "for part in": "hours of measuring",
     "python -m tests.bench": "hours of measuring",
     "python -m tests.consistency": "minutes of faults; .ci/run runs the last one",
+    "python -m tests.beside": "needs another server; tests/beside runs it beside a second kapi",
     "pip install nox": "needs other versions of Python; .ci/run has them",
     "nox ": "the same",
     "docker ": "needs a container engine and a registry of images",

@@ -34,3 +34,15 @@ def test_one_is_shown_as_a_table_or_by_its_metadata(api: MemoryAPI) -> None:
 def test_one_is_no_list_and_a_list_is_not_one(api: MemoryAPI, path: str, kind: str, why: str) -> None:
     answer = api.ask("GET", path, headers=asked_as(kind))
     assert (answer.code, answer.json["message"]) == (406, f"you requested {kind}, but the requested object {why}")
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("labelSelector=a=b=c", "found '=', expected: ',' or 'end of string'"),
+        ("fieldSelector=a", "invalid selector: 'a'; can't understand 'a'"),
+    ],
+)
+def test_a_selector_that_is_none_is_refused(api: MemoryAPI, query: str, why: str) -> None:
+    answer = api.ask("GET", f"{ONE.rpartition('/')[0]}?{query}")
+    assert (answer.code, why in answer.json["message"]) == (400, True), answer.json

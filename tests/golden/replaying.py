@@ -145,7 +145,7 @@ def replay(url: str, tokens: Mapping[str, str], recording: Path) -> Iterator[tup
             tree = _tree(reply.data)
             for name, place in step.get("save", {}).items():
                 names[name] = str(_dig(tree, place))
-            found = _described(reply, step.get("stream") is not None)
+            found = described(reply, step.get("stream") is not None)
             yield step, _compared(step["answer"], step), _compared(found, step)
             time.sleep(step.get("sleep", 0))  # some scenarios depend on the second of a time
     finally:
@@ -204,7 +204,8 @@ def _dig(value: Any, place: str) -> Any:
     return value
 
 
-def _described(reply: Reply, stream: bool) -> Answer:
+def described(reply: Reply, stream: bool) -> Answer:
+    """Status, headers and the body as a tree, or the events of a stream, with placeholders."""
     headers: dict[str, Any] = {
         name.lower(): value for name, value in reply.headers if name.lower() not in _UNSTABLE_HEADERS
     }
@@ -253,7 +254,7 @@ def _compared(answer: Answer, step: Step) -> Answer:
     """Without what depends on the moment, and what the step leaves out; in place."""
     if step.get("only") == "status":
         return {"status": answer["status"]}
-    _without_moment(answer, [])
+    without_moment(answer, [])
     for place in step.get("ignore", []):
         for root in ("body", "events", "headers"):
             _cut(answer.get(root), place.split("."))
@@ -274,11 +275,11 @@ def _cut(node: Any, parts: list[str]) -> None:
             _cut(node.get(parts[0]), parts[1:])
 
 
-def _without_moment(node: Any, columns: list[Any]) -> None:
+def without_moment(node: Any, columns: list[Any]) -> None:
     """In place: ages in tables are <age>; managedFields, which a server sorts by time, are sorted by what else they hold."""
     if isinstance(node, list):
         for item in node:
-            _without_moment(item, columns)
+            without_moment(item, columns)
     if not isinstance(node, dict):
         return
     if isinstance(node.get("managedFields"), list):
@@ -290,10 +291,11 @@ def _without_moment(node: Any, columns: list[Any]) -> None:
             cells = row.get("cells") or []
             for index, cell in enumerate(cells):
                 if isinstance(cell, str):
-                    timed = index < len(columns) and columns[index] in _AGES and _AGE.fullmatch(cell)
+                    named = index >= len(columns) or columns[index] in _AGES  # an IPAddress has more cells than columns
+                    timed = named and _AGE.fullmatch(cell)
                     cells[index] = "<age>" if timed else _AGO.sub("(<age> ago)", cell)
     for item in node.values():
-        _without_moment(item, columns)
+        without_moment(item, columns)
 
 
 def _manager(entry: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Random requests to two API servers, and what they answer differently."""
