@@ -7,6 +7,8 @@ Upstream: ``pkg/registry/flowcontrol/{rest,ensurer}``, apiserver ``pkg/apis/flow
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 
@@ -27,6 +29,9 @@ GROUP = "flowcontrol.apiserver.k8s.io"
 PRODUCER = "api-priority-and-fairness-config-producer-v1"
 CONSUMER = "api-priority-and-fairness-config-consumer-v1"
 _INTERVAL_SECONDS = 60.0
+_MAX_STATUS_WRITES = 6  # of one schema in a minute: servers that disagree must not keep the store busy
+_MINUTE = 60.0
+_PAUSE_SECONDS, _PAUSE_JITTER_SECONDS = 30.0, 45.0
 
 
 def desired_levels() -> list[tuple[Object, bool]]:
@@ -107,11 +112,20 @@ def condition_patch(schema: Object, levels: Container[str], now: str) -> Object 
 
 
 class FlowSchemaController:
-    """``producer`` and ``consumer`` write under the names of upstream's two parts."""
+    """``producer`` and ``consumer`` write under the names of upstream's two parts.  ``jitter``: from 0 to 1, at random."""
 
     name = "priority-and-fairness-config-producer"
 
-    def __init__(self, producer: Client, consumer: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        producer: Client,
+        consumer: Client,
+        reactor: IReactorTime,
+        now: Callable[[], str],
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._reactor, self._jitter = reactor, jitter
+        self._written: dict[str, deque[float]] = {}  # when the status of a schema was written last, oldest first
         self._schemas = producer.resource(GROUP, "flowschemas")
         self._levels = producer.resource(GROUP, "prioritylevelconfigurations")
         self._statuses = consumer.resource(GROUP, "flowschemas")
@@ -143,10 +157,16 @@ class FlowSchemaController:
     async def _handle(self, key: str) -> float | None:
         schema = self._schemas.lister.get("", key)
         if schema is None:
+            self._written.pop(key, None)
             return None
         levels = {level["metadata"]["name"] for level in self._levels.lister.list()}
         patch = condition_patch(schema, levels, self._now())
         if patch is not None:
+            now = self._reactor.seconds()
+            written = self._written.setdefault(key, deque(maxlen=_MAX_STATUS_WRITES))
+            if len(written) == _MAX_STATUS_WRITES and now - written[0] <= _MINUTE:
+                return _PAUSE_SECONDS + _PAUSE_JITTER_SECONDS * self._jitter()
+            written.append(now)
             try:
                 await self._statuses.apply(key, patch, subresource="status")
             except status.NotFound:

@@ -29,8 +29,8 @@ debugging purposes only.
 _GROUP = "config.k8s.io"
 _VERSIONS = {"v1alpha1": True, "v1beta1": False}  # version -> deprecated
 _TEXT = ("text/plain", "text/*", "*/*")
-#: prefixes of API paths, which are not listed
-_OTHERS = ("/apis", "/api", "/openid", "/openapi", "/.well-known")
+#: first parts of paths that are not for debugging, and not listed
+_OTHERS = frozenset({"", "apis", "api", "openid", "openapi", ".well-known"})
 _TYPES = ("text/plain", "application/json", "application/yaml")
 
 
@@ -81,7 +81,8 @@ def install_statusz(server: GenericServer, emulated: Release, clock: Callable[[]
     started = clock()
 
     def paths() -> list[str]:
-        return [path for path in server.listed_paths() if not path.startswith(_OTHERS)]
+        first = {path.split("/")[1] for path in server.listed_paths()}
+        return [f"/{name}" for name in sorted(first - _OTHERS)]
 
     def fields() -> Object:
         return {

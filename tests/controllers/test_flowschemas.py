@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers import flowschemas
@@ -38,6 +39,38 @@ class FlowSchemas(TestCase):
         answer: Object = orjson.loads(b"".join(api.ask("GET", f"/apis/{GROUP}/v1/flowschemas/mine").chunks))
         condition = answer["status"]["conditions"][0]
         self.assertEqual((condition["status"], condition["reason"]), ("True", "NotFound"))
+
+    async def test_a_status_that_another_server_sees_otherwise_is_written_six_times_a_minute(self) -> None:
+        api = await MemoryAPI.started()
+        client = api.registry.client
+        schemas = client.resource(GROUP, "flowschemas")
+        controller = FlowSchemaController(client, client, api.clock, api.environment.now, lambda: 0.0)
+        await controller.start()
+        self.addCleanup(controller.stop)
+        own = {"metadata": {"name": "mine"}, "spec": {"priorityLevelConfiguration": {"name": "nope"}}}
+        await schemas.create(own)
+        theirs = {"type": "Dangling", "status": "False", "reason": "Found", "lastTransitionTime": api.environment.now()}
+        written = 0
+
+        def fight(event: str, obj: Object, old: Object | None) -> None:
+            nonlocal written
+            conditions = obj.get("status", {}).get("conditions") or [theirs]
+            if obj["metadata"]["name"] == "mine" and conditions[0]["status"] == "True":
+                written += 1
+                changed = {**obj, "status": {"conditions": [{**theirs, "message": str(written)}]}}
+                Deferred.fromCoroutine(schemas.update(changed, subresource="status"))
+
+        self.addCleanup(schemas.watch(fight))
+        for _ in range(50):
+            api.turn(0.1)
+        self.assertEqual(written, 6)
+        api.turn(24)
+        self.assertEqual(written, 6)
+        api.turn(1)  # half a minute is over, but not a minute
+        self.assertEqual(written, 6)
+        for _ in range(310):
+            api.turn(0.1)
+        self.assertEqual(written, 12, "after the pause they are written again")
 
     async def test_what_servers_kept_and_no_server_knows_any_more_goes(self) -> None:
         api = await MemoryAPI.started()

@@ -24,7 +24,7 @@ from kapi.testing.http import MemoryRequest
 def server() -> GenericServer:
     made = GenericServer("test", NotFound())
     now = iter([1_700_000_000.0, *[1_700_003_725.5] * 10])
-    for path in ("/healthz", "/openapi/v2"):
+    for path in ("/healthz", "/healthz/ping", "/livez/ping", "/openapi/v2"):
         made.app.route(path)(lambda ctx: None)
     install_statusz(made, RELEASE, lambda: next(now))
     install_flagz(made, {"v": "2", "advertise-address": "192.0.2.1"})
@@ -49,7 +49,7 @@ def test_text_is_for_people(server: GenericServer, accept: str) -> None:
     lines = answer.body.decode().splitlines()
     assert lines[1] == "kube-apiserver statusz" and lines[2].startswith("Warning: This endpoint is not meant")
     assert "Started: Tue Nov 14 22:13:20 UTC 2023" in lines and "Up: 1 hr 02 min 05 sec" in lines
-    assert lines[-1] == "Paths: /flagz /healthz /statusz"
+    assert lines[-1] == "Paths: /flagz /healthz /livez /statusz", "each with what is below it"
     answer, _ = ask(server, "/flagz", accept)
     assert isinstance(answer.body, bytes)
     assert answer.body.decode().endswith("\nadvertise-address=192.0.2.1\nv=2\n")
@@ -61,7 +61,7 @@ def test_objects_are_for_programs(server: GenericServer) -> None:
     found = orjson.loads(answer.body)
     assert (found["kind"], found["apiVersion"]) == ("Statusz", "config.k8s.io/v1beta1")
     assert (found["startTime"], found["uptimeSeconds"]) == ("2023-11-14T22:13:20Z", 3725)
-    assert found["paths"] == ["/flagz", "/healthz", "/statusz"] and not ctx.warnings
+    assert found["paths"] == ["/flagz", "/healthz", "/livez", "/statusz"] and not ctx.warnings
     answer, ctx = ask(server, "/flagz", structured("Flagz", "v1alpha1", "application/yaml"))
     assert isinstance(answer.body, bytes)
     tree = yaml.safe_load(answer.body)
