@@ -108,17 +108,6 @@ def corrected(existing: Object, desired: Object, *parts: str) -> Object | None:
     return {**existing, **{part: desired[part] for part in parts}}
 
 
-def corrected_service(existing: Object, desired: Object) -> Object | None:
-    """The existing Service with the desired ports and type; its address stays."""
-    spec, desired_spec = existing.get("spec") or {}, desired["spec"]
-    same_ports = [
-        {key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in spec.get("ports") or []
-    ] == [{key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in desired_spec["ports"]]
-    if same_ports and spec.get("type") == desired_spec["type"]:
-        return None
-    return {**existing, "spec": {**spec, "ports": desired_spec["ports"], "type": desired_spec["type"]}}
-
-
 class BootstrapController:
     """``client`` writes as ``kube-apiserver``; ``ranges_client`` writes the ready condition of ranges under another name.
 
@@ -210,13 +199,10 @@ class BootstrapController:
             await self._statuses.apply(SERVICE, ready, subresource="status")
 
     async def _kubernetes_service(self) -> None:
+        """Made when it is missing; one that exists may have been changed by an operator, and stays as it is."""
         cluster_ip = first_address(self._ranges[0])
         desired = kubernetes_service(cluster_ip, self._port, self._node_port)
-        services = self._client.resource("", "services")
-        existing = await self._ensure(services, desired, NAMESPACE)
-        update = corrected_service(tree.copy(existing), desired)
-        if update is not None:
-            await services.update(update, NAMESPACE)
+        await self._ensure(self._client.resource("", "services"), desired, NAMESPACE)
 
     async def _addresses(self) -> None:
         if not self._publishes or ipaddress.ip_address(self._address).is_loopback:
