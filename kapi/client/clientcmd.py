@@ -45,31 +45,30 @@ class Overrides:
 
 
 class Kubeconfig:
-    """One or more files, merged.  ``tree`` is the merged document, with every entry's file in ``origin``."""
+    """One or more files, merged: entries, with every entry's file in ``origin``.  ``more`` are other fields, such as preferences.
 
-    def __init__(self) -> None:
-        self.tree: Object = {"apiVersion": "v1", "kind": "Config", "current-context": "", "preferences": {}}
+    ``sources`` are the files that were to be read, ``files`` those that are there.
+    """
+
+    def __init__(self, explicit: str = "", sources: Sequence[str] = ()) -> None:
+        self.explicit, self.sources = explicit, list(sources) or [explicit]
+        self.current_context = ""
         self.entries: dict[str, dict[str, Object]] = {"clusters": {}, "contexts": {}, "users": {}}
+        self.more: Object = {}
         self.origin: dict[tuple[str, str], str] = {}
         self.files: list[str] = []
-        self.current_context_file = ""
-
-    @property
-    def current_context(self) -> str:
-        return str(self.tree["current-context"])
 
     @classmethod
-    def load(cls, explicit: str = "", environment: Mapping[str, str] | None = None) -> Kubeconfig:
+    def load(
+        cls, explicit: str = "", environment: Mapping[str, str] | None = None, *, must_exist: bool = True
+    ) -> Kubeconfig:
         """Reads the explicit file, else those of $KUBECONFIG, else ``~/.kube/config``.  Only the explicit one must exist.
 
         Raises ConfigError.
         """
-        made = cls()
-        if explicit:
-            made.add_file(explicit, must_exist=True)
-            return made
-        for path in default_files(environment):
-            made.add_file(path)
+        made = cls(explicit, [explicit] if explicit else default_files(environment))
+        for path in made.sources:
+            made.add_file(path, must_exist=bool(explicit) and must_exist)
         return made
 
     def add_file(self, path: str, *, must_exist: bool = False) -> None:
@@ -92,9 +91,8 @@ class Kubeconfig:
                 if name not in entries:
                     entries[name] = entry
                     self.origin[plural, name] = path
-        if found.current_context and not self.tree["current-context"]:
-            self.tree["current-context"] = found.current_context
-            self.current_context_file = path
+        self.more = found.more | self.more
+        self.current_context = self.current_context or found.current_context
 
     @property
     def is_empty(self) -> bool:

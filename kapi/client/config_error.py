@@ -8,4 +8,4 @@ class ConfigError(ValueError):
 
     def __init__(self, why: str, *, file: str = "", field: str = "") -> None:
         self.why, self.file, self.field = why, file, field
-        super().__init__(": ".join(part for part in (file, field, why) if part))
+        super().__init__(": ".join(part for part in ("" if file in why else file, field, why) if part))

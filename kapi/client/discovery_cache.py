@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,9 +24,12 @@ from kapi.client.discovery import (
     write_groups,
     write_resources,
 )
+from kapi.client.replaced_file import replace_file
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Tree
 
 TTL_SECONDS = 6 * 3600.0
+FILE_MODE, DIRECTORY_MODE = 0o660, 0o750
 
 
 def cache_directory(host: str, base: Path | None = None) -> Path:
@@ -90,7 +92,7 @@ class CachedDiscovery:
     def _write(self, found: Discovered) -> None:
         """Writes the cache; a directory that cannot be written is not an error."""
         with suppress(OSError):
-            _replace(self._directory / "servergroups.json", orjson.dumps(write_groups(found.groups)))
+            _replace(self._directory / "servergroups.json", write_groups(found.groups))
             parts: dict[str, list[APIResource]] = {}
             for one in found.resources:
                 parts.setdefault(one.group_version, []).append(one)
@@ -100,17 +102,8 @@ class CachedDiscovery:
                     if group_version in found.failed:
                         continue
                     tree = write_resources(group_version, parts.get(group_version, ()))
-                    _replace(self._directory / group.name / version / "serverresources.json", orjson.dumps(tree))
+                    _replace(self._directory / group.name / version / "serverresources.json", tree)
 
 
-def _replace(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o660)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+def _replace(path: Path, tree: Tree) -> None:
+    replace_file(path, orjson.dumps(tree), FILE_MODE, DIRECTORY_MODE)

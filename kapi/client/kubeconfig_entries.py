@@ -13,7 +13,8 @@ from typing import NamedTuple
 from kapi.client.config_error import ConfigError
 from kapi.machinery.tree import Object
 
-_LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
+#: the lists of entries, and what holds the fields of an entry
+LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
 #: what the fields of an entry hold: ``insecure-skip-tls-verify: "false"`` would count as true otherwise
 _TYPES: dict[str, type] = {
     **dict.fromkeys(
@@ -30,12 +31,13 @@ _JSON_NAMES = {str: "string", bool: "bool", list: "array", dict: "object", int: 
 
 
 class Entries(NamedTuple):
-    """The entries of one file, by their names."""
+    """The entries of one file, by their names; ``more`` are its other fields, such as preferences."""
 
     current_context: str
     clusters: dict[str, Object]
     contexts: dict[str, Object]
     users: dict[str, Object]
+    more: Object
 
 
 def read_entries(data: bytes, path: str) -> Entries:
@@ -45,12 +47,15 @@ def read_entries(data: bytes, path: str) -> Entries:
     try:
         tree, _ = yaml_reading.loads(data) if data.strip() else ({}, [])
     except ValueError as error:
-        raise ConfigError(f"error loading config file: {error}", file=path) from None
+        raise ConfigError(f'error loading config file "{path}": {error}', file=path) from None
     if tree is None:
         tree = {}
     if not isinstance(tree, dict):
-        raise ConfigError("error loading config file: no mapping", file=path)
-    return Entries(str(tree.get("current-context") or ""), *(_named(tree, *names, path) for names in _LISTS))
+        raise ConfigError(f'error loading config file "{path}": no mapping', file=path)
+    known = {"apiVersion", "kind", "current-context", *(plural for plural, _ in LISTS)}
+    more = {name: value for name, value in tree.items() if name not in known}
+    clusters, contexts, users = (_named(tree, *names, path) for names in LISTS)
+    return Entries(str(tree.get("current-context") or ""), clusters, contexts, users, more)
 
 
 def _named(tree: Object, plural: str, singular: str, path: str) -> dict[str, Object]:

@@ -1,87 +1,54 @@
-"""``kapi config`` (upstream: kubectl ``cmd/config``): shows kubeconfig files, and sets the current context."""
+"""``kapi config`` (upstream: kubectl ``cmd/config``): shows and changes kubeconfig files."""
 
 from __future__ import annotations
 
-import copy
+import base64
 import os
-import tempfile
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 
-from kapi.client.clientcmd import Kubeconfig, default_files
-from kapi.kubectl.command import Help
+from kapi.client.clientcmd import Kubeconfig
+from kapi.client.kubeconfig_changes import default_file, document
+from kapi.client.kubeconfig_entries import LISTS
+from kapi.kubectl.command import Command, Help
+from kapi.kubectl.config_changing import changing, help_text, unexpected
+from kapi.kubectl.config_entries import COMMANDS as SET_ENTRIES
+from kapi.kubectl.config_properties import COMMANDS as SET_PROPERTIES
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
-from kapi.kubectl.messages import Aggregate, CommandError
-from kapi.kubectl.print_flags import no_printer
-from kapi.machinery.tree import Object
+from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.machinery.golang import quote
 
-FLAGS = (
-    Flag("output", short="o"),
-    Flag("no-headers", "bool"),
-    Flag("raw", "bool"),
-    Flag("minify", "bool"),
-    Flag("flatten", "bool"),
-    Flag("merge", "bool", default=True),
-)
-
-#: the order of fields, as in Go's structs
-_ORDER = (
-    "cluster", "user", "namespace", "server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority",
-    "certificate-authority-data", "proxy-url", "disable-compression", "client-certificate", "client-certificate-data",
-    "client-key", "client-key-data", "token", "tokenFile", "as", "as-uid", "as-groups", "as-user-extra", "username",
-    "password", "auth-provider", "exec",
-)  # fmt: skip
-HELP = Help(
-    "SUBCOMMAND",
-    "Shows and changes kubeconfig files. The file that is changed is that of --kubeconfig, of $KUBECONFIG, or ~/.kube/config.",
-    (
-        ("Show the contexts", "config get-contexts"),
-        ("Use another context from now on", "config use-context test"),
-    ),
-)
+_REMOVED = 'warning: this removed your active context, use "{} config use-context" to select a different one\n'
+_NO_FILE = "if merge==false a precise file must be specified"
+_REDACTED = {
+    **dict.fromkeys(("certificate-authority-data", "client-certificate-data", "client-key-data"), "DATA+OMITTED"),
+    **dict.fromkeys(("token", "password"), "REDACTED"),
+}
 
 
-def _place(field: str) -> int:
-    return _ORDER.index(field) if field in _ORDER else len(_ORDER)
-
-
-async def run(factory: Factory, program: str) -> int:
-    arguments = factory.flags.arguments
-    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
-    match name:
-        case "current-context":
-            current = factory.kubeconfig().current_context
-            if not current:
-                raise CommandError("current-context is not set")
-            factory.out.write(f"{current}\n")
-        case "get-contexts":
-            _get_contexts(factory, rest)
-        case "get-clusters" | "get-users":
-            _names(factory, {"get-clusters": "clusters", "get-users": "users"}[name])
-        case "use-context" | "use":
-            _use_context(factory, rest)
-        case "view":
-            _view(factory)
-        case _:
-            raise CommandError(
-                f'unknown command "{name}": one of current-context, get-contexts, get-clusters, get-users, use-context, view'
-            )
+async def _current_context(factory: Factory, program: str) -> int:
+    current = factory.kubeconfig(must_exist=False).current_context
+    if not current:
+        raise CommandError("current-context is not set")
+    factory.out.write(f"{current}\n")
     return 0
 
 
-def _get_contexts(factory: Factory, names: list[str]) -> None:
+async def _get_contexts(factory: Factory, program: str) -> int:
     from kapi.kubectl.printers.tabwriter import TabWriter
 
-    files = factory.kubeconfig()
-    contexts, output = files.entries["contexts"], factory.flags.get_string("output")
+    output, names = factory.flags.get_string("output"), factory.flags.arguments
     if output not in ("", "name"):
-        raise CommandError("--output wasn't specified or specified incorrectly. Only -o name is supported")
-    missing = [name for name in names if name not in contexts]
-    chosen = [name for name in names if name in contexts] if names else list(contexts)
+        raise CommandError(
+            f"--output {output} is not available in {program} config get-contexts; resetting to default output format"
+        )
+    files = factory.kubeconfig(must_exist=False)
+    contexts = files.entries["contexts"]
     writer = TabWriter()
     if output != "name" and not factory.flags.get_bool("no-headers"):
         writer.row(["CURRENT", "NAME", "CLUSTER", "AUTHINFO", "NAMESPACE"])
-    for name in sorted(chosen):
+    for name in sorted(name for name in names or contexts if name in contexts):
         context = contexts[name]
         mark = "*" if name == files.current_context else ""
         if output == "name":
@@ -89,86 +56,190 @@ def _get_contexts(factory: Factory, names: list[str]) -> None:
         else:
             writer.row([mark, name, *(str(context.get(key) or "") for key in ("cluster", "user", "namespace"))])
     factory.out.write(writer.flush())
-    if missing:
-        errors = [CommandError(f"context {name} not found") for name in missing]
-        raise errors[0] if len(errors) == 1 else Aggregate(errors)
+    raise_errors([CommandError(f"context {name} not found") for name in names if name not in contexts])
+    return 0
 
 
-def _names(factory: Factory, plural: str) -> None:
-    found = sorted(factory.kubeconfig().entries[plural])
-    factory.out.write("NAME\n" + "".join(f"{name}\n" for name in found))
+def _names(plural: str) -> Callable[[Factory, str], Coroutine[object, object, int]]:
+    async def run(factory: Factory, program: str) -> int:
+        found = sorted(factory.kubeconfig(must_exist=False).entries[plural])
+        factory.out.write("NAME\n" + "".join(f"{name}\n" for name in found))
+        return 0
+
+    return run
 
 
-def _view(factory: Factory) -> None:
+async def _view(factory: Factory, program: str) -> int:
     flags = factory.flags
-    files = factory.kubeconfig()
-    tree = _tree(files, flags.get_string("context") or files.current_context if flags.get_bool("minify") else "")
-    if not flags.get_bool("raw"):
-        _redact(tree)
-    output = flags.get_string("output") or "yaml"
-    if output == "json":
-        import json
-
-        ordered = {key: tree[key] for key in ("kind", "apiVersion", "clusters", "users", "contexts", "current-context")}
-        for plural, singular in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-            for item in ordered[plural] or ():
-                item[singular] = {key: item[singular][key] for key in sorted(item[singular], key=_place)}
-        factory.out.write(json.dumps(ordered, indent=4, ensure_ascii=False) + "\n")
-    elif output == "yaml":
-        from kapi.codecs.yaml_writing import dump_yaml
-
-        factory.out.write(dump_yaml(tree).decode())
-    else:
-        raise no_printer(output, ("json", "yaml"))
+    if flags.arguments:
+        raise CommandError(f"unexpected arguments: [{' '.join(flags.arguments)}]", usage=f"{program} {factory.command}")
+    if not flags.get_string("output") and not flags.get_string("template"):
+        flags.set("output", "yaml")
+    printer = printer_for(flags, typed=True)
+    if not flags.get_bool("merge") and not flags.get_string("kubeconfig"):
+        raise CommandError(_NO_FILE)
+    files = factory.kubeconfig(must_exist=False)
+    if flags.get_bool("minify"):
+        _minify(files, flags.get_string("context"))
+    if flags.get_bool("flatten"):
+        _flatten(files)
+    elif not flags.get_bool("raw"):
+        for entry in (*files.entries["clusters"].values(), *files.entries["users"].values()):
+            entry.update({field: text for field, text in _REDACTED.items() if entry.get(field)})
+    factory.out.write(printer.print(document(files)))
+    return 0
 
 
-def _tree(files: Kubeconfig, only: str) -> Object:
-    entries = files.entries
-    names = {plural: sorted(entries[plural]) for plural in entries}
-    if only:
-        if only not in entries["contexts"]:
-            raise CommandError(f'cannot locate context "{only}"')
-        context = entries["contexts"][only]
-        names = {"contexts": [only], "clusters": [str(context.get("cluster"))], "users": [str(context.get("user"))]}
-    tree: Object = {"apiVersion": "v1", "kind": "Config", "current-context": only or files.current_context}
-    for plural, singular in (("clusters", "cluster"), ("contexts", "context"), ("users", "user")):
-        tree[plural] = [
-            {"name": name, singular: copy.deepcopy(entries[plural][name])}
-            for name in names[plural]
-            if name in entries[plural]
-        ] or None
-    return tree
+def _minify(files: Kubeconfig, context: str) -> None:
+    """Keeps what the context uses, or the current one.  Raises CommandError."""
+    current = files.current_context = context or files.current_context
+    if not current:
+        raise CommandError("current-context must exist in order to minify")
+    used = files.entries["contexts"].get(current)
+    if used is None:
+        raise CommandError(f"cannot locate context {current}")
+    kept = {"contexts": current, "clusters": used.get("cluster"), "users": used.get("user")}
+    for plural, singular in LISTS:
+        name, entries = kept[plural], files.entries[plural]
+        if name and name not in entries:
+            raise CommandError(f"cannot locate {singular} {name}")
+        files.entries[plural] = {name: entries[name]} if name else {}
 
 
-def _redact(tree: Object) -> None:
-    for item in tree["clusters"] or ():
-        if item["cluster"].get("certificate-authority-data"):
-            item["cluster"]["certificate-authority-data"] = "DATA+OMITTED"
-    for item in tree["users"] or ():
-        for key in ("client-certificate-data", "client-key-data"):
-            if item["user"].get(key):
-                item["user"][key] = "DATA+OMITTED"
-        for key in ("token", "password"):
-            if item["user"].get(key):
-                item["user"][key] = "REDACTED"
+def _flatten(files: Kubeconfig) -> None:
+    """Puts the content of files in the place of their names.  Raises CommandError."""
+    for plural, fields in (("users", ("client-certificate", "client-key")), ("clusters", ("certificate-authority",))):
+        for name, entry in files.entries[plural].items():
+            base = os.path.dirname(os.path.abspath(files.origin[plural, name]))
+            for field in fields:
+                if not entry.get(field):
+                    continue
+                if entry.get(f"{field}-data"):
+                    raise CommandError("cannot have values for both path and contents")
+                path = os.path.join(base, entry.pop(field))
+                try:
+                    with open(path, "rb") as file:
+                        entry[f"{field}-data"] = base64.b64encode(file.read()).decode()
+                except OSError as error:
+                    raise CommandError(f"open {path}: {str(error.strerror).lower()}") from None
 
 
-def _use_context(factory: Factory, arguments: list[str]) -> None:
-    if len(arguments) != 1:
-        raise CommandError(f"unexpected args: [{' '.join(arguments)}]")
-    name = arguments[0]
-    files = factory.kubeconfig()
-    if name not in files.entries["contexts"]:
-        raise CommandError(f'no context exists with the name: "{name}"')
-    from kapi.codecs import yaml_reading
-    from kapi.codecs.yaml_writing import dump_yaml
+async def _use_context(factory: Factory, program: str) -> int:
+    if len(factory.flags.arguments) != 1:
+        raise unexpected(factory)
+    name = factory.flags.arguments[0]
+    with changing(factory) as files:
+        if not name:
+            raise CommandError("empty context names are not allowed")
+        if name not in files.entries["contexts"]:
+            raise CommandError(f"no context exists with the name: {quote(name)}")
+        files.current_context = name
+    factory.out.write(f"Switched to context {quote(name)}.\n")
+    return 0
 
-    path = Path(files.current_context_file or factory.flags.get_string("kubeconfig") or default_files()[-1])
-    tree, _ = yaml_reading.loads(path.read_bytes())
-    tree["current-context"] = name
-    number, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(number, "wb") as file:
-        file.write(dump_yaml(tree))
-    os.chmod(temporary, path.stat().st_mode & 0o777)
-    os.replace(temporary, path)
-    factory.out.write(f'Switched to context "{name}".\n')
+
+async def _rename_context(factory: Factory, program: str) -> int:
+    if len(factory.flags.arguments) != 2:
+        raise unexpected(factory)
+    name, new = factory.flags.arguments
+    if not new:
+        raise CommandError("You must specify a new non-empty context name")
+    with changing(factory) as files:
+        contexts, place = files.entries["contexts"], default_file(files)
+        if name not in contexts:
+            raise CommandError(f"cannot rename the context {quote(name)}, it's not in {place}")
+        if new in contexts:
+            raise CommandError(
+                f"cannot rename the context {quote(name)}, the context {quote(new)} already exists in {place}"
+            )
+        contexts[new] = contexts.pop(name)
+        files.origin["contexts", new] = files.origin["contexts", name]
+        if files.current_context == name:
+            files.current_context = new
+    factory.out.write(f"Context {quote(name)} renamed to {quote(new)}.\n")
+    return 0
+
+
+def _delete(plural: str, singular: str) -> Callable[[Factory, str], Coroutine[object, object, int]]:
+    async def run(factory: Factory, program: str) -> int:
+        if len(factory.flags.arguments) != 1:
+            if singular == "user":
+                raise CommandError("user to delete is required", usage=f"{program} {factory.command}")
+            factory.out.write(help_text(factory))
+            return 0
+        name = factory.flags.arguments[0]
+        with changing(factory) as files:
+            place = default_file(files)
+            if name not in files.entries[plural]:
+                raise CommandError(f"cannot delete {singular} {name}, not in {place}")
+            if singular == "context" and files.current_context == name:
+                factory.err.write(_REMOVED.format(program))
+            del files.entries[plural][name]
+        factory.out.write(f"deleted {singular} {name} from {place}\n")
+        return 0
+
+    return run
+
+
+HELP = Help(
+    "SUBCOMMAND",
+    "Shows and changes kubeconfig files. The file of --kubeconfig is used alone. Without it, those of $KUBECONFIG are read as\n"
+    "one: an entry is changed in the file that has it, and a new one is written to the first file that is there, or else to\n"
+    "the last one. Without both, it is ~/.kube/config.",
+)
+SUBCOMMANDS = (
+    Command(
+        "current-context", "Show the current context", _current_context,
+        help=Help("", "", (("Show it", "config current-context"),)),
+    ),
+    *(
+        Command(
+            f"delete-{singular}", f"Delete a {singular}", _delete(plural, singular),
+            help=Help("NAME", "", ((f"Delete a {singular}", f"config delete-{singular} test"),)),
+        )
+        for plural, singular in LISTS
+    ),
+    *(
+        Command(
+            f"get-{plural}", f"List the {plural}", _names(plural),
+            help=Help("", "", ((f"List the {plural}", f"config get-{plural}"),)),
+        )
+        for plural in ("clusters", "users")
+    ),
+    Command(
+        "get-contexts", "List the contexts", _get_contexts,
+        (Flag("no-headers", "bool"), Flag("output", short="o", help="name, for names alone.")),
+        Help(
+            "[NAME ...] [-o name]", "",
+            (("List all contexts", "config get-contexts"), ("Show one", "config get-contexts test")),
+        ),
+    ),
+    Command(
+        "rename-context", "Rename a context", _rename_context,
+        help=Help("CONTEXT_NAME NEW_NAME", "", (("Rename a context", "config rename-context old new"),)),
+    ),
+    *SET_ENTRIES,
+    *SET_PROPERTIES,
+    Command(
+        "use-context", "Set the current context", _use_context,
+        help=Help("CONTEXT_NAME", "", (("Use another context from now on", "config use-context test"),)), aliases=("use",),
+    ),
+    Command(
+        "view", "Show the files as one",
+        _view,
+        (
+            *PRINT,
+            Flag("flatten", "bool"),
+            Flag("merge", "bool", default=True),
+            Flag("minify", "bool"),
+            Flag("raw", "bool", help="Show certificates, keys, tokens and passwords."),
+        ),
+        Help(
+            "[--flatten] [--minify] [--raw]", "",
+            (
+                ("Show all of it", "config view"),
+                ("Write a file that needs no other files", "config view --flatten --minify > portable.kubeconfig"),
+            ),
+        ),
+    ),
+)  # fmt: skip

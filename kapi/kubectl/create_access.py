@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from kapi.client.errors import NoMatch, StatusError
 from kapi.kubectl.command import Command, Help
-from kapi.kubectl.creating import CREATE, create, metadata, object_printer, one_name
+from kapi.kubectl.creating import CREATE, create, metadata, one_name
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
 from kapi.kubectl.messages import CommandError
+from kapi.kubectl.print_flags import printer_for
 from kapi.machinery.tree import Object
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -208,7 +209,7 @@ async def _service_account(factory: Factory, program: str) -> int:
 async def _token(factory: Factory, program: str) -> int:
     flags = factory.flags
     name = one_name(factory, program)
-    printer = object_printer(factory, "created")
+    printer = printer_for(factory.flags, "created", typed=True)
     seconds, audiences = flags.get_duration("duration"), flags.get_list("audience")
     kind, bound = flags.get_string("bound-object-kind"), flags.get_string("bound-object-name")
     uid = flags.get_string("bound-object-uid")

@@ -11,7 +11,6 @@ from kapi.kubectl.flags import PRINT, Flag
 from kapi.kubectl.go_json import json_text
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation
 from kapi.machinery.tree import Object
 
@@ -23,17 +22,6 @@ CREATE = (
     DRY_RUN,
     Flag("field-manager"),
 )
-
-
-def object_printer(factory: Factory, operation: str) -> Printer:
-    """The printer for an object of a known type: JSON has the order of its fields.  Raises CommandError."""
-    flags = factory.flags
-    printer = printer_for(flags, operation)
-    if flags.get_string("output").lower() == "json":
-        from kapi.kubectl.printers.json import JSONPrinter
-
-        return JSONPrinter(flags.get_bool("show-managed-fields"), ordered=False)
-    return printer
 
 
 def one_name(factory: Factory, program: str) -> str:
@@ -60,7 +48,7 @@ async def create(factory: Factory, program: str, obj: Object, resource: str, fai
     """
     flags = factory.flags
     dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
-    printer = object_printer(factory, f"created{dry_run_suffix(dry_run)}")
+    printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}", typed=True)
     if flags.get_bool("save-config"):
         obj["metadata"]["annotations"] = {
             **(obj["metadata"].get("annotations") or {}),

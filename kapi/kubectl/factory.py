@@ -46,8 +46,8 @@ class Factory:
         self._warned: set[str] = set()
         self._built = ""  # the file of a kustomization's manifests
 
-    def kubeconfig(self) -> Kubeconfig:
-        return Kubeconfig.load(self.flags.get_string("kubeconfig"))
+    def kubeconfig(self, *, must_exist: bool = True) -> Kubeconfig:
+        return Kubeconfig.load(self.flags.get_string("kubeconfig"), must_exist=must_exist)
 
     @property
     def config(self) -> Config:

@@ -54,7 +54,8 @@ async def run(
         if not flags.arguments:
             _show_help(err, path, command)
             return 1
-        err.write(f"error: unknown command \"{flags.arguments[0]}\"\nSee '{PROGRAM} {path} -h' for help and examples\n")
+        words = " ".join(flags.arguments)
+        err.write(f"error: unknown command \"{words}\"\nSee '{PROGRAM} {path} -h' for help and examples\n")
         return 1
     factory = Factory(path, flags, reactor, out, err, stdin)
     if config is not None:

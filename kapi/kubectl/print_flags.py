@@ -22,7 +22,7 @@ def no_printer(output: str, allowed: tuple[str, ...]) -> CommandError:
 def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typed: bool = False) -> Printer:
     """The printer of ``-o``; without ``-o`` the NamePrinter with ``operation``.  Raises CommandError.
 
-    ``typed``: JSON has its fields in the order in which the server sends them, and not sorted.
+    ``typed``: JSON and KYAML have their fields in the order in which the server sends them, and not sorted.
     """
     output = flags.get_string("output") or ("go-template" if flags.get_string("template") else "")
     allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
@@ -43,7 +43,7 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typ
         case "kyaml" if not equals:
             from kapi.kubectl.printers.kyaml import KYAMLPrinter
 
-            return KYAMLPrinter(managed)
+            return KYAMLPrinter(managed, ordered=not typed)
         case "name" | "" if not equals:
             from kapi.kubectl.printers.name import NamePrinter
 

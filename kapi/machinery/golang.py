@@ -244,3 +244,18 @@ def aggregate(errors: Iterable[str]) -> str:
     if not texts:
         return ""
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+
+
+def base64_bytes(text: str) -> bytes:
+    """As ``base64.StdEncoding``, which skips line breaks.  Raises ValueError with the message of Go."""
+    import base64
+    import string
+
+    compact = text.replace("\r", "").replace("\n", "")
+    try:
+        return base64.b64decode(compact, validate=True)
+    except ValueError:
+        known = frozenset(string.ascii_letters + string.digits + "+/")
+        whole = len(compact) - len(compact) % 4
+        place = next((place for place, character in enumerate(compact) if character not in known), whole)
+        raise ValueError(f"illegal base64 data at input byte {place}") from None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote_plus
 
 from kapi.kubectl.go_template.nodes import MISSING, Int, absent, type_name
-from kapi.machinery.golang import quote, value_text
+from kapi.machinery.golang import base64_bytes, quote, value_text
 from kapi.machinery.tree import Tree
 
 _VERB = re.compile(r"%([-+# 0]*)(\*|\d+)?(?:\.(\*|\d*))?(?:\[(\d{1,6})\])?(.?)", re.DOTALL)
@@ -309,19 +307,9 @@ def _exists(item: object, *indices: object) -> bool:
 
 def _base64decode(text: str) -> str:
     try:
-        compact = text.replace("\r", "").replace("\n", "")
-        return base64.b64decode(compact, validate=True).decode("utf-8", "replace")
-    except (binascii.Error, ValueError):
-        raise FunctionError(f"base64 decode failed: illegal base64 data at input byte {_illegal(compact)}") from None
-
-
-def _illegal(text: str) -> int:
-    """The offset of the first byte that is not valid in a base64 text."""
-    known = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-    for position, character in enumerate(text):
-        if character not in known:
-            return position
-    return len(text) - len(text) % 4
+        return base64_bytes(text).decode("utf-8", "replace")
+    except ValueError as error:
+        raise FunctionError(f"base64 decode failed: {error}") from None
 
 
 def _call(*arguments: object) -> Tree:

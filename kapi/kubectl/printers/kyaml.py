@@ -27,13 +27,13 @@ _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})").fullmatch
 
 
 class KYAMLPrinter(Printer):
-    """Each document begins with ``---``."""
+    """Each document begins with ``---``.  ``ordered``: keys are sorted."""
 
-    def __init__(self, managed_fields: bool = False) -> None:
-        self._managed_fields = managed_fields
+    def __init__(self, managed_fields: bool = False, *, ordered: bool = True) -> None:
+        self._managed_fields, self._order = managed_fields, sorted if ordered else list
 
     def print(self, obj: Object) -> str:
-        return dump_kyaml(obj if self._managed_fields else without_managed_fields(obj))
+        return dump_kyaml(obj if self._managed_fields else without_managed_fields(obj), self._order)
 
     def print_event(self, event: str, obj: Object) -> str:
         return dump_kyaml({"type": event, "object": obj}, _type_first)

@@ -1,0 +1,169 @@
+"""Changes kubeconfig files: each entry in the file that it comes from (upstream: client-go ``tools/clientcmd`` ModifyConfig)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kapi.client.clientcmd import Kubeconfig
+from kapi.client.config_error import ConfigError
+from kapi.client.kubeconfig_entries import LISTS
+from kapi.client.replaced_file import replace_file
+from kapi.machinery.tree import Object, Tree
+
+#: fields in the order of Go's structs; those with "!" are written even when they are empty
+_ORDER = {
+    kind: tuple(names.split())
+    for kind, names in {
+        "clusters": "server! tls-server-name insecure-skip-tls-verify certificate-authority certificate-authority-data proxy-url "
+        "disable-compression extensions",
+        "contexts": "cluster! user! namespace extensions",
+        "users": "client-certificate client-certificate-data client-key client-key-data token tokenFile as as-uid as-groups "
+        "as-user-extra username password auth-provider exec extensions",
+        "auth-provider": "name! config!",
+        "exec": "command! args! env! apiVersion installHint provideClusterInfo! interactiveMode",
+    }.items()
+}
+_EMPTY: dict[str, Tree] = {
+    "args": None,
+    "env": None,
+    "config": None,
+    "provideClusterInfo": False,
+}  # of other fields: ""
+_PATHS = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key", "tokenFile")}
+FILE_MODE, DIRECTORY_MODE = 0o600, 0o755
+
+
+def written(kind: str, entry: Object) -> Object:
+    """The entry as files have it: fields in order, without empty ones.  ``kind``: "clusters", "contexts" or "users"."""
+    found: Object = {}
+    for name in _ORDER[kind]:
+        field, value = name.rstrip("!"), entry.get(name.rstrip("!"))
+        if name.endswith("!") and value is None:
+            value = _EMPTY.get(field, "")
+        if isinstance(value, dict) and field in _ORDER:
+            value = written(field, value)
+        if value and field == "extensions":
+            value = [{"name": one.get("name", ""), "extension": one.get("extension")} for one in value]
+        if value or name.endswith("!"):
+            found[field] = value
+    return found | {field: value for field, value in entry.items() if field not in found and value}
+
+
+def document(files: Kubeconfig) -> Object:
+    """All of it as one file, in the order of Go's structs."""
+    found: Object = {"kind": "Config", "apiVersion": "v1"}
+    more = _more(files)
+    if "preferences" in more:
+        found["preferences"] = more.pop("preferences")
+    for plural, singular in (LISTS[0], LISTS[2], LISTS[1]):
+        entries = files.entries[plural]
+        found[plural] = [{"name": name, singular: written(plural, entries[name])} for name in sorted(entries)] or None
+    return {**found, "current-context": files.current_context, **more}
+
+
+def _more(files: Kubeconfig) -> Object:
+    return {field: value for field, value in files.more.items() if value}
+
+
+def default_file(files: Kubeconfig) -> str:
+    """Where new entries are written: the first file that is there, else the last one."""
+    return next((path for path in files.sources if os.path.exists(path)), files.sources[-1])
+
+
+def save(before: Kubeconfig, after: Kubeconfig, *, relative: bool) -> None:
+    """Writes what differs.  ``relative``: paths in changed entries become relative to their file.
+
+    Each file is replaced as a whole, while client-go's lock files keep other programs away.  Raises ConfigError.
+    """
+    entries = [change for plural, _ in LISTS for change in _changes(before, after, plural)]
+    places = {file for file, *_ in entries}
+    context_file = _context_file(before, after) if before.current_context != after.current_context else ""
+    more_file = default_file(before) if _more(before) != _more(after) else ""
+    with _locked(before.sources):
+        for path in sorted(filter(None, {*places, context_file, more_file})):
+            found = Kubeconfig(path)
+            found.add_file(path)
+            if path == context_file:
+                found.current_context = after.current_context
+            if path == more_file:
+                found.more = after.more
+            for file, plural, name, entry in entries:
+                if file != path:
+                    continue
+                if entry is None:
+                    found.entries[plural].pop(name, None)
+                else:
+                    found.entries[plural][name] = _relative(plural, entry, path) if relative else entry
+            _write(path, found)
+
+
+def _changes(before: Kubeconfig, after: Kubeconfig, plural: str) -> Iterator[tuple[str, str, str, Object | None]]:
+    """File, list, name and new fields of each entry that differs; no fields for one that is gone."""
+    old, new = before.entries[plural], after.entries[plural]
+    for name in {**new, **old}:
+        entry = new.get(name)
+        if name not in old or entry is None or written(plural, old[name]) != written(plural, entry):
+            origin = before.origin if entry is None else after.origin
+            yield origin.get((plural, name)) or default_file(before), plural, name, entry
+
+
+def _context_file(before: Kubeconfig, after: Kubeconfig) -> str:
+    """A current context is set in the file for new entries, and unset where it is set."""
+    if before.explicit or after.current_context:
+        return before.explicit or default_file(before)
+    for path in before.files:
+        found = Kubeconfig(path)
+        found.add_file(path)
+        if found.current_context:
+            return path
+    raise ConfigError("no config found to write context")
+
+
+def _relative(plural: str, entry: Object, file: str) -> Object:
+    """The entry with paths below the directory of its file relative to that."""
+    base = os.path.dirname(os.path.abspath(file))
+    found = dict(entry)
+    for field in _PATHS.get(plural, ()):
+        if found.get(field):
+            found[field] = _below(base, found[field])
+    plugin = found.get("exec") or {}
+    if os.sep in (plugin.get("command") or ""):  # others are looked for on the PATH
+        command = _below(base, plugin["command"])
+        found["exec"] = {**plugin, "command": command if os.sep in command else f".{os.sep}{command}"}
+    return found
+
+
+def _below(base: str, path: str) -> str:
+    path = os.path.normpath(os.path.join(base, path))
+    below = os.path.relpath(path, base)
+    return path if below.startswith("..") else below
+
+
+@contextlib.contextmanager
+def _locked(paths: Iterable[str]) -> Iterator[None]:
+    """Raises ConfigError if another program has a lock."""
+    locks: list[str] = []
+    try:
+        for path in sorted(paths):
+            lock = f"{path}.lock"
+            os.makedirs(os.path.dirname(lock) or ".", DIRECTORY_MODE, exist_ok=True)
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL, 0))
+            locks.append(lock)
+        yield
+    except OSError as error:
+        raise ConfigError(f"open {error.filename}: {(error.strerror or str(error)).lower()}") from None
+    finally:
+        for lock in locks:
+            os.remove(lock)
+
+
+def _write(path: str, files: Kubeconfig) -> None:
+    """Keeps the mode of a file, and a link to it."""
+    from kapi.codecs.yaml_writing import dump_yaml
+
+    target = Path(os.path.realpath(path))
+    mode = target.stat().st_mode & 0o777 if target.exists() else FILE_MODE
+    replace_file(target, dump_yaml(document(files)), mode, DIRECTORY_MODE)
