@@ -256,8 +256,7 @@ class _Checker(Visitor[CelType]):
         if result is None:
             shown = [display(self.subst.resolve(type_)) for type_ in given]
             signature = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
-            if not any(type_.kind == "error" for type_ in given):
-                self.error(node, f"found no matching overload for '{node.function}' applied to '{signature}'")
+            self.error(node, f"found no matching overload for '{node.function}' applied to '{signature}'")
             return types.ERROR
         node.overloads = chosen
         return result

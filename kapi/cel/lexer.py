@@ -22,17 +22,27 @@ class Token(NamedTuple):
     value: Value = None
 
 
+_HEX = "[0-9a-fA-F]"
+_ESCAPED = rf"\\(?:[abfnrtv\"'\\?`]|[xX]{_HEX}{{2}}|u{_HEX}{{4}}|U{_HEX}{{8}}|[0-3][0-7]{{2}})"
 _TOKEN = re.compile(
-    r"""
+    rf"""
     (?P<space>[\t\ \r\n\f]+|//[^\n]*)
   | (?P<float>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
   | (?P<int>0x[0-9a-fA-F]+[uU]?|[0-9]+[uU]?)
-  | (?P<quoted>(?P<prefix>[bB][rR]|[rR][bB]|[rRbB])?(?P<quote>\"{3}|'{3}|"|'))
+  | (?P<quoted>(?P<bytes>[bB])?(?P<raw>[rR])?(?(raw)
+      (?: \"\"\"(?s:.)*?\"\"\" | '''(?s:.)*?''' | "[^"\n\r]*" | '[^'\n\r]*')
+    | (?: \"\"\"(?:{_ESCAPED}|[^\\])*?\"\"\" | '''(?:{_ESCAPED}|[^\\])*?'''
+      | "(?:{_ESCAPED}|[^\\"\n\r])*" | '(?:{_ESCAPED}|[^\\'\n\r])*')))
   | (?P<ident>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<escaped>`[A-Za-z0-9_.\-/ ]+`)
-  | (?P<op>==|!=|<=|>=|&&|\|\||[-+*/%!<>()\[\]{}.,?:])
+  | (?P<op>==|!=|<=|>=|&&|\|\||[-+*/%!<>()\[\]{{}}.,?:])
     """,
     re.VERBOSE,
+)
+#: what may begin a token but is none
+_CUT_ESCAPE = rf"\\(?:[xX]{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-3][0-7]?)?"
+_CUT = re.compile(
+    rf"""[&|=]|`[A-Za-z0-9_.\-/ ]*|"(?:{_ESCAPED}|[^\\"\n\r])*(?:{_CUT_ESCAPE})?|'(?:{_ESCAPED}|[^\\'\n\r])*(?:{_CUT_ESCAPE})?"""
 )
 
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|X[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
@@ -83,20 +93,12 @@ def _unescape(body: str, is_bytes: bool) -> str | bytes:
     return bytes(raw) if is_bytes else "".join(out)
 
 
-def _find_end(text: str, start: int, quote: str, raw: bool) -> int:
-    position = start
-    length = len(text)
-    while position < length:
-        char = text[position]
-        if char == "\\" and not raw:
-            position += 2
-            continue
-        if text.startswith(quote, position):
-            return position
-        if char in "\r\n" and len(quote) == 1:
-            return -1
-        position += 1
-    return -1
+def _skip(text: str, position: int, issues: list[Issue]) -> int:
+    """The end of what is no token: ANTLR drops it with the character that does not fit."""
+    found = _CUT.match(text, position)
+    end = (found.end() if found else position) + 1
+    issues.append(Issue(position, f"Syntax error: token recognition error at: '{text[position:end]}'"))
+    return end
 
 
 def tokenize(text: str, issues: list[Issue]) -> list[Token]:
@@ -108,42 +110,28 @@ def tokenize(text: str, issues: list[Issue]) -> list[Token]:
             checkpoint()
         match = _TOKEN.match(text, position)
         if match is None:
-            shown = text[position].replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-            issues.append(Issue(position, f"Syntax error: token recognition error at: '{shown}'"))
-            position += 1
+            position = _skip(text, position, issues)
             continue
         kind = match.lastgroup or ""
-        if match.group("quoted") is not None:
-            prefix, quote = (match.group("prefix") or "").lower(), match.group("quote")
-            start = match.end()
-            end = _find_end(text, start, quote, "r" in prefix)
-            if end < 0:
-                stop = text.find("\n", position)
-                stop = length if stop < 0 else stop
-                issues.append(Issue(position, f"Syntax error: token recognition error at: '{text[position:stop]}'"))
-                position = stop
-                continue
-            body = text[start:end]
-            if len(quote) == 3:
-                body = body.replace("\r\n", "\n").replace("\r", "\n")
-            is_bytes = "b" in prefix
-            end += len(quote)
+        source = match.group()
+        if kind == "quoted":
+            is_bytes, is_raw = match["bytes"] is not None, match["raw"] is not None
+            body = source[is_bytes + is_raw :]
+            if len(body) >= 6 and body[:3] == body[0] * 3:
+                body = body[3:-3].replace("\r\n", "\n").replace("\r", "\n")
+            else:
+                body = body[1:-1]
             value: Value
             try:
-                if "r" in prefix or "\\" not in body:
+                if is_raw or "\\" not in body:
                     value = body.encode("utf-8", "surrogatepass") if is_bytes else body
                 else:
                     value = _unescape(body, is_bytes)
             except LexError as error:
                 issues.append(Issue(position, str(error)))
                 value = b"" if is_bytes else ""
-            tokens.append(Token("bytes" if is_bytes else "string", text[position:end], position, value))
-            position = end
-            continue
-        if kind in ("prefix", "quote"):
-            kind = "quoted"
-        source = match.group()
-        if kind == "ident":
+            tokens.append(Token("bytes" if is_bytes else "string", source, position, value))
+        elif kind == "ident":
             tokens.append(Token("ident", source, position))
         elif kind == "op":
             tokens.append(Token("op", source, position))

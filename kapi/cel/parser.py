@@ -1,30 +1,17 @@
 """The parser, by recursive descent: text to syntax tree, with macros expanded (upstream: cel-spec grammar, cel-go ``parser``).
 
-Syntax errors list the expected tokens as ANTLR does.
+It stops at the first syntax error; ``recovery`` then finds all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
+from kapi.cel.recovery import MAX_DEPTH, syntax_errors
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, balanced, qualified_name
 from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.each import elements
 
-_LITERALS = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
-EXPRESSION = f"'[', '{{', '(', '.', '-', '!', {_LITERALS}"
-#: closing bracket -> the tokens that may follow the opening one, in the grammar's order
-AFTER_OPENING = {
-    ")": f"'[', '{{', '(', ')', '.', '-', '!', {_LITERALS}",
-    "]": f"'[', ']', '{{', '(', '.', ',', '-', '!', '?', {_LITERALS}",
-    "}": f"'[', '{{', '}}', '(', '.', ',', '-', '!', '?', {_LITERALS}",
-}
-FIELDS = "'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER"
-_BEGINNINGS = frozenset(["[", "{", "(", ".", "-", "!"])
-_VALUES = frozenset(["int", "uint", "float", "string", "bytes", "ident"])
 RESERVED = frozenset(
     "as break const continue else for function if import let loop package namespace return var void while".split()
 )
@@ -33,23 +20,15 @@ SUMS = {"+": "_+_", "-": "_-_"}
 PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
 WORDS = {"true": True, "false": False, "null": None}
 MAX_CODE_POINTS = 100_000  # of an expression
-MAX_DEPTH = 250  # of nesting
-_CLOSING = ")]}"
 _TOKENS_PER_CHECKPOINT = 16
 
 
-def begins_expression(token: Token) -> bool:
-    if token.kind == "ident":
-        return token.text != "in"
-    return token.kind in _VALUES or token.kind == "op" and token.text in _BEGINNINGS
+class _Refused(Exception):
+    """The text does not fit the grammar."""
 
 
-def begins_field(token: Token) -> bool:
-    return token.kind == "escaped" or token.kind == "ident" and token.text not in ("in", *WORDS)
-
-
-class _Stop(Exception):
-    """Ends parsing after the issue that was just added."""
+class _TooDeep(Exception):
+    """A limit of depth, with upstream's text."""
 
 
 def parse(text: str, optional_syntax: bool = True) -> Expr:
@@ -62,8 +41,10 @@ def parse(text: str, optional_syntax: bool = True) -> Expr:
     parser = _Parser(source, optional_syntax)
     try:
         tree = parser.start()
-    except _Stop:
-        raise CompileErrors(source, parser.issues) from None
+    except _Refused:
+        raise CompileErrors(source, parser.issues + syntax_errors(parser.tokens, text)) from None
+    except _TooDeep as error:
+        raise CompileErrors(source, [*parser.issues, Issue(-1, str(error))]) from None
     if parser.issues:
         raise CompileErrors(source, parser.issues)
     return tree
@@ -75,7 +56,8 @@ class _Parser:
         self.tokens = tokenize(source.text, self.issues)
         self.position = 0
         self.token = self.tokens[0]
-        self.depth = 0
+        self.nesting = 0  # of expressions
+        self.depth = 0  # of operators
         self.optional_syntax = optional_syntax
         self.source = source
 
@@ -93,78 +75,47 @@ class _Parser:
     def at(self, op: str) -> bool:
         return self.token.kind == "op" and self.token.text == op
 
-    def fail(self, offset: int, message: str) -> _Stop:
-        self.issues.append(Issue(offset, message))
-        return _Stop()
-
-    def mismatch(self, expected: str) -> _Stop:
-        return self.fail(self.token.offset, f"Syntax error: mismatched input '{self.token.text}' expecting {expected}")
-
     def expect(self, op: str) -> Token:
-        if self.at(op):
-            return self.advance()
-        following = self.peek()
-        if following.kind == "op" and following.text == op:
-            raise self.fail(self.token.offset, f"Syntax error: extraneous input '{self.token.text}' expecting '{op}'")
-        if self.token.kind == "eof" and op in _CLOSING and self._unclosed() == 1:
-            raise self.fail(self.token.offset, f"Syntax error: missing '{op}' at '<EOF>'")
-        raise self.mismatch(f"'{op}'")
+        if not self.at(op):
+            raise _Refused
+        return self.advance()
 
-    def close(self, op: str, after_comma: bool) -> None:
-        """The end of a list, map or message, before which a comma may be."""
-        if self.at(op):
-            self.advance()
-        elif after_comma:
-            self.expect(op)
-        else:
-            following = self.peek()
-            word = "extraneous" if following.kind == "op" and following.text in (op, ",") else "mismatched"
-            expected = f"{{'{op}', ','}}"
-            raise self.fail(self.token.offset, f"Syntax error: {word} input '{self.token.text}' expecting {expected}")
-
-    def _unclosed(self) -> int:
-        """The number of brackets that are open at the end of the text."""
-        marks = [token.text for token in elements(self.tokens) if token.kind == "op"]
-        return sum(map(marks.count, "([{")) - sum(map(marks.count, _CLOSING))
-
-    def opened(self, close: str, expected: str, begins: Callable[[Token], bool]) -> bool:
-        """Call it after an opening bracket: whether there is something in it other than a single comma."""
-        marks = ("?", ",") if close != ")" else ()
-        token = self.token
-
-        def fits(token: Token) -> bool:
-            return begins(token) or token.kind == "op" and token.text in (close, *marks)
-
-        if not fits(token):
-            word = "extraneous" if fits(self.peek()) and token.kind != "eof" else "mismatched"
-            raise self.fail(token.offset, f"Syntax error: {word} input '{token.text}' expecting {{{expected}}}")
-        if marks and self.at(","):
+    def lone_comma(self, close: str) -> None:
+        """A comma may be the only thing between brackets."""
+        if self.at(","):
             self.advance()
             if not self.at(close):
-                raise self.mismatch(f"'{close}'")
-        return not self.at(close)
+                raise _Refused
+
+    def next_item(self) -> bool:
+        """Whether a comma was there."""
+        if not self.at(","):
+            return False
+        self.advance()
+        return True
 
     def descend(self) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise self.fail(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
+            raise _TooDeep("max recursion depth exceeded")
 
     def start(self) -> Expr:
         tree = self.expression()
         if self.token.kind != "eof":
-            word = "extraneous" if self.peek().kind == "eof" else "mismatched"
-            raise self.fail(self.token.offset, f"Syntax error: {word} input '{self.token.text}' expecting <EOF>")
+            raise _Refused
         return tree
 
     def expression(self) -> Expr:
-        self.descend()
+        self.nesting += 1
+        if self.nesting > MAX_DEPTH:
+            raise _TooDeep(f"expression recursion limit exceeded: {MAX_DEPTH}")
         tree = self.conditional_or()
         if self.at("?"):
             op = self.advance()
             then = self.conditional_or()
             self.expect(":")
             tree = Call(op.offset, "_?_:_", [tree, then, self.expression()])
-        self.depth -= 1
+        self.nesting -= 1
         return tree
 
     def conditional_or(self) -> Expr:
@@ -228,6 +179,8 @@ class _Parser:
                     break
                 count += 1
                 self.advance()
+            if self.at("-") and self.peek().kind not in ("int", "float"):
+                raise _Refused
             inner = self.unary() if self.at("-") else self.member(self.primary())
             if count % 2 == 0:
                 return inner
@@ -272,40 +225,28 @@ class _Parser:
             self.optional_mark()
             name = self.name()
             return Call(dot.offset, "_?._", [tree, Literal(name.offset, name.value or name.text)])
-        name = self.name(escaped=True)
+        name = self.name()
         if self.at("(") and name.kind == "ident":
             op = self.advance()
-            args = self.arguments(")")
+            args = self.arguments()
             return self.call(op.offset, name.text, args, tree)
         return Select(dot.offset, tree, name.value or name.text)
 
-    def name(self, escaped: bool = True) -> Token:
+    def name(self) -> Token:
         if self.token.kind == "ident" and self.token.text not in ("in", *WORDS):
             return self.advance()
-        if self.token.kind == "escaped" and escaped:
+        if self.token.kind == "escaped":
             return self.advance()
-        if self.token.kind == "eof":
-            raise self.fail(
-                self.token.offset,
-                f"Syntax error: no viable alternative at input '{self.tokens[self.position - 1].text}'",
-            )
-        raise self.fail(
-            self.token.offset,
-            f"Syntax error: no viable alternative at input '{self.tokens[self.position - 1].text}{self.token.text}'",
-        )
+        raise _Refused
 
-    def arguments(self, close: str) -> list[Expr]:
+    def arguments(self) -> list[Expr]:
         args: list[Expr] = []
-        if not self.opened(close, AFTER_OPENING[close], begins_expression):
-            self.advance()
-            return args
-        while True:
+        if not self.at(")"):
             args.append(self.expression())
-            if self.at(","):
-                self.advance()
-                continue
-            self.expect(close)
-            return args
+            while self.next_item():
+                args.append(self.expression())
+        self.expect(")")
+        return args
 
     def call(self, offset: int, function: str, args: list[Expr], target: Expr | None) -> Expr:
         macro = MACROS.get((function, len(args), target is not None))
@@ -344,78 +285,66 @@ class _Parser:
             if token.text == ".":
                 self.advance()
                 if self.token.kind != "ident":
-                    raise self.mismatch("IDENTIFIER")
+                    raise _Refused
                 return self.identifier(".")
-        if kind == "escaped":
-            raise self.fail(
-                token.offset, "Syntax error: mismatched input '" + token.text + "' expecting {" + EXPRESSION + "}"
-            )
-        if token.kind != "eof" and begins_expression(self.peek()):
-            text = f"Syntax error: extraneous input '{token.text}' expecting {{{EXPRESSION}}}"
-            raise self.fail(token.offset, text)
-        raise self.mismatch("{" + EXPRESSION + "}")
+        raise _Refused
 
     def identifier(self, dot: str) -> Expr:
         token = self.advance()
         if not dot and token.text in WORDS:
             return Literal(token.offset, WORDS[token.text])
         if token.text == "in" or token.text in WORDS:
-            raise self.fail(token.offset, f"Syntax error: mismatched input '{token.text}' expecting {{{EXPRESSION}}}")
+            raise _Refused
         if token.text in RESERVED:
-            self.issues.append(Issue(token.offset, f"reserved identifier: {token.text}"))
+            before = [*self.issues, Issue(token.offset, f"reserved identifier: {token.text}")]
+            if self.at("("):
+                self.advance()
+                self.arguments()
+            self.issues = before
+            return Literal(token.offset, None)
         if self.at("("):
             op = self.advance()
-            return self.call(op.offset, dot + token.text, self.arguments(")"), None)
+            return self.call(op.offset, dot + token.text, self.arguments(), None)
         return Ident(token.offset, dot + token.text)
 
     def list(self) -> Expr:
         op = self.advance()
-        self.descend()
         elements: list[Expr] = []
         optional: set[int] = set()
-        comma = not self.opened("]", AFTER_OPENING["]"], begins_expression)
+        self.lone_comma("]")
         while not self.at("]"):
             if self.optional_mark():
                 optional.add(len(elements))
             elements.append(self.expression())
-            comma = self.at(",")
-            if not comma:
+            if not self.next_item():
                 break
-            self.advance()
-        self.close("]", comma)
-        self.depth -= 1
+        self.expect("]")
         return ListExpr(op.offset, elements, frozenset(optional))
 
     def map(self) -> Expr:
         op = self.advance()
-        self.descend()
         entries: list[tuple[Expr, Expr, bool, int]] = []
-        comma = not self.opened("}", AFTER_OPENING["}"], begins_expression)
+        self.lone_comma("}")
         while not self.at("}"):
             optional = self.optional_mark()
             key = self.expression()
             colon = self.expect(":")
             entries.append((key, self.expression(), optional, colon.offset))
-            comma = self.at(",")
-            if not comma:
+            if not self.next_item():
                 break
-            self.advance()
-        self.close("}", comma)
-        self.depth -= 1
+        self.expect("}")
         return MapExpr(op.offset, entries)
 
     def struct(self, name: str) -> Expr:
         op = self.advance()
         entries: list[tuple[str, Expr, bool, int]] = []
-        comma = not self.opened("}", FIELDS, begins_field)
+        self.lone_comma("}")
         while not self.at("}"):
             optional = self.optional_mark()
             field = self.name()
             colon = self.expect(":")
             entries.append((field.value or field.text, self.expression(), optional, colon.offset))
-            comma = self.at(",")
-            if not comma:
+            if not self.next_item():
                 break
-            self.advance()
-        self.close("}", comma)
+        self.expect("}")
         return StructExpr(op.offset, name, entries)

@@ -185,19 +185,18 @@ def _nothing(*args: object) -> Value:
 
 
 def _arithmetic() -> list[Overload]:
+    """In upstream's order: the first overload that fits decides what a type parameter is."""
     d = declare
     return [
-        d("_+_", "add_int64", "(int, int) int", lambda a, b: check_int(a + b)),
-        d("_+_", "add_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) + int(b))),
-        d("_+_", "add_double", "(double, double) double", lambda a, b: a + b),
-        d("_+_", "add_string", "(string, string) string", lambda a, b: a + b),
         d("_+_", "add_bytes", "(bytes, bytes) bytes", lambda a, b: a + b),
-        d("_+_", "add_list", "(list(A), list(A)) list(A)", lambda a, b: [*a, *b]),
+        d("_+_", "add_double", "(double, double) double", lambda a, b: a + b),
         d("_+_", "add_duration_duration", "(duration, duration) duration", lambda a, b: Duration(a.nanos + b.nanos)),
         d("_+_", "add_duration_timestamp", "(duration, timestamp) timestamp", lambda a, b: b.moved(a.nanos)),
         d("_+_", "add_timestamp_duration", "(timestamp, duration) timestamp", lambda a, b: a.moved(b.nanos)),
-        d("_-_", "subtract_int64", "(int, int) int", lambda a, b: check_int(a - b)),
-        d("_-_", "subtract_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) - int(b))),
+        d("_+_", "add_int64", "(int, int) int", lambda a, b: check_int(a + b)),
+        d("_+_", "add_list", "(list(A), list(A)) list(A)", lambda a, b: [*a, *b]),
+        d("_+_", "add_string", "(string, string) string", lambda a, b: a + b),
+        d("_+_", "add_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) + int(b))),
         d("_-_", "subtract_double", "(double, double) double", lambda a, b: a - b),
         d(
             "_-_",
@@ -205,6 +204,7 @@ def _arithmetic() -> list[Overload]:
             "(duration, duration) duration",
             lambda a, b: Duration(a.nanos - b.nanos),
         ),
+        d("_-_", "subtract_int64", "(int, int) int", lambda a, b: check_int(a - b)),
         d("_-_", "subtract_timestamp_duration", "(timestamp, duration) timestamp", lambda a, b: a.moved(-b.nanos)),
         d(
             "_-_",
@@ -212,16 +212,17 @@ def _arithmetic() -> list[Overload]:
             "(timestamp, timestamp) duration",
             lambda a, b: Duration(a.nanos - b.nanos),
         ),
+        d("_-_", "subtract_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) - int(b))),
+        d("_*_", "multiply_double", "(double, double) double", times_double),
         d("_*_", "multiply_int64", "(int, int) int", lambda a, b: check_int(a * b)),
         d("_*_", "multiply_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) * int(b))),
-        d("_*_", "multiply_double", "(double, double) double", times_double),
+        d("_/_", "divide_double", "(double, double) double", divide_double),
         d("_/_", "divide_int64", "(int, int) int", divide_int),
         d("_/_", "divide_uint64", "(uint, uint) uint", divide_uint),
-        d("_/_", "divide_double", "(double, double) double", divide_double),
         d("_%_", "modulo_int64", "(int, int) int", modulo_int),
         d("_%_", "modulo_uint64", "(uint, uint) uint", modulo_uint),
-        d("-_", "negate_int64", "(int) int", lambda a: check_int(-a)),
         d("-_", "negate_double", "(double) double", lambda a: -a),
+        d("-_", "negate_int64", "(int) int", lambda a: check_int(-a)),
         d("!_", "logical_not", "(bool) bool", lambda a: not a),
     ]
 
@@ -260,7 +261,7 @@ def _strings() -> list[Overload]:
         d("matches", "matches", "(string, string) bool", matches),
         d("matches", "matches_string", "string.(string) bool", matches),
     ]
-    for name in ("string", "bytes", "list(A)", "map(A, B)"):
+    for name in ("bytes", "list(A)", "map(A, B)", "string"):
         word = name.partition("(")[0]
         found.append(d("size", f"size_{word}", f"({name}) int", size))
         found.append(d("size", f"{word}_size", f"{name}.() int", size))
