@@ -182,7 +182,7 @@ def _authorization(
                 external.others,
                 external.meter,
                 public,
-                options.generic.features["PodCertificateRequest"],
+                options.generic.gates,
             )
         )
     except ValueError as error:

@@ -14,6 +14,7 @@ from kapi.authorization.node.authorizer import NodeAuthorizer
 from kapi.authorization.node.graph import NodeGraph
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.bootstrap import node_rules
+from kapi.authorization.rbac.bootstrap_roles import DEFAULT_GATES
 from kapi.authorization.rbac.escalation import EscalationCheck
 from kapi.authorization.rbac.index import PolicyIndex
 from kapi.authorization.union import Link, UnionAuthorizer
@@ -35,14 +36,14 @@ def modes_of(types: Iterable[str]) -> list[Mode]:
 class AuthorizationSettings(msgspec.Struct):
     """``modes`` in the order in which they decide; ``others`` holds the authorizers of ABAC and Webhook by type.
 
-    ``public``: paths that every client may read; ``pod_certificates``: nodes may request certificates for their pods.
+    ``public``: paths that every client may read; ``gates``: the feature gates that are on.
     """
 
     modes: Sequence[Mode] = tuple(modes_of(("Node", "RBAC")))
     others: Mapping[str, Authorizer] = msgspec.field(default_factory=dict)
     meter: AuthorizationMeter = msgspec.field(default_factory=AuthorizationMeter)
     public: Collection[str] = ()
-    pod_certificates: bool = False
+    gates: frozenset[str] = DEFAULT_GATES
 
 
 class Authorization(msgspec.Struct, frozen=True):
@@ -83,7 +84,7 @@ def build_authorization(
         "AlwaysAllow": AlwaysAllow(),
         "AlwaysDeny": AlwaysDeny(),
         "RBAC": rbac,
-        "Node": NodeAuthorizer(graph, node_rules(), settings.pod_certificates),
+        "Node": NodeAuthorizer(graph, node_rules(settings.gates), "PodCertificateRequest" in settings.gates),
         **settings.others,
     }
     authorizer = UnionAuthorizer(_chain(settings.modes, known, settings.public), settings.meter)

@@ -131,6 +131,7 @@ class GenericOptions(FlagSet):
     def complete(self) -> None:
         self.version, self._version_errors = effective_version(self.emulated_version, self.min_compatibility_version)
         self.features: dict[str, bool] = feature_gates.resolve(self.feature_gates, self.version.emulated)
+        self.gates = frozenset(name for name, on in self.features.items() if on)
 
     def validate(self) -> list[str]:
         errors = self._version_errors + feature_gates.problems(self.feature_gates, self.version)

@@ -7,13 +7,21 @@ from typing import Any
 import pytest
 
 from kapi.authorization.rbac import bootstrap
-from kapi.authorization.rbac.bootstrap import reconcile_policy, reconciled_binding, reconciled_role
+from kapi.authorization.rbac.bootstrap import (
+    cluster_role_bindings,
+    reconcile_policy,
+    reconciled_binding,
+    reconciled_role,
+)
+from kapi.authorization.rbac.bootstrap_roles import DEFAULT_GATES, default_roles
 from kapi.machinery.tree import copy
 from kapi.testing.memory_api import succeed
 from tests.authorization.secured import SecuredAPI
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-EVERY_ROLE = (*bootstrap.CLUSTER_ROLES, *bootstrap.CONTROLLER_ROLES)
+DEFAULT = default_roles()
+EVERY_ROLE = (*DEFAULT.cluster, *DEFAULT.controllers)
+BINDINGS = cluster_role_bindings()
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +31,15 @@ def api() -> SecuredAPI:
 
 def test_every_binding_names_a_role_that_is_there() -> None:
     names = {role["metadata"]["name"] for role in EVERY_ROLE}
-    assert all(binding["roleRef"]["name"] in names for binding in bootstrap.CLUSTER_ROLE_BINDINGS)
-    local = {(role["metadata"]["namespace"], role["metadata"]["name"]) for role in bootstrap.ROLES}
+    assert all(binding["roleRef"]["name"] in names for binding in BINDINGS)
+    local = {(role["metadata"]["namespace"], role["metadata"]["name"]) for role in DEFAULT.namespaced}
     for binding in bootstrap.ROLE_BINDINGS:
         assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) in local
 
 
 def test_users_roles_do_not_write_endpoints() -> None:
     """CVE-2021-25740: whoever may edit a namespace may not point a Service at foreign addresses."""
-    for role in bootstrap.CLUSTER_ROLES:
+    for role in DEFAULT.cluster:
         if role["metadata"]["name"].startswith("system:aggregate-to-"):
             for rule in role["rules"] or ():
                 if {"endpoints", "endpointslices"} & set(rule.get("resources") or ()):
@@ -46,7 +54,7 @@ def test_nobody_but_masters_holds_everything() -> None:
     }
     holders = [
         subject
-        for binding in bootstrap.CLUSTER_ROLE_BINDINGS
+        for binding in BINDINGS
         if binding["roleRef"]["name"] in full - {"system:controller:generic-garbage-collector"}
         for subject in binding.get("subjects") or ()
         if subject["kind"] != "ServiceAccount"
@@ -95,13 +103,13 @@ def test_a_binding_to_another_role_is_made_anew(api: SecuredAPI) -> None:
 
 
 def test_missing_selectors_and_subjects_are_added() -> None:
-    admin = next(role for role in bootstrap.CLUSTER_ROLES if role["metadata"]["name"] == "admin")
+    admin = next(role for role in DEFAULT.cluster if role["metadata"]["name"] == "admin")
     poor = copy(admin)
     poor["aggregationRule"]["clusterRoleSelectors"] = []
     merged = reconciled_role(poor, admin)
     assert merged is not None and merged["aggregationRule"] == admin["aggregationRule"]
     assert reconciled_role(admin, admin) is None
-    binding = bootstrap.CLUSTER_ROLE_BINDINGS[0]
+    binding = BINDINGS[0]
     other = {**copy(binding), "subjects": [{"kind": "User", "name": "x"}]}
     joined = reconciled_binding(other, binding)
     assert joined is not None and joined["subjects"] == [*other["subjects"], *binding["subjects"]]
@@ -150,3 +158,47 @@ def test_a_role_that_became_an_aggregated_one_keeps_what_an_administrator_added(
     assert api.ask_as("admin", "GET", f"{ROLES}/view").json["aggregationRule"]
     succeed(reconcile_policy(api.registry.client))  # with both roles there, nothing is inherited any more
     assert api.ask_as("admin", "GET", f"{ROLES}/system:aggregate-to-view").json["metadata"] == made["metadata"]
+
+
+def _roles(*gates: str) -> dict[str, Any]:
+    roles = default_roles(DEFAULT_GATES | {*gates})
+    return {role["metadata"]["name"]: role["rules"] for role in (*roles.cluster, *roles.controllers)}
+
+
+@pytest.mark.parametrize(
+    ("gates", "role", "resource"),
+    [
+        (["PodCertificateRequest"], "system:controller:podcertificaterequestcleaner", "podcertificaterequests"),
+        (["PodCertificateRequest"], "system:node", "podcertificaterequests"),
+        (["ClusterTrustBundle"], "system:cluster-trust-bundle-discovery", "clustertrustbundles"),
+        (["ClusterTrustBundle"], "system:node", "clustertrustbundles"),
+        (["DRADeviceTaintRules"], "system:controller:device-taint-eviction-controller", "devicetaintrules"),
+        (["GenericWorkload"], "system:kube-scheduler", "podgroups"),
+        (["GenericWorkload"], "system:aggregate-to-edit", "workloads"),
+        (["GenericWorkload", "WorkloadWithJob"], "system:controller:job-controller", "workloads"),
+        (["StorageVersionAPI"], "system:controller:storage-version-garbage-collector", "storageversions"),
+        (["StorageVersionMigrator"], "system:controller:storage-version-migrator-controller", "*"),
+    ],
+)
+def test_components_may_use_what_a_feature_gate_adds(gates: list[str], role: str, resource: str) -> None:
+    def covered(rules: list[Any]) -> bool:
+        return any(resource in rule.get("resources", ()) for rule in rules)
+
+    assert not covered(_roles().get(role, []))
+    assert covered(_roles(*gates)[role])
+
+
+def test_a_role_needs_all_its_gates() -> None:
+    without = default_roles((DEFAULT_GATES | {"StorageVersionAPI"}) - {"APIServerIdentity"})
+    assert not any("storage-version" in role["metadata"]["name"] for role in without.controllers)
+
+
+def test_controllers_of_gates_and_service_accounts_have_their_bindings() -> None:
+    bindings = {
+        binding["metadata"]["name"]: binding
+        for binding in cluster_role_bindings(DEFAULT_GATES | {"ClusterTrustBundle"})
+    }
+    publisher = bindings["system:controller:kube-apiserver-serving-clustertrustbundle-publisher"]["subjects"]
+    assert [subject["name"] for subject in publisher] == ["kube-apiserver-serving-clustertrustbundle-publisher"]
+    readers = bindings["system:cluster-trust-bundle-discovery"]["subjects"]
+    assert [subject["name"] for subject in readers] == ["system:serviceaccounts"]

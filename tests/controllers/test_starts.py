@@ -96,7 +96,7 @@ def test_other_parts_of_the_start_are_tried_again(
 ) -> None:
     attempts, away = 0, True
 
-    async def attempt(_: object) -> None:
+    async def attempt(*_: object) -> None:
         nonlocal attempts
         attempts += 1
         if away:
@@ -121,7 +121,7 @@ def test_other_parts_of_the_start_are_tried_again(
 def test_a_store_that_is_away_for_long_does_not_end_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     away = True
 
-    async def attempt(_: object) -> None:
+    async def attempt(*_: object) -> None:
         if away:
             raise StoreUnavailable("it is away")
 

@@ -13,12 +13,11 @@ from twisted.logger import Logger
 
 from kapi.authorization.rbac.bootstrap_roles import (
     AUTOUPDATE,
-    CLUSTER_ROLES,
-    CONTROLLER_ROLES,
+    DEFAULT_GATES,
     GROUP,
-    ROLES,
     account,
     cluster_binding,
+    default_roles,
     group,
     namespaced_binding,
     user,
@@ -32,8 +31,7 @@ from kapi.runtime.persistent import Refusals, all_of
 
 _CONTROLLER = "system:controller:"
 
-#: each controller's service account holds the role of its name
-CLUSTER_ROLE_BINDINGS = (
+_CLUSTER_ROLE_BINDINGS = (
     cluster_binding("cluster-admin", "cluster-admin", group("system:masters")),
     cluster_binding("system:basic-user", "system:basic-user", group("system:authenticated")),
     cluster_binding("system:discovery", "system:discovery", group("system:authenticated")),
@@ -59,10 +57,9 @@ CLUSTER_ROLE_BINDINGS = (
         group("system:serviceaccounts"),
     ),
     cluster_binding("system:volume-scheduler", "system:volume-scheduler", user("system:kube-scheduler")),
-    *(
-        cluster_binding(name, name, account(name.removeprefix(_CONTROLLER), "kube-system"))
-        for name in (role["metadata"]["name"] for role in CONTROLLER_ROLES)
-    ),
+)
+_TRUST_BUNDLES = cluster_binding(
+    "system:cluster-trust-bundle-discovery", "system:cluster-trust-bundle-discovery", group("system:serviceaccounts")
 )
 
 ROLE_BINDINGS = (
@@ -127,10 +124,20 @@ _AGGREGATED = {
 _SPLIT = {"system:discovery": "system:public-info-viewer"}
 
 
+def cluster_role_bindings(gates: frozenset[str] = DEFAULT_GATES) -> tuple[Object, ...]:
+    """Each controller's service account holds the role of its name."""
+    names = [role["metadata"]["name"] for role in default_roles(gates).controllers]
+    return (
+        *_CLUSTER_ROLE_BINDINGS,
+        *([_TRUST_BUNDLES] if "ClusterTrustBundle" in gates else ()),
+        *(cluster_binding(name, name, account(name.removeprefix(_CONTROLLER), "kube-system")) for name in names),
+    )
+
+
 @functools.cache
-def node_rules() -> tuple[PolicyRule, ...]:
+def node_rules(gates: frozenset[str] = DEFAULT_GATES) -> tuple[PolicyRule, ...]:
     """The static rules of the Node authorizer: those of ``system:node``."""
-    return next(rules_of(role) for role in CLUSTER_ROLES if role["metadata"]["name"] == "system:node")
+    return next(rules_of(role) for role in default_roles(gates).cluster if role["metadata"]["name"] == "system:node")
 
 
 def _tree(rule: PolicyRule) -> Object:
@@ -196,21 +203,25 @@ def reconciled_binding(existing: Object, expected: Object) -> Object | None:
     return binding if changed else None
 
 
-async def reconcile_policy(client: Client) -> None:
-    """Creates or completes every default role and binding that is not refused.  Raises StatusError when one was."""
+async def reconcile_policy(client: Client, gates: frozenset[str] = DEFAULT_GATES) -> None:
+    """Creates or completes every default role and binding that is not refused.  Raises StatusError when one was.
+
+    ``gates``: the feature gates that are on.
+    """
     refusals = Refusals()
+    cluster_roles, roles, controller_roles = default_roles(gates)
     with refusals:
         await _inherit(client)
     with refusals:
-        await _reconcile_all(client, "clusterroles", (*CLUSTER_ROLES, *CONTROLLER_ROLES), reconciled_role)
+        await _reconcile_all(client, "clusterroles", (*cluster_roles, *controller_roles), reconciled_role)
     with refusals:
-        await _reconcile_all(client, "clusterrolebindings", CLUSTER_ROLE_BINDINGS, reconciled_binding)
+        await _reconcile_all(client, "clusterrolebindings", cluster_role_bindings(gates), reconciled_binding)
     if client.has("", "namespaces"):
-        for namespace in sorted({each["metadata"]["namespace"] for each in (*ROLES, *ROLE_BINDINGS)}):
+        for namespace in sorted({each["metadata"]["namespace"] for each in (*roles, *ROLE_BINDINGS)}):
             with refusals:
                 await _ensure_namespace(client, namespace)
         with refusals:
-            await _reconcile_all(client, "roles", ROLES, reconciled_role)
+            await _reconcile_all(client, "roles", roles, reconciled_role)
         with refusals:
             await _reconcile_all(client, "rolebindings", ROLE_BINDINGS, reconciled_binding)
     refusals.check()

@@ -1,12 +1,15 @@
 """The default roles of users, components and controllers (upstream: ``bootstrappolicy/{policy,controller_policy}.go``).
 
-They are in the table ``bootstrap_roles.txt``.
+They are in the table ``bootstrap_roles.txt``; some exist only while feature gates are on.
 """
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import NamedTuple
 
+from kapi.machinery.feature_gates import resolve
 from kapi.machinery.tree import Object
 
 GROUP = "rbac.authorization.k8s.io"
@@ -14,6 +17,11 @@ _API_VERSION = f"{GROUP}/v1"
 _AGGREGATE = f"{GROUP}/aggregate-to-"
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 BOOTSTRAPPING = "kubernetes.io/bootstrapping"
+_IF = "if="
+_MAX_CACHED = 8  # sets of gates
+_TABLE = Path(__file__).with_name("bootstrap_roles.txt")
+#: the gates that are on by default
+DEFAULT_GATES = frozenset(name for name, on in resolve({}).items() if on)
 
 
 def _metadata(name: str, namespace: str = "") -> Object:
@@ -40,9 +48,14 @@ def _rule(words: list[str]) -> Object:
     return rule
 
 
-def _role(line: str) -> Object:
+def _on(word: str, gates: frozenset[str]) -> bool:
+    """Whether the gates of a condition, ``if=gate[,gate]``, are on."""
+    return gates.issuperset(word.removeprefix(_IF).split(","))
+
+
+def _role(words: list[str]) -> Object:
     """A role without rules, from the first line of its paragraph."""
-    kind, *names = line.split()
+    kind, *names = words
     if kind == "Role":
         return {"kind": kind, "apiVersion": _API_VERSION, "metadata": _metadata(names[1], names[0]), "rules": []}
     role: Object = {"kind": kind, "apiVersion": _API_VERSION, "metadata": _metadata(names[0]), "rules": None}
@@ -56,18 +69,36 @@ def _role(line: str) -> Object:
     return role
 
 
-def _read() -> list[tuple[Object, ...]]:
+class DefaultRoles(NamedTuple):
     """The parts of the table: roles of users and components, in namespaces, of controllers."""
+
+    cluster: tuple[Object, ...]
+    namespaced: tuple[Object, ...]
+    controllers: tuple[Object, ...]
+
+
+@functools.lru_cache(_MAX_CACHED)
+def default_roles(gates: frozenset[str] = DEFAULT_GATES) -> DefaultRoles:
+    """The roles that exist while these feature gates are on."""
     parts: list[list[Object]] = []
-    for line in Path(__file__).with_name("bootstrap_roles.txt").read_text().splitlines():
+    skipped = False  # the rules that come belong to a role that does not exist
+    for line in _TABLE.read_text().splitlines():
+        words = line.split()
         if line.startswith("# --"):
             parts.append([])
         elif line.startswith(" "):
-            role = parts[-1][-1]
-            role["rules"] = [*(role["rules"] or []), _rule(line.split(" | "))]
+            conditional = words[0].startswith(_IF)
+            if not skipped and (not conditional or _on(words[0], gates)):
+                role = parts[-1][-1]
+                rule = line.replace(words[0], "", 1) if conditional else line
+                role["rules"] = [*(role["rules"] or []), _rule(rule.split(" | "))]
         elif not line.startswith("#"):
-            parts[-1].append(_role(line))
-    return [tuple(part) for part in parts]
+            conditions = [word for word in words if word.startswith(_IF)]
+            skipped = not all(_on(word, gates) for word in conditions)
+            if not skipped:
+                parts[-1].append(_role([word for word in words if word not in conditions]))
+    cluster, namespaced, controllers = map(tuple, parts)
+    return DefaultRoles(cluster, namespaced, controllers)
 
 
 def _binding(kind: str, metadata: Object, role_kind: str, role: str, subjects: tuple[Object, ...]) -> Object:
@@ -96,6 +127,3 @@ def group(name: str) -> Object:
 
 def account(name: str, namespace: str) -> Object:
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-
-
-CLUSTER_ROLES, ROLES, CONTROLLER_ROLES = _read()
