@@ -337,9 +337,9 @@ def _unescape(value: str) -> str:
 
 
 def parse_fields(text: str) -> FieldSelector:
-    """``a=b,c!=d``.  Raises SelectorError."""
+    """``a=b,c!=d``, in the order of the terms' texts.  Raises SelectorError."""
     requirements = []
-    for term in elements(_split_terms(text)):
+    for term in elements(sorted(_split_terms(text))):
         if not term:
             continue
         match = _FIELD_OPERATOR.search(term)

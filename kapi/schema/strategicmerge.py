@@ -13,7 +13,6 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.status import BadRequest, Invalid, StatusError
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.listindex import Index, PatchError, mark, typed_mark
-from kapi.schema.mergepatch import without_nulls
 from kapi.schema.types import Field, Kind, Type
 
 DIRECTIVE = "$patch"
@@ -162,7 +161,10 @@ def decode(value: object) -> Object:
 
 
 def apply(document: Object, change: Object, type_: Type | None) -> Object:
-    """The patched document; neither argument is changed.  Raises StatusError as upstream answers."""
+    """The patched document, which may share values with the patch.  Raises StatusError as upstream answers.
+
+    What the application uses up is removed from the patch, as upstream does: directives, and nulls of new values.
+    """
     try:
         return patched(document, change, type_)
     except BadFormat as error:
@@ -175,7 +177,8 @@ def apply(document: Object, change: Object, type_: Type | None) -> Object:
 
 def patched(document: Object, change: Object, type_: Type | None) -> Object:
     """Like ``apply`` but raises PatchError with upstream's text."""
-    return _merge_maps(tree.copy(document), tree.copy(change), type_)
+    result = _merge_maps(tree.copy(document), change, type_)
+    return {**change} if result is change else result
 
 
 # -- types --------------------------------------------------------------------------------------------------------
@@ -239,7 +242,8 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
             continue
         if key not in original or type(original[key]) is not type(value):
             if not deletion:
-                _take(original, key, without_nulls(value))
+                _discard_nulls(value)
+                _take(original, key, value)
             continue
         if isinstance(value, dict):
             field = _field(type_, key)
@@ -260,24 +264,41 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
 
 def _take(original: Object, key: str, value: object) -> None:
     """Sets a value for which there is none to merge with; a value with a directive is dropped."""
-    if isinstance(value, dict) and DIRECTIVE in value:
+    if _is_directive(value):
         original.pop(key, None)
     else:
         original[key] = _without_directives(value)
 
 
+def _is_directive(value: object) -> bool:
+    return isinstance(value, dict) and DIRECTIVE in value
+
+
 def _without_directives(value: object) -> Tree:
+    """Maps are changed in place, lists are made anew."""
     if isinstance(value, dict):
-        return {
-            key: _without_directives(item)
-            for key, item in entries(value)
-            if not (isinstance(item, dict) and DIRECTIVE in item)
-        }
+        for key, item in elements(list(value.items())):
+            if _is_directive(item):
+                del value[key]
+            else:
+                value[key] = _without_directives(item)
+        return value
     if isinstance(value, list):
-        return [
-            _without_directives(item) for item in elements(value) if not (isinstance(item, dict) and DIRECTIVE in item)
-        ]
+        return [_without_directives(item) for item in elements(value) if not _is_directive(item)]
     return value
+
+
+def _discard_nulls(value: object) -> None:
+    """Removes members that are null, however deep; elements of lists stay."""
+    if isinstance(value, dict):
+        for key, item in elements(list(value.items())):
+            if item is None:
+                del value[key]
+            else:
+                _discard_nulls(item)
+    elif isinstance(value, list):
+        for item in elements(value):
+            _discard_nulls(item)
 
 
 def _directive_text(value: object) -> str:

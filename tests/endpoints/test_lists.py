@@ -95,6 +95,15 @@ def test_what_cannot_be_read_is_a_bad_request(five: MemoryAPI, query: str) -> No
     assert (answer.code, answer.json["reason"]) == (400, "BadRequest")
 
 
+@pytest.mark.parametrize(
+    ("selector", "label"), [("spec.z=1,data.k!=2", "data.k"), ("status=x,=0", ""), ("a=,metadata.name=b", "a")]
+)
+def test_of_several_unknown_fields_the_first_by_text_is_told(five: MemoryAPI, selector: str, label: str) -> None:
+    answer = five.ask("GET", f"{MAPS}?fieldSelector={selector}")
+    assert answer.code == 400
+    assert answer.json["message"].startswith(f'"{label}" is not a known field selector')
+
+
 @pytest.mark.parametrize("query", ["limit=", "watch=true&timeoutSeconds=", "limit=1.5"])
 def test_a_number_that_is_none_is_refused_in_the_words_of_go(five: MemoryAPI, query: str) -> None:
     answer = five.ask("GET", f"{MAPS}?{query}")

@@ -58,6 +58,23 @@ def test_a_strategic_patch_merges_lists_by_their_key(api: MemoryAPI) -> None:
 
 
 @pytest.mark.parametrize(
+    ("patch", "quoted"),
+    [
+        ({"data": {"k": [1], "x": {"$patch": "replace"}}}, "map[data:map[k:[1] x:map[$patch:replace]]]"),
+        ({"data": {"$retainKeys": ["k"], "k": [1]}}, "map[data:map[k:[1]]]"),
+        (
+            {"immutable": [], "metadata": {"labels": {"a": None, "b": {"$patch": "delete"}}}},
+            "map[immutable:[] metadata:map[labels:map[]]]",
+        ),
+    ],
+)  # fmt: skip
+def test_a_strategic_patch_is_quoted_without_what_was_used_up(one: MemoryAPI, patch: Any, quoted: str) -> None:
+    answer = one.ask("PATCH", f"{MAPS}/a", patch, type=STRATEGIC)
+    assert answer.code == 422, answer.written
+    assert answer.json["details"]["causes"][0]["message"].startswith(f'Invalid value: "{quoted}": ')
+
+
+@pytest.mark.parametrize(
     ("kind", "patch", "code"),
     [
         ("application/json", {}, 415),

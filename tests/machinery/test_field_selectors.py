@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.machinery.selectors import FieldRequirement, FieldSelector, parse_fields
+from kapi.machinery.selectors import FieldRequirement, FieldSelector, SelectorError, parse_fields
 
 NAMES = st.sampled_from(["a", "b", "c"])
 TERMS = st.lists(st.builds(FieldRequirement, NAMES, st.sampled_from(["=", "!="]), st.sampled_from(["", "x", "y"])))
@@ -34,3 +34,13 @@ def test_an_object_is_looked_at_once_for_each_key(operator: str) -> None:
     fields: Mapping[str, str] = Fields({"metadata.name": "x0" if operator == "=" else "y"})
     assert parse_fields(text).matches(fields)
     assert looked == ["metadata.name"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("b in x,a in y", "a in y"), ("z,metadata.name=a,b", "b"), ("spec.a~1,=,0", "0"), ("x y,é,z", "x y")],
+)
+def test_terms_are_read_in_the_order_of_their_texts(text: str, wrong: str) -> None:
+    with pytest.raises(SelectorError) as caught:
+        parse_fields(text)
+    assert str(caught.value) == f"invalid selector: '{text}'; can't understand '{wrong}'"

@@ -78,13 +78,38 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("document", "change", "result", "error"), cases())
 def test_vector(document: Any, change: Any, result: Any, error: str | None) -> None:
-    given = copy.deepcopy((document, change))
+    given = copy.deepcopy(document)
+    change = copy.deepcopy(change)
     if error:
         with pytest.raises(strategicmerge.PatchError, match=error):
             strategicmerge.patched(document, change, ITEM)
     else:
         assert strategicmerge.patched(document, change, ITEM) == result
-    assert (document, change) == given, "what is given must not change"
+    assert document == given, "the document must not change"
+
+
+@pytest.mark.parametrize(
+    ("document", "change", "left"),
+    [
+        ({"simpleMap": {"a": "b"}}, {"simpleMap": {"$patch": "replace", "c": "d"}}, {"simpleMap": {"c": "d"}}),
+        ({}, {"simpleMap": {"a": None, "b": "c"}, "name": None}, {"simpleMap": {"b": "c"}, "name": None}),
+        ({}, {"mergingList": [{"$patch": "delete"}]}, {"mergingList": [{"$patch": "delete"}]}),
+        ({}, {"simpleMap": {"l": [{"$patch": "delete"}, {"a": None}], "m": {"$patch": "replace"}}}, {"simpleMap": {"l": [{}]}}),
+        ({"retainKeysMap": {"a": 1}}, {"retainKeysMap": {"$retainKeys": ["b"], "b": 1}}, {"retainKeysMap": {"b": 1}}),
+        ({"mergingIntList": [1]}, {"$setElementOrder/mergingIntList": [2, 1], "mergingIntList": [2]}, {}),
+    ],
+)  # fmt: skip
+def test_what_an_application_uses_up_is_taken_from_the_patch(document: Any, change: Any, left: Any) -> None:
+    """Upstream quotes the patch after its application."""
+    strategicmerge.patched(document, change, ITEM)
+    assert change == left
+
+
+def test_a_patch_that_replaces_everything_is_not_the_result_itself() -> None:
+    change = {"$patch": "replace", "name": "a"}
+    result = strategicmerge.patched({"name": "b"}, change, ITEM)
+    assert result == change == {"name": "a"}
+    assert result is not change
 
 
 @pytest.mark.parametrize(
