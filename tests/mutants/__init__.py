@@ -1,0 +1,1 @@
+"""Mutations of the code that a test should notice: ``python -m tests.mutants``."""
