@@ -247,6 +247,8 @@ class ResourceTable:
         sub: Subresource = scope.subresource
         if scope.resource.namespaced and not info.namespace:
             raise status.no_such_resource()
+        if len(info.parts) > 3 and sub.handler != "proxy":
+            raise status.no_such_resource()
         if sub.handler:
             passed_on = sub.handler == "proxy" and ctx.method in _PASSED_ON
             if _METHODS.get(ctx.method) not in sub.verbs and not passed_on:
@@ -255,8 +257,6 @@ class ResourceTable:
             if special is None:
                 raise status.no_such_resource()
             return special(ctx, scope)
-        if len(info.parts) > 3:
-            raise status.no_such_resource()
         verb, endpoint = _OBJECT.get(ctx.method, ("", None))
         if endpoint is None or verb not in sub.verbs:
             raise status.method_not_allowed()

@@ -259,3 +259,18 @@ def test_every_method_is_passed_on_to_a_pod_but_those_that_have_no_route(api: Me
         assert api.ask(method, f"{PODS}/p/proxy/x").code == 400, method  # it has no address
     assert api.ask("TRACE", f"{PODS}/p/proxy/x").code == 405
     assert api.ask("HEAD", f"{PODS}/p/exec").code == 405
+
+
+@pytest.mark.parametrize("path", ["binding/x", "eviction/.", "log/x", "exec/a/b", "status/x"])
+def test_nothing_is_below_a_subresource(api: MemoryAPI, path: str) -> None:
+    """Only a proxy has paths of its own."""
+    pod(api, "p")
+    for method in ("GET", "POST"):
+        answer = api.ask(method, f"{PODS}/p/{path}", {} if method == "POST" else None)
+        assert (answer.code, answer.json["message"]) == (404, "the server could not find the requested resource")
+
+
+@pytest.mark.parametrize("path", ["scale/./", "scale/x"])
+def test_nothing_is_below_a_scale(api: MemoryAPI, path: str) -> None:
+    answer = api.ask("GET", f"/apis/apps/v1/namespaces/n/deployments/none/{path}")
+    assert (answer.code, answer.json["details"]) == (404, {})
