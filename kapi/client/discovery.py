@@ -24,8 +24,18 @@ _ACCEPT = f"{_AS.format('v2')},{_AS.format('v2beta1')},application/json"
 _MAX_REQUESTS = 10  # at the same time
 
 
+class Subresource(NamedTuple):
+    """``group``, ``version`` and ``kind`` are those of its objects."""
+
+    name: str
+    group: str
+    version: str
+    kind: str
+    verbs: tuple[str, ...] = ()
+
+
 class APIResource(NamedTuple):
-    """A resource of one version, never a subresource.  ``name`` is the plural."""
+    """A resource of one version.  ``name`` is the plural."""
 
     group: str
     version: str
@@ -36,6 +46,7 @@ class APIResource(NamedTuple):
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     singular: str = ""
+    subresources: tuple[Subresource, ...] = ()
 
     @property
     def group_version(self) -> str:
@@ -138,8 +149,21 @@ def _take_aggregated(found: Discovered, tree: Object) -> None:
                         tuple(resource.get("shortNames") or ()),
                         tuple(resource.get("categories") or ()),
                         resource.get("singularResource") or "",
+                        tuple(_aggregated_subresources(resource)),
                     )
                 )
+
+
+def _aggregated_subresources(resource: Object) -> Iterable[Subresource]:
+    for item in resource.get("subresources") or ():
+        kind = item.get("responseKind") or {}
+        yield Subresource(
+            item["subresource"],
+            kind.get("group") or "",
+            kind.get("version") or "",
+            kind.get("kind") or "",
+            tuple(item.get("verbs") or ()),
+        )
 
 
 def read_groups(tree: Object) -> Iterable[APIGroup]:
@@ -152,8 +176,16 @@ def read_groups(tree: Object) -> Iterable[APIGroup]:
 
 
 def read_resources(tree: Object) -> Iterable[APIResource]:
-    """The resources of an APIResourceList, without subresources."""
+    """The resources of an APIResourceList."""
     group, version = GroupVersion.parse(tree.get("groupVersion") or "")
+    below: dict[str, list[Subresource]] = {}
+    for item in tree.get("resources") or ():
+        resource, slash, name = item["name"].partition("/")
+        if slash:
+            place = (item.get("group") or group, item.get("version") or version)
+            below.setdefault(resource, []).append(
+                Subresource(name, *place, item.get("kind", ""), tuple(item.get("verbs") or ()))
+            )
     for item in tree.get("resources") or ():
         if "/" not in item["name"]:
             yield APIResource(
@@ -166,6 +198,7 @@ def read_resources(tree: Object) -> Iterable[APIResource]:
                 tuple(item.get("shortNames") or ()),
                 tuple(item.get("categories") or ()),
                 item.get("singularName") or "",
+                tuple(below.get(item["name"], ())),
             )
 
 
@@ -200,4 +233,14 @@ def write_resources(group_version: str, resources: Iterable[APIResource]) -> Obj
         if one.categories:
             item["categories"] = list(one.categories)
         items.append(item)
+        for sub in one.subresources:
+            name = f"{one.name}/{sub.name}"
+            item = {
+                "name": name,
+                "singularName": "",
+                "namespaced": one.namespaced,
+                "group": sub.group,
+                "version": sub.version,
+            }
+            items.append(item | {"kind": sub.kind, "verbs": list(sub.verbs)})
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": items}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.client.remotecommand import attach
+from kapi.kubectl.attaching import NOTICE
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
@@ -14,10 +15,6 @@ from kapi.kubectl.remote_streams import DetachKeys, has_terminal, join
 from kapi.machinery.tree import Object
 
 FLAGS = (*STREAMS, Flag("detach-keys", default="ctrl-p,ctrl-q"))
-_NOTICE = (
-    "All commands and output from this session will be recorded in container logs, including credentials and sensitive "
-    "information passed through the command prompt.\nIf you don't see a command prompt, try pressing enter.\n"
-)
 HELP = Help(
     "(POD | TYPE/NAME) -c CONTAINER",
     "Connects to the main process of a container: its output, and with -i its input.",
@@ -50,7 +47,7 @@ async def run(factory: Factory, program: str) -> int:
     tty = has_terminal(factory, _shares_terminal(factory, pod, container))
     detach = DetachKeys(flags.get_string("detach-keys") or "ctrl-p,ctrl-q") if tty else None
     if not flags.get_bool("quiet"):
-        factory.err.write(_NOTICE)
+        factory.err.write(NOTICE)
         factory.err.flush()
     metadata = pod["metadata"]
     try:

@@ -19,6 +19,8 @@ class Entry(NamedTuple):
 GROUPS: dict[str, tuple[Entry, ...]] = {
     "Basic Commands (Beginner)": (
         Entry("create", "Create objects from files or from flags"),
+        Entry("expose", "Make a service for a workload, a pod or a service"),
+        Entry("run", "Run an image in a pod"),
         Entry("set", "Set single parts of objects, such as images"),
     ),
     "Basic Commands (Intermediate)": (
@@ -29,6 +31,7 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
     "Deploy Commands": (
         Entry("rollout", "Follow and change how workloads bring new pods"),
         Entry("scale", "Set how many pods a workload has"),
+        Entry("autoscale", "Let a workload have as many pods as its load needs"),
     ),
     "Cluster Management Commands": (
         Entry("certificate", "Approve and deny certificate signing requests"),

@@ -8,7 +8,7 @@ import os
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.config_changing import changing, help_text, unexpected
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag, Flags
+from kapi.kubectl.flags import Flag, Flags, UsageError, read_pairs
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
@@ -121,18 +121,11 @@ async def _set_credentials(factory: Factory, program: str) -> int:
 
 
 def _pairs(factory: Factory, name: str) -> tuple[dict[str, str], list[str]]:
-    """The values of a flag of KEY=VALUE and KEY-: what to set, and what to remove.  Raises CommandError."""
-    setting: dict[str, str] = {}
-    removing: list[str] = []
-    for text in factory.flags.get_list(name):
-        key, equals, value = text.partition("=")
-        if key and equals:
-            setting[key] = value
-        elif text.endswith("-") and text != "-" and not equals:
-            removing.append(text[:-1])
-        else:
-            raise CommandError(f"invalid {name} format: {text}", output=help_text(factory))
-    return setting, removing
+    """The values of a flag of KEY=VALUE and KEY-.  Raises CommandError, with the help."""
+    try:
+        return read_pairs(factory.flags, name)
+    except UsageError as error:
+        raise CommandError(str(error), output=help_text(factory)) from None
 
 
 def _check_credentials(flags: Flags) -> None:

@@ -12,7 +12,7 @@ from kapi.kubectl.go_json import json_text
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 DRY_RUN = Flag("dry-run", no_opt_default="unchanged", default="none")
 CREATE = (
@@ -50,28 +50,98 @@ async def create(factory: Factory, program: str, obj: Object, resource: str, fai
     dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
     printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}", typed=True)
     if flags.get_bool("save-config"):
-        obj["metadata"]["annotations"] = {
-            **(obj["metadata"].get("annotations") or {}),
-            LAST_APPLIED: json_text(obj, ordered=False) + "\n",
-        }
+        add_last_applied(obj)
     if dry_run != "client":
-        request = factory.client(obj["apiVersion"]).post()
-        request = request.namespace(factory.namespace if scope.get("namespaced", True) else "").resource(resource)
         try:
-            obj = (
-                await request.params(
-                    {
-                        "dryRun": "All" if dry_run == "server" else None,
-                        "fieldManager": flags.get_string("field-manager") or f"{program}-create",
-                        "fieldValidation": fields,
-                    }
-                )
-                .body(obj)
-                .do()
-            )
+            obj = await post(factory, program, obj, resource, fieldValidation=fields, **scope)
         except StatusError as error:
             if not failed:
                 raise
             raise CommandError(f"{failed} {error.message}") from None
     factory.out.write(printer.print(obj))
     return 0
+
+
+def add_last_applied(obj: Object) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    obj["metadata"]["annotations"] = {**annotations, LAST_APPLIED: json_text(obj, ordered=False) + "\n"}
+
+
+async def post(
+    factory: Factory, program: str, obj: Object, resource: str, *, namespaced: bool = True, **options: object
+) -> Object:
+    """Creates the object, with the command's manager and dry run.  Raises StatusError."""
+    flags = factory.flags
+    request = factory.client(obj["apiVersion"]).post()
+    request = request.namespace(factory.namespace if namespaced else "").resource(resource)
+    options["dryRun"] = "All" if dry_run_strategy(flags.get_string("dry-run")) == "server" else None
+    options["fieldManager"] = flags.get_string("field-manager") or f"{program}-{factory.command.split()[0]}"
+    made: Object = await request.params(options).body(obj).do()
+    return made
+
+
+async def create_generated(factory: Factory, program: str, obj: Object, resource: str) -> Object:
+    """The object, created unless with ``--dry-run=client``; only then it has the namespace of the flag.  Raises StatusError."""
+    flags, given = factory.flags, obj["metadata"]
+    if dry_run_strategy(flags.get_string("dry-run")) != "client":
+        if flags.get_bool("save-config"):
+            add_last_applied(obj)
+        return await post(factory, program, obj, resource)
+    if flags.get_string("namespace"):
+        obj["metadata"] = {"name": given["name"], "namespace": "", **given} | {"namespace": factory.namespace}
+    return obj
+
+
+def labels_of(text: str) -> dict[str, str]:
+    """``a=b,c=d`` as labels (upstream: kubectl ``generate`` ParseLabels).  Raises CommandError."""
+    found = {}
+    for part in text.split(","):
+        key, *values = part.split("=")
+        if len(values) != 1:
+            raise CommandError(f"unexpected label spec: {part}")
+        if not key:
+            raise CommandError("unexpected empty label key")
+        found[key] = values[0]
+    return dict(sorted(found.items()))
+
+
+OVERRIDES = (
+    Flag("overrides", help="JSON that is merged into the object before it is created."),
+    Flag("override-type", default="merge", help="How the overrides change the object: merge (RFC 7386)."),
+)
+
+
+def overridden(factory: Factory, obj: Object) -> Object:
+    """The object with ``--overrides``.  Raises CommandError."""
+    import json
+
+    text, kind = factory.flags.get_string("overrides"), factory.flags.get_string("override-type")
+    if not text:
+        return obj
+    if kind not in ("merge", "strategic", "json"):
+        raise CommandError(f"invalid override type: {kind}")
+    if kind != "merge":
+        raise CommandError(
+            f"--overrides works with --override-type=merge; the server knows how a {kind} patch is applied"
+        )
+    try:
+        patch = json.loads(text)
+    except ValueError:
+        raise CommandError("Invalid JSON Patch") from None
+    if not isinstance(patch, dict):
+        raise CommandError("Invalid JSON Patch")
+    found: Object = merged(obj, patch)
+    return found
+
+
+def merged(target: Tree, patch: Tree) -> Tree:
+    """A merge patch, applied (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merged(found.get(key), value)
+    return found

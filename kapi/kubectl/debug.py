@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import NamedTuple
 
-from kapi.client.remotecommand import attach
+from kapi.kubectl.attaching import attach_when_running
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
-from kapi.kubectl.remote_streams import has_terminal, join
-from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
 from kapi.machinery import tree
 from kapi.machinery.tree import Object, dig
 
@@ -119,7 +116,7 @@ async def run(factory: Factory, program: str) -> int:
         pod, container = await (debugging.node(info) if info.mapping.kind == "Node" else debugging.pod(info))
         wanted = flags.get_bool("attach") if flags.given("attach") else flags.get_bool("stdin")
         if wanted and container:
-            await _attach(factory, pod, container)
+            await attach_when_running(factory, pod, container)
     return 0
 
 
@@ -327,27 +324,3 @@ def _secure(container: Object, profile: Profile) -> None:
         security["capabilities"] = {**capabilities, "add": [*(capabilities.get("add") or ()), *profile.added]}
     if security:
         container["securityContext"] = security
-
-
-async def _attach(factory: Factory, pod: Object, name: str) -> None:
-    """Waits until the container runs, and joins it.  Raises CommandError and StatusError."""
-    metadata, client = pod["metadata"], factory.client("v1")
-    keys = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-
-    def state(found: Object | None) -> Object:
-        statuses = (one for key in keys for one in dig(found, "status", key) or ())
-        return next((one.get("state") or {} for one in statuses if one["name"] == name), {})
-
-    begun: Callable[[Object | None], bool] = lambda found: any(key in state(found) for key in ("running", "terminated"))  # noqa: E731
-    mapping = await factory.mapper.resource_for("pods")
-    info = Info(client, mapping, metadata["namespace"], metadata["name"])
-    found = await wait_for(factory, info, begun, factory.reactor.seconds() + FOREVER_SECONDS)
-    if "terminated" in state(found):
-        request = info.request(client.get()).subresource("log").param("container", name)
-        factory.out.write((await request.raw()).decode("utf-8", "replace"))
-        return
-    tty = has_terminal(factory, factory.flags.get_bool("tty"))
-    running = await attach(
-        client, metadata["namespace"], metadata["name"], container=name, stdin=factory.flags.get_bool("stdin"), tty=tty
-    )
-    await join(factory, running, tty)

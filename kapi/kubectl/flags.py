@@ -285,3 +285,18 @@ def leading(arguments: Sequence[str]) -> int:
             break
         count = len(arguments) - len(rest)
     return count
+
+
+def read_pairs(flags: Flags, name: str) -> tuple[dict[str, str], list[str]]:
+    """The values of a flag of KEY=VALUE and KEY-: what to set, and what to remove.  Raises UsageError."""
+    setting: dict[str, str] = {}
+    removing: list[str] = []
+    for text in flags.get_list(name):
+        key, equals, value = text.partition("=")
+        if key and equals:
+            setting[key] = value
+        elif text.endswith("-") and text != "-" and not equals:
+            removing.append(text[:-1])
+        else:
+            raise UsageError(f"invalid {name} format: {text}")
+    return setting, removing

@@ -9,7 +9,7 @@ from kapi.client.errors import StatusError
 from kapi.client.rest import PatchType
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
-from kapi.kubectl.creating import DRY_RUN
+from kapi.kubectl.creating import DRY_RUN, merged
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
@@ -65,7 +65,7 @@ async def run(factory: Factory, program: str) -> int:
         before = info.object
         try:
             if local:
-                info.object = _merged(before, patch) if kind == "merge" else _refused(kind)
+                info.object = merged(before, patch) if kind == "merge" else _refused(kind)
             else:
                 await _send(info, kind, patch, factory, program, dry_run)
         except (CommandError, StatusError) as error:
@@ -133,16 +133,3 @@ async def _send(info: Info, kind: PatchType, patch: Tree, factory: Factory, prog
 
 def _refused(kind: str) -> Object:
     raise CommandError(f"--local works with --type=merge; the server knows how a {kind} patch is applied")
-
-
-def _merged(target: Tree, patch: Tree) -> Tree:
-    """A merge patch, applied (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    found = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = _merged(found.get(key), value)
-    return found

@@ -45,12 +45,23 @@ def pod_spec(obj: Object, info: Info) -> Object:
 
 async def read_objects(factory: Factory, program: str, resources: Sequence[str], *, whole: bool = True) -> Result:
     """The objects that arguments, files and selector name, as they are now.  ``whole``: a type alone means all of it."""
+    builder = _builder(factory, program).labels(factory.flags.get_string("selector")).latest()
+    return await builder.resource_type_or_name(resources, allow_empty_selector=whole).do()
+
+
+async def given_objects(factory: Factory, program: str) -> Result:
+    """The objects that arguments name, as they are now, or those of files, as these describe them."""
+    builder = _builder(factory, program)
+    if not factory.flags.get_list("filename"):
+        builder.latest()
+    return await builder.resource_type_or_name(factory.flags.arguments, allow_empty_selector=False).do()
+
+
+def _builder(factory: Factory, program: str) -> Builder:
     flags = factory.flags
     builder = Builder(factory, program).flatten()
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
-    builder.labels(flags.get_string("selector")).latest()
-    return await builder.resource_type_or_name(resources, allow_empty_selector=whole).do()
+    return builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
 
 
 class Updates:

@@ -120,10 +120,13 @@ class DynamicCase(TestCase):
 AGGREGATED = {
     "/api": {"items": [{"metadata": {}, "versions": [{"version": "v1", "resources": [
         {"resource": "pods", "responseKind": {"kind": "Pod"}, "scope": "Namespaced", "singularResource": "pod",
-         "verbs": ["get"], "shortNames": ["po"], "categories": ["all"], "subresources": [{"subresource": "log"}]}]}]}]},
+         "verbs": ["get"], "shortNames": ["po"], "categories": ["all"], "subresources": [
+             {"subresource": "log", "responseKind": {"version": "v1", "kind": "Pod"}, "verbs": ["get"]}]}]}]}]},
     "/apis": {"items": [{"metadata": {"name": "apps"}, "versions": [{"version": "v1", "resources": [
         {"resource": "deployments", "responseKind": {"kind": "Deployment"}, "scope": "Namespaced",
-         "singularResource": "deployment", "verbs": ["get"], "shortNames": ["deploy"]}]}]},
+         "singularResource": "deployment", "verbs": ["get"], "shortNames": ["deploy"], "subresources": [
+             {"subresource": "scale", "verbs": ["get", "patch"],
+              "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"}}]}]}]},
         {"metadata": {"name": "bad.example"}, "versions": [{"version": "v1", "freshness": "Stale"}]}]},
 }  # fmt: skip
 LEGACY = {
@@ -135,7 +138,9 @@ LEGACY = {
          "shortNames": ["po"], "categories": ["all"]}, {"name": "pods/log", "kind": "Pod", "verbs": ["get"]}]},
     "/apis/apps/v1": {"groupVersion": "apps/v1", "resources": [
         {"name": "deployments", "singularName": "deployment", "namespaced": True, "kind": "Deployment",
-         "verbs": ["get"], "shortNames": ["deploy"]}]},
+         "verbs": ["get"], "shortNames": ["deploy"]},
+        {"name": "deployments/scale", "singularName": "", "namespaced": True, "group": "autoscaling", "version": "v1",
+         "kind": "Scale", "verbs": ["get", "patch"]}]},
 }  # fmt: skip
 
 
@@ -190,6 +195,10 @@ class DiscoveryCase(TestCase):
         second, asked = cached()
         self.assertEqual(await second.discover(), found)
         self.assertEqual(asked.asked, [])
+        written = orjson.loads((folder / "apps" / "v1" / "serverresources.json").read_bytes())
+        self.assertEqual(
+            written["resources"][1], LEGACY["/apis/apps/v1"]["resources"][1], "kubectl looks for scale here"
+        )
         mapper = RESTMapper(second)
         with self.assertRaises(NoMatch):
             await mapper.resource_for("widgets")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -285,3 +286,44 @@ def test_copying_what_is_not_there_fails(cluster: Cluster, tmp_path: Path) -> No
     assert b"Cannot stat" in out
     assert (err, code) == (b"command terminated with exit code 2\n", 2)
     assert list(tmp_path.iterdir()) == []
+
+
+def state(phase: str, **container: dict[str, object]) -> str:
+    ready = "True" if phase == "Running" else "False"
+    statuses = [{"name": "t", "image": "i", "imageID": "", "ready": True, "restartCount": 0, "state": container}]
+    conditions = [{"type": "Ready", "status": ready}]
+    return json.dumps({"status": {"phase": phase, "conditions": conditions, "containerStatuses": statuses}})
+
+
+@pytest.mark.parametrize(
+    ("options", "phase", "end"),
+    [
+        ("-i --rm --restart=Never", "Failed", {"exitCode": 3, "reason": "Error", "message": "no"}),
+        ("-i --rm --restart=Never -q", "Succeeded", {"exitCode": 0}),
+        ("-i --rm --restart=OnFailure", "Succeeded", {"exitCode": 0}),
+        ("--attach --restart=Never --rm --port=80 --expose", "Succeeded", {"exitCode": 0}),
+        ("-i --rm", "", {}),
+    ],
+)
+def test_a_new_pod_is_joined(cluster: Cluster, options: str, phase: str, end: dict[str, object]) -> None:
+    """The test is scheduler and kubelet: it lets the pod run, and ends it after its standard input."""
+    line = ["run", "t", "--image=i", '--overrides={"spec":{"nodeName":"node"}}', *options.split()]
+
+    def patched(text: str) -> bool:
+        patch = ("patch", "pod", "t", "--subresource=status", "--type=merge", "-p", text)
+        return cluster.run(*patch)[2] == 0
+
+    results = []
+    for run in (cluster.run, cluster.run_kubectl):
+        cluster.kubelet.asked.clear()
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(run, *line, stdin=b"hello")
+            until(lambda: patched(state("Running", running={})), 60)
+            if phase:
+                until(lambda: any("attach" in asked for asked in cluster.kubelet.asked), 60)
+                assert patched(state(phase, terminated=end))
+            out, err, code = running.result(120)
+        results.append((out, err.replace(b"kubectl", b"kapi"), code))
+        assert cluster.run("delete", "pod", "t", "--force")[2] == (1 if phase else 0)  # what still runs is in deletion
+        assert cluster.run("get", "service", "t")[2] == 1
+    assert results[0] == results[1]
