@@ -24,6 +24,7 @@ _WEBHOOKS = frozenset({(f"{_GROUP}/v1", "WebhookAdmissionConfiguration"), (f"{_G
 #: plugin -> the (apiVersion, kind) that its configuration may have
 _KINDS: dict[str, frozenset[tuple[str, str]]] = {
     "EventRateLimit": frozenset({("eventratelimit.admission.k8s.io/v1alpha1", "Configuration")}),
+    "MutatingAdmissionPolicy": frozenset({(f"{_GROUP}/v1", "MutatingAdmissionPolicyConfiguration")}),
     "MutatingAdmissionWebhook": _WEBHOOKS,
     "PodSecurity": frozenset(
         (f"pod-security.admission.config.k8s.io/{version}", "PodSecurityConfiguration")
@@ -37,6 +38,7 @@ _KINDS: dict[str, frozenset[tuple[str, str]]] = {
             ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
         }
     ),
+    "ValidatingAdmissionPolicy": frozenset({(f"{_GROUP}/v1", "ValidatingAdmissionPolicyConfiguration")}),
     "ValidatingAdmissionWebhook": _WEBHOOKS,
 }
 

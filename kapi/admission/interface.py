@@ -125,6 +125,9 @@ class Plugin:
     def __init__(self, *_: object) -> None:
         """Made with the initializer, and the configuration of a plugin that is ``configured``."""
 
+    def reload(self) -> None:
+        """Reads the files of its configuration again."""
+
     def handles(self, operation: str) -> bool:
         return operation in self.operations
 

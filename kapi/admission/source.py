@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
+from kapi.admission.manifests import Manifests
 from kapi.resources.definition import Lister
 
 GROUP = "admissionregistration.k8s.io"
@@ -26,20 +27,34 @@ Found = TypeVar("Found")
 
 
 class Source(Generic[Made]):
-    """``make`` reads all that there is now of the resources with these plurals."""
+    """``make`` reads all that there is now of the resources with these plurals, and of files."""
 
-    def __init__(self, initializer: Initializer, plurals: tuple[str, ...], make: Callable[[], Made]) -> None:
+    def __init__(
+        self,
+        initializer: Initializer,
+        plurals: tuple[str, ...],
+        make: Callable[[], Made],
+        manifests: Manifests | None = None,
+    ) -> None:
+        self.manifests = manifests
         self._initializer = initializer
         self._plurals = plurals
         self._make = make
-        self._listers: list[Lister] = []
-        self._current: list[tuple[Lister, object]] = []  # what was read, with its changes; none while that is not known
+        self._listers: list[Lister | Manifests] = []
+        self._current: list[
+            tuple[Lister | Manifests, object]
+        ] = []  # what was read, with its changes; none while that is not known
         self._made: Made | None = None
         self._error: Exception | None = None  # why it cannot be read
         self._state: object = None  # that was read
         self._reading: Deferred[None] | None = None
         self._waiting: list[Deferred[None]] = []
         self._found: dict[object, tuple[object, object]] = {}
+
+    def reload(self) -> None:
+        """Reads files that have changed."""
+        if self.manifests is not None:
+            self.manifests.reload()
 
     def get(self) -> Made | None:
         """None while it is being read: then ``wait``.  Raises the error of reading it."""
@@ -107,6 +122,8 @@ class Source(Generic[Made]):
     def _changes(self) -> list[object]:
         if not self._listers:
             self._listers = [self._initializer.lister(GROUP, plural) for plural in self._plurals]
+            if self.manifests is not None:
+                self._listers.append(self.manifests)
         return [lister.changes for lister in self._listers]
 
     async def _read(self, state: list[object]) -> None:

@@ -20,6 +20,7 @@ from kapi.options.errors import ConfigError
 
 #: plugins whose configuration contains credentials
 _WEBHOOKS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+_POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ def complete_policy(
         serves=storage.serves(),
     )
     try:
+        of_process = configurations is None
         if configurations is None:
             configurations = load_configurations(options.admission.admission_control_config_file)
         chain = build_chain(
@@ -78,13 +80,19 @@ def complete_policy(
         conversion = shared_client(initializer, _webhook_configuration(configurations))
     except ValueError as error:
         raise ConfigError(f"admission: {error}") from None
+    if of_process:
+        for plugin in chain.plugins:
+            config.reloaders.add(plugin.reload)
     registry.admit_by(chain)
     return Policy(identity, authorization, chain, conversion, configurations)
 
 
 def without_webhook_credentials(configurations: Mapping[str, Tree]) -> Object:
-    """Without the webhook plugins: their credentials must not be sent to webhooks of a logical cluster."""
-    return {name: given for name, given in configurations.items() if name not in _WEBHOOKS}
+    """Without the webhook plugins: their credentials must not be sent to webhooks of a logical cluster.
+
+    The server's files do not concern logical clusters, either.
+    """
+    return {name: given for name, given in configurations.items() if name not in (*_WEBHOOKS, *_POLICIES)}
 
 
 def _webhook_configuration(configurations: Mapping[str, Tree]) -> Tree:

@@ -24,6 +24,7 @@ WITH_EFFECT = frozenset(
     DRAResourcePoolStatus DRAWorkloadResourceClaims EnvFiles
     GenericWorkload HostnameOverride HPAConfigurableTolerance HPAScaleToZero ImageVolumeWithDigest
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling InPlacePodVerticalScalingInitContainers
+    ManifestBasedAdmissionControlConfig
     MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy NodeDeclaredFeatures PodCertificateRequest PodDeletionCost
     PodLevelResources PodTopologyLabelsAdmission RestartAllContainersOnContainerExits SELinuxMount

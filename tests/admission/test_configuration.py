@@ -61,6 +61,8 @@ def _file_of(tmp_path: Path, plugin: str, configuration: Object, version: str = 
         ("ResourceQuota", "resourcequota.admission.k8s.io/v1beta1", "Configuration"),
         ("ResourceQuota", "resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
         ("ValidatingAdmissionWebhook", "apiserver.config.k8s.io/v1", "WebhookAdmissionConfiguration"),
+        ("ValidatingAdmissionPolicy", "apiserver.config.k8s.io/v1", "ValidatingAdmissionPolicyConfiguration"),
+        ("MutatingAdmissionPolicy", "apiserver.config.k8s.io/v1", "MutatingAdmissionPolicyConfiguration"),
         ("MutatingAdmissionWebhook", "apiserver.config.k8s.io/v1alpha1", "WebhookAdmission"),
         ("PodSecurity", "pod-security.admission.config.k8s.io/v1beta1", "PodSecurityConfiguration"),
         ("PodSecurity", "pod-security.admission.config.k8s.io/v1alpha1", "PodSecurityConfiguration"),

@@ -16,11 +16,12 @@ from kapi.admission.source import GROUP, MAX_WAIT_SECONDS
 from kapi.admission.webhook.matching import read_hooks
 from kapi.machinery.tree import Object
 from kapi.process.slices import Slices
+from kapi.resources.admissionregistration.policies import VALIDATING, VALIDATING_BINDING
 from kapi.runtime.sliced import run_by
 from tests.admission.fakes import FakeClient, attributes, initializer
 from tests.growth.counting import lines, stretches
 
-POLICIES, BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+POLICIES, BINDINGS = VALIDATING.plural, VALIDATING_BINDING.plural
 HOOKS = "validatingwebhookconfigurations"
 RULE: Object = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
 
@@ -41,7 +42,7 @@ def binding(name: str, policy: str, count: int = 1) -> Object:
 
 
 def source(client: FakeClient, **more: Any) -> PolicySource[Policy]:
-    return PolicySource(initializer(client, **more), POLICIES, BINDINGS, Policy)
+    return PolicySource(initializer(client, **more), VALIDATING, VALIDATING_BINDING, Policy)
 
 
 def policies(count: int) -> Callable[[], Any]:
@@ -94,7 +95,8 @@ class Changes(SynchronousTestCase):
         self.made: list[str] = []
         self.add("p")
         self.client.put(GROUP, BINDINGS, binding("b", "p"))
-        self.source = PolicySource(initializer(self.client, reactor=self.clock), POLICIES, BINDINGS, self.make)
+        made = initializer(self.client, reactor=self.clock)
+        self.source = PolicySource(made, VALIDATING, VALIDATING_BINDING, self.make)
 
     def make(self, obj: Object, bindings: list[Binding]) -> Policy:
         self.made.append(obj["metadata"]["name"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kapi.admission.cel import AuthorizationChecks, Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin, denied
+from kapi.admission.manifests import manifests_of
 from kapi.admission.policy.evaluation import (
     Compiled,
     Evaluation,
@@ -28,7 +29,7 @@ from kapi.machinery import tree
 from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.expressions import (
     JSON_PATCH,
     OBJECT,
@@ -36,6 +37,7 @@ from kapi.resources.admissionregistration.expressions import (
     Composition,
     EvaluationError,
 )
+from kapi.resources.admissionregistration.policies import MUTATING, MUTATING_BINDING
 from kapi.schema.builtin import names_by_kind, type_of
 from kapi.schema.types import Type
 
@@ -98,13 +100,17 @@ class _Outcome:
 
 class MutatingAdmissionPolicy(Plugin):
     gate = "MutatingAdmissionPolicy"
+    configured = True
 
-    def __init__(self, initializer: Initializer) -> None:
+    def __init__(self, initializer: Initializer, configuration: Tree = None) -> None:
         self.initializer = initializer
         self._kinds = ParamKinds(initializer)
-        self.source = PolicySource(
-            initializer, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", MutatingPolicy
-        )
+        rows = (MUTATING, MUTATING_BINDING)
+        manifests = manifests_of(type(self).__name__, initializer, configuration, rows)
+        self.source = PolicySource(initializer, *rows, MutatingPolicy, manifests)
+
+    def reload(self) -> None:
+        self.source.reload()
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return self.source.run(attributes, self._dispatch)

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
+from kapi.admission.manifests import Manifests
 from kapi.admission.source import GROUP, Source
 from kapi.admission.webhook.matching import Rule, by_rules, exempt, namespace_matches, object_matches
 from kapi.machinery.checkpoint import engage
@@ -15,7 +16,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Lister
+from kapi.resources.definition import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Policy:
     def __init__(self, obj: Object, bindings: list[Binding]) -> None:
         spec = obj.get("spec") or {}
         self.name: str = obj["metadata"]["name"]
+        self.static = False  # of a file of the server
         self.spec = spec
         self.bindings = bindings
         self.ignore_failures = spec.get("failurePolicy") == "Ignore"
@@ -107,18 +109,21 @@ class PolicyReader(Generic[P]):
     """Reads all policies of a kind that are bound, by name; what has not changed is not read again."""
 
     def __init__(
-        self, policies: Callable[[], Lister], bindings: Callable[[], Lister], make: Callable[[Object, list[Binding]], P]
+        self,
+        policies: Callable[[], list[Object]],
+        bindings: Callable[[], list[Object]],
+        make: Callable[[Object, list[Binding]], P],
     ) -> None:
-        self._policy_lister = policies
-        self._binding_lister = bindings
+        self._policies = policies
+        self._bindings = bindings
         self._make = make
         self._made: dict[str, tuple[str, P]] = {}
         self._bound: dict[str, tuple[str, Binding]] = {}
 
     def __call__(self) -> tuple[P, ...]:
         engage()
-        bindings = self._binding_lister().list()
-        return tuple(self._read(self._policy_lister().list(), bindings)) if bindings else ()
+        bindings = self._bindings()
+        return tuple(self._read(self._policies(), bindings)) if bindings else ()
 
     def _read(self, policies: list[Object], bindings: list[Object]) -> list[P]:
         by_policy: dict[str, list[Binding]] = {}
@@ -154,26 +159,57 @@ Dispatch = Callable[[tuple[P, ...], Attributes], Awaitable[None]]
 
 
 class PolicySource(Source[tuple[P, ...]]):
-    """All policies of a kind that are bound, by name."""
+    """All policies of a kind that are bound, by name; first those of files, which are bound by files."""
 
     def __init__(
-        self, initializer: Initializer, policies: str, bindings: str, make: Callable[[Object, list[Binding]], P]
+        self,
+        initializer: Initializer,
+        policies: Resource,
+        bindings: Resource,
+        make: Callable[[Object, list[Binding]], P],
+        manifests: Manifests | None = None,
     ) -> None:
-        """``policies`` and ``bindings`` are the plurals of the resources."""
         read = PolicyReader(
-            lambda: initializer.lister(GROUP, policies), lambda: initializer.lister(GROUP, bindings), make
+            lambda: initializer.lister(GROUP, policies.plural).list(),
+            lambda: initializer.lister(GROUP, bindings.plural).list(),
+            make,
         )
-        super().__init__(initializer, (policies, bindings), read)
+        super().__init__(initializer, (policies.plural, bindings.plural), read, manifests)
+        if manifests is None:
+            return
+
+        def make_static(obj: Object, bound: list[Binding]) -> P:
+            policy = make(obj, bound)
+            policy.static = True
+            return policy
+
+        read_static = PolicyReader(lambda: manifests.of(policies), lambda: manifests.of(bindings), make_static)
+        self._make = lambda: (*read_static(), *read())
 
     def run(self, attributes: Attributes, dispatch: Dispatch[P]) -> Awaitable[None] | None:
         """Dispatches a request to all policies; None when there is nothing to wait for."""
         policies = self.get()
         if policies is None:
-            return None if _unseen(attributes) else self._run_when_read(attributes, dispatch)
-        return None if not policies or _unseen(attributes) else dispatch(policies, attributes)
+            if self.manifests is None and _unseen(attributes):
+                return None
+            return self._run_when_read(attributes, dispatch)
+        if not policies:
+            return None
+        seen = self._seeing(policies, attributes)
+        return dispatch(seen, attributes) if seen else None
 
     async def _run_when_read(self, attributes: Attributes, dispatch: Dispatch[P]) -> None:
-        await dispatch(await self.wait(), attributes)
+        seen = self._seeing(await self.wait(), attributes)
+        if seen:
+            await dispatch(seen, attributes)
+
+    def _seeing(self, policies: tuple[P, ...], attributes: Attributes) -> tuple[P, ...]:
+        """The policies that may see a request (upstream: ``pkg/kubeapiserver/admission/exclusion``)."""
+        if not _unseen(attributes):
+            return policies
+        if self.manifests is None or not exempt(attributes):
+            return ()
+        return tuple(policy for policy in policies if policy.static)
 
     def matching(self, policies: tuple[P, ...], attributes: Attributes) -> Matching[P]:
         """The policies whose rules match a request, each with the bindings whose rules match it."""
@@ -203,7 +239,7 @@ _UNSEEN = frozenset(
 
 
 def _unseen(attributes: Attributes) -> bool:
-    """Whether policies never see a request (upstream: ``pkg/kubeapiserver/admission/exclusion``)."""
+    """Whether policies of the API never see a request."""
     return exempt(attributes) or attributes.resource.group_resource in _UNSEEN
 
 

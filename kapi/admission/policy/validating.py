@@ -11,6 +11,7 @@ import orjson
 from kapi.admission.cel import AuthorizationChecks, Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin, denied
+from kapi.admission.manifests import manifests_of
 from kapi.admission.policy.evaluation import (
     Evaluation,
     compiled,
@@ -26,8 +27,9 @@ from kapi.cel.types import NULL, STRING
 from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.expressions import Composition, EvaluationError
+from kapi.resources.admissionregistration.policies import VALIDATING, VALIDATING_BINDING
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _MAX_MESSAGE_BYTES = 5 * 1024
@@ -73,12 +75,17 @@ class _Denial:
 
 
 class ValidatingAdmissionPolicy(Plugin):
-    def __init__(self, initializer: Initializer) -> None:
+    configured = True
+
+    def __init__(self, initializer: Initializer, configuration: Tree = None) -> None:
         self.initializer = initializer
         self._kinds = ParamKinds(initializer)
-        self.source = PolicySource(
-            initializer, "validatingadmissionpolicies", "validatingadmissionpolicybindings", ValidatingPolicy
-        )
+        rows = (VALIDATING, VALIDATING_BINDING)
+        manifests = manifests_of(type(self).__name__, initializer, configuration, rows)
+        self.source = PolicySource(initializer, *rows, ValidatingPolicy, manifests)
+
+    def reload(self) -> None:
+        self.source.reload()
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         return self.source.run(attributes, self._dispatch)

@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from kapi.admission.cel import AuthorizationChecks, Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
+from kapi.admission.manifests import manifests_of
 from kapi.admission.source import GROUP, Source
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.client import CallError, CredentialStore, NoClient, WebhookClient
@@ -36,6 +37,7 @@ from kapi.resources.admissionregistration.expressions import (
     compile_expression,
     environment,
 )
+from kapi.resources.admissionregistration.webhooks import MUTATING, VALIDATING
 
 MAX_COST = 2_500_000  # of all conditions of one webhook and request
 _log = Logger()
@@ -115,20 +117,36 @@ class WebhookPlugin(Plugin):
         self.initializer = initializer
         self.client = shared_client(initializer, configuration)
         self.meter = initializer.meter
-        self.source: Source[tuple[Hook, ...]] = Source(
-            initializer, (self.plural,), lambda: read_hooks(initializer.lister(GROUP, self.plural))
-        )
+        row = MUTATING if self.plural == MUTATING.plural else VALIDATING
+        manifests = manifests_of(type(self).__name__, initializer, configuration, (row,))
+
+        def read() -> tuple[Hook, ...]:
+            return read_hooks(initializer.lister(GROUP, self.plural), manifests.of(row) if manifests else ())
+
+        self.source: Source[tuple[Hook, ...]] = Source(initializer, (self.plural,), read, manifests)
+
+    def reload(self) -> None:
+        self.source.reload()
 
     def call(self, attributes: Attributes) -> Awaitable[None] | None:
         """Calls the hooks that match a request."""
         hooks = self.source.get()
         if hooks is None:
-            return None if exempt(attributes) else self._call_when_read(attributes)
+            if exempt(attributes) and self.source.manifests is None:
+                return None
+            return self._call_when_read(attributes)
+        named = self._named(hooks, attributes)
+        return None if not named else timed(self.dispatch(named, attributes), attributes)
+
+    def _named(self, hooks: tuple[Hook, ...], attributes: Attributes) -> tuple[tuple[int, Invocation], ...]:
+        """The hooks whose rules match the request, with their index.  Only files see requests for configurations."""
         named = matching_rules(self.source, hooks, self.initializer, attributes)
-        return None if not named or exempt(attributes) else timed(self.dispatch(named, attributes), attributes)
+        if named and exempt(attributes):
+            return tuple(each for each in named if each[1].hook.static)
+        return named
 
     async def _call_when_read(self, attributes: Attributes) -> None:
-        named = matching_rules(self.source, await self.source.wait(), self.initializer, attributes)
+        named = self._named(await self.source.wait(), attributes)
         if named:
             await timed(self.dispatch(named, attributes), attributes)
 

@@ -5,7 +5,7 @@ That depends on rules, scope, equivalent versions, selectors and conditions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -65,6 +65,7 @@ class Hook(msgspec.Struct, eq=False):
     review_versions: tuple[str, ...]
     conditions: tuple[tuple[str, str], ...]  # (name, expression)
     reinvoke: bool  # reinvocationPolicy IfNeeded
+    static: bool = False  # of a file of the server
     compiled: list[Expression | CompileError] | None = None  # compiled conditions
 
     @classmethod
@@ -93,16 +94,20 @@ class Hook(msgspec.Struct, eq=False):
         )
 
 
-def read_hooks(lister: Lister) -> tuple[Hook, ...]:
-    """Those of all configurations of one kind, by name of the configuration and place in it."""
+def read_hooks(lister: Lister, static: Sequence[Object] = ()) -> tuple[Hook, ...]:
+    """Those of all configurations of one kind, by name of the configuration and place in it; first those of files."""
     engage()
     hooks: list[Hook] = []
-    for configuration in sorted(lister.list(), key=lambda c: str(c["metadata"]["name"])):
-        name = configuration["metadata"]["name"]
-        count: dict[str, int] = {}
-        for webhook in elements(configuration, "webhooks"):
-            index = count[webhook["name"]] = count.get(webhook["name"], -1) + 1
-            hooks.append(Hook.read(webhook, name, f"{name}/{webhook['name']}/{index}"))
+    for configurations, is_static in ((static, True), (lister.list(), False)):
+        for configuration in sorted(configurations, key=lambda c: str(c["metadata"]["name"])):
+            name = configuration["metadata"]["name"]
+            prefix = f"manifest/{name}" if is_static else name
+            count: dict[str, int] = {}
+            for webhook in elements(configuration, "webhooks"):
+                index = count[webhook["name"]] = count.get(webhook["name"], -1) + 1
+                hook = Hook.read(webhook, name, f"{prefix}/{webhook['name']}/{index}")
+                hook.static = is_static
+                hooks.append(hook)
     return tuple(hooks)
 
 

@@ -29,7 +29,7 @@ from kapi.resources.admissionregistration.rules import (
     validate_param_kind,
     validate_param_ref,
 )
-from kapi.resources.admissionregistration.webhooks import static_name_warnings
+from kapi.resources.admissionregistration.webhooks import static_name_errors, static_name_warnings
 from kapi.resources.definition import Resource, StrategyContext, Subresource, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
@@ -65,7 +65,7 @@ class _Guarded(PlainStrategy):
     qualified_finalizers = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
-        return super().validate(obj, ctx) or list(ctx.guard_errors)
+        return super().validate(obj, ctx) + static_name_errors(obj, ctx) or list(ctx.guard_errors)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
         return super().validate_update(obj, old, ctx) or list(ctx.guard_errors)
@@ -416,3 +416,6 @@ MUTATING_BINDING = Resource(
     strategy=BindingStrategy(actions=False),
     table=BINDING_TABLE,
 )
+
+#: plural of policies -> that of their bindings
+BINDINGS = {VALIDATING.plural: VALIDATING_BINDING.plural, MUTATING.plural: MUTATING_BINDING.plural}

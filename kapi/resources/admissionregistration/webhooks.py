@@ -30,7 +30,13 @@ _KNOWN_VERSIONS = ", ".join(REVIEW_VERSIONS)
 _NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 _URL_FORM = "; desired format: https://host[/path]"
-_STATIC_SUFFIX = ".static.k8s.io"
+#: of names of configurations that are files of the server
+STATIC_SUFFIX = ".static.k8s.io"
+_RESERVED = (
+    f'names ending with "{STATIC_SUFFIX}" are reserved for static manifest-based configurations '
+    "and cannot be managed via the API"
+)
+_MANIFESTS = "ManifestBasedAdmissionControlConfig"
 TABLE = printing.table(
     printing.NAME,
     printing.column(
@@ -126,6 +132,9 @@ class WebhookStrategy(PlainStrategy):
         if not same_conditions:
             validate_conditions(webhook.get("matchConditions") or [], path.child("matchConditions"), errors)
 
+    def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
+        return super().validate(obj, ctx) + static_name_errors(obj, ctx)
+
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return static_name_warnings(obj)
 
@@ -133,14 +142,20 @@ class WebhookStrategy(PlainStrategy):
         return static_name_warnings(obj)
 
 
+def _is_static(obj: Object) -> bool:
+    return (obj["metadata"].get("name") or "").endswith(STATIC_SUFFIX)
+
+
+def static_name_errors(obj: Object, ctx: StrategyContext) -> Errors:
+    """The error of a new object with a name for configurations from files, when these may be used."""
+    if not ctx.features.get(_MANIFESTS) or not _is_static(obj):
+        return []
+    return [invalid(Path("metadata").child("name"), obj["metadata"]["name"], _RESERVED)]
+
+
 def static_name_warnings(obj: Object) -> list[str]:
     """Warnings about names that are reserved for configurations from files."""
-    if not (obj["metadata"].get("name") or "").endswith(_STATIC_SUFFIX):
-        return []
-    return [
-        f'metadata.name: names ending with "{_STATIC_SUFFIX}" are reserved for static manifest-based configurations '
-        "and cannot be managed via the API"
-    ]
+    return [f"metadata.name: {_RESERVED}"] if _is_static(obj) else []
 
 
 def _qualified_name(name: str, path: Path, errors: Errors) -> None:
