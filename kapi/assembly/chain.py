@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twisted.internet.ssl import PrivateCertificate
-
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.policy import Policy
 from kapi.assembly.storage import Storage
@@ -20,6 +18,7 @@ from kapi.servers.chain import ServerChain, create_server_chain
 from kapi.servers.core.handlers import built_in_handlers
 from kapi.servers.core.install import install
 from kapi.serving.generic import Delegate
+from kapi.wire.tls.trust import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Outgoing:
     """Settings for connections to other servers: kubelets, and the servers of APIServices."""
 
     kubelets: KubeletSettings
-    proxy_identity: Callable[[], PrivateCertificate | None]
+    proxy_identity: Callable[[], Identity | None]
 
 
 def build_chain(

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from twisted.internet.ssl import PrivateCertificate
 from twisted.logger import Logger
 
 from kapi.assembly.config import CompletedConfig
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.connect.transport import TLS
 from kapi.options.errors import ConfigError
+from kapi.wire.tls.trust import Identity
 
 _log = Logger()
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def kubelet_settings(config: CompletedConfig) -> KubeletSettings:
     return settings
 
 
-def proxy_identity(config: CompletedConfig) -> Callable[[], PrivateCertificate | None]:
+def proxy_identity(config: CompletedConfig) -> Callable[[], Identity | None]:
     """Returns the current certificate for aggregated API servers and webhooks.  Raises ConfigError."""
     identity = ReloadedFiles(config.options.aggregator.identity)
     config.reloaders.add(identity.reload)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from OpenSSL import crypto
-from twisted.internet.error import VerifyError
-from twisted.internet.ssl import PrivateCertificate
-
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, string
+from kapi.wire.tls.trust import Identity, identity
 
 
 class AggregatorOptions(FlagSet):
@@ -33,14 +30,13 @@ class AggregatorOptions(FlagSet):
             return ["--proxy-client-cert-file and --proxy-client-key-file must be given together"]
         return []
 
-    def identity(self) -> PrivateCertificate | None:
+    def identity(self) -> Identity | None:
         """The certificate with its key, or None.  Raises ConfigError."""
         if not self.proxy_client_cert_file:
             return None
         certificate = read_file(self.proxy_client_cert_file, "proxy-client-cert-file")
         key = read_file(self.proxy_client_key_file, "proxy-client-key-file")
         try:
-            identity: PrivateCertificate = PrivateCertificate.loadPEM(certificate + b"\n" + key)
-        except (crypto.Error, VerifyError) as error:
+            return identity(certificate, key)
+        except ValueError as error:
             raise ConfigError(f"--proxy-client-cert-file: {self.proxy_client_cert_file}: {error}") from None
-        return identity

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from OpenSSL import SSL
-from OpenSSL.crypto import FILETYPE_PEM
 from service_identity import VerificationError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
-from twisted.internet.ssl import (
-    Certificate,
-    KeyPair,
-    PrivateCertificate,
-    optionsForClientTLS,
-    trustRootFromCertificates,
-)
+
+from kapi.wire.tls import trust
+from kapi.wire.tls.trust import identity
 
 #: what OpenSSL says of bytes that are not TLS
 _NOT_TLS = (
@@ -32,25 +26,14 @@ _ALERTS = ("certificate required", "handshake failure", "bad certificate", "unkn
 def client_options(host: str, ca: str, cert: str, key: str) -> IOpenSSLClientConnectionCreator:
     """Options that verify the server's certificate and its name ``host``; txredisapi's own context would not.
 
-    The others are paths of files, or empty.  Raises OSError, ValueError and errors of OpenSSL.
+    The others are paths of files, or empty.  Raises OSError and ValueError.
     """
-    trust: Any = None
-    if ca:
-        trust = trustRootFromCertificates(_certificates(ca))
-    client = None
-    if cert:
-        pair = KeyPair.load(Path(key or cert).read_bytes(), FILETYPE_PEM)
-        make: Any = PrivateCertificate.fromCertificateAndKeyPair
-        client = make(_certificates(cert)[0], pair)
-    return optionsForClientTLS(host, trust, client)
-
-
-def _certificates(path: str) -> list[Certificate]:
-    blocks = Path(path).read_text().split("-----END CERTIFICATE-----")
-    found = [Certificate.loadPEM((block + "-----END CERTIFICATE-----\n").encode()) for block in blocks[:-1]]
-    if not found:
-        raise ValueError(f"no certificate in {path}")
-    return found
+    bundle = Path(ca).read_bytes() if ca else b""
+    own = identity(Path(cert).read_bytes(), Path(key or cert).read_bytes()) if cert else None
+    try:
+        return trust.client_options(host, bundle, own)
+    except ValueError as error:
+        raise ValueError(f"{ca}: {error}") from None
 
 
 def why_lost(error: BaseException) -> str:

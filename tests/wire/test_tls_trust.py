@@ -1,4 +1,4 @@
-"""Whom a bundle makes trusted: what an authority in it has signed, and the very certificates in it."""
+"""Whom a bundle makes trusted: what an authority in it has signed, and the very certificates in it; and what we show others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twisted.internet import reactor, ssl
 from twisted.internet.protocol import Factory
 from twisted.trial.unittest import TestCase
 
-from kapi.wire.tls.trust import authorities, verified_options
+from kapi.wire.tls.trust import Identity, client_options, identity
 from tests.authentication.identities import Authority, name
 from tests.certificates import key_pem, pem
 from tests.waiting import accepted_ended
@@ -18,17 +18,22 @@ from tests.wire.agents import agent_of, asked
 from tests.wire.test_tls_client import LIMIT, Mirror
 
 
-class AnchorCase(TestCase):
+class TrustCase(TestCase):
     def setUp(self) -> None:
         self.authority = Authority()
         self.shown = self.authority.server_context()
 
-    async def asked(self, bundle: bytes, host: str = "127.0.0.1") -> bytes:
+    def server_options(self) -> Any:
+        return self.shown.options()
+
+    async def asked(
+        self, bundle: bytes, host: str = "127.0.0.1", own: Identity | None = None, *, insecure: bool = False
+    ) -> bytes:
         """What the server answers, which shows ``shown``, once it is trusted by ``bundle``."""
         server: Any = Factory.forProtocol(Mirror)
         server.received = 0
-        port = reactor.listenSSL(0, server, self.shown.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
-        agent = agent_of(port.getHost().port, verified_options(host, authorities(bundle), None))
+        port = reactor.listenSSL(0, server, self.server_options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        agent = agent_of(port.getHost().port, client_options(host, bundle, own, insecure=insecure))
         try:
             answer = await asked(agent, b"POST", b"https://127.0.0.1/", b"secret", LIMIT)
             return bytes(answer.body)
@@ -42,6 +47,8 @@ class AnchorCase(TestCase):
             for warning in self.flushWarnings():
                 self.assertIs(warning["category"], DeprecationWarning)  # of pyOpenSSL, which Twisted uses
 
+
+class Anchors(TrustCase):
     async def test_what_the_authority_has_signed_is_trusted(self) -> None:
         self.assertEqual(await self.asked(self.authority.pem), b"secret")
 
@@ -75,3 +82,63 @@ class AnchorCase(TestCase):
         self.shown = ssl.PrivateCertificate.loadPEM(key_pem(key) + pem(certificate))
         with self.assertRaises(SSL.Error):
             await self.asked(self.shown.dumpPEM())
+
+
+class ClientCertificates(TrustCase):
+    """A server that knows the root of our certificate alone: we show the authorities between."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        root = Authority("root-of-clients")
+        between, key = root.issue(name("between"), ca=True)
+        certificate, self.key = Authority.issue(_authority(between, key), name("us"))
+        self.leaf, self.whole = pem(certificate), pem(certificate) + pem(between)
+        self.root = ssl.trustRootFromCertificates([ssl.Certificate.loadPEM(root.pem)])
+
+    def server_options(self) -> Any:
+        own = self.shown
+        return ssl.CertificateOptions(privateKey=own.privateKey.original, certificate=own.original, trustRoot=self.root)
+
+    async def test_the_chain_is_shown_with_the_certificate(self) -> None:
+        shown = identity(self.whole, key_pem(self.key))
+        self.assertEqual(await self.asked(self.authority.pem, own=shown), b"secret")
+        self.assertEqual(await self.asked(b"", own=shown, insecure=True), b"secret")
+
+    async def test_without_it_the_server_refuses(self) -> None:
+        with self.assertRaises(SSL.Error):
+            await self.asked(self.authority.pem, own=identity(self.leaf, key_pem(self.key)))
+
+    def test_what_does_not_belong_together_is_an_error(self) -> None:
+        with self.assertRaises(ValueError):
+            identity(self.authority.pem + self.whole, key_pem(self.key))  # the key is that of the first
+        with self.assertRaises(ValueError):
+            identity(b"nothing", key_pem(self.key))
+
+
+def _authority(certificate: Any, key: Any) -> Authority:
+    made = Authority.__new__(Authority)
+    made.certificate, made.key = certificate, key
+    return made
+
+
+class Suites(TrustCase):
+    """What Go's client offers, and nothing else."""
+
+    suite = ""
+
+    def server_options(self) -> Any:
+        options = self.shown.options()
+        context = options.getContext()
+        context.set_max_proto_version(SSL.TLS1_2_VERSION)
+        context.set_cipher_list(self.suite.encode())
+        return options
+
+    async def test_a_server_that_knows_no_newer_suite_is_spoken_to(self) -> None:
+        self.suite = "ECDHE-ECDSA-AES128-SHA"
+        self.assertEqual(await self.asked(self.authority.pem), b"secret")
+
+    async def test_a_suite_that_go_does_not_offer_is_refused(self) -> None:
+        self.suite = "ECDHE-ECDSA-AES256-SHA384"
+        for insecure in (False, True):
+            with self.assertRaises(SSL.Error):
+                await self.asked(b"" if insecure else self.authority.pem, insecure=insecure)

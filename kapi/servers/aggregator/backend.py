@@ -9,7 +9,6 @@ import base64
 import random
 from collections.abc import Sequence
 
-from twisted.internet import ssl
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 
@@ -20,7 +19,7 @@ from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import AGGREGATOR
-from kapi.wire.tls.trust import client_options
+from kapi.wire.tls.trust import Identity, client_options
 
 IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
 
@@ -28,7 +27,7 @@ IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
 class Backend:
     """One server, with one or more ``targets`` (addresses) that have the same TLS name."""
 
-    def __init__(self, targets: Sequence[Target], spec: Object, identity: ssl.PrivateCertificate | None) -> None:
+    def __init__(self, targets: Sequence[Target], spec: Object, identity: Identity | None) -> None:
         self.targets = tuple(targets)
         self.name = self.targets[0].name
         self.insecure = bool(spec.get("insecureSkipTLSVerify"))
@@ -64,9 +63,7 @@ class Backend:
         return [pool.close() for pool in self._pools.values()]
 
 
-def _options(
-    name: str, spec: Object, identity: ssl.PrivateCertificate | None, *, insecure: bool
-) -> IOpenSSLClientConnectionCreator:
+def _options(name: str, spec: Object, identity: Identity | None, *, insecure: bool) -> IOpenSSLClientConnectionCreator:
     """Raises ValueError for an invalid CA bundle."""
     try:
         bundle = base64.b64decode(spec.get("caBundle") or "")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.ssl import PrivateCertificate
 
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
@@ -23,6 +22,7 @@ from kapi.servers.aggregator.discovery import RemoteDiscovery
 from kapi.servers.aggregator.openapi import OpenAPIDownload
 from kapi.servers.aggregator.probing import AvailabilityController
 from kapi.servers.aggregator.registration import GROUP, AutoRegistration
+from kapi.wire.tls.trust import Identity
 
 
 class APIServiceController:
@@ -44,7 +44,7 @@ class APIServiceController:
         service_changed: Callable[[str, Object], None],
         remote_changed: Callable[[GroupVersion], None],
         now: Callable[[], str],
-        identity: Callable[[], PrivateCertificate | None] = lambda: None,
+        identity: Callable[[], Identity | None] = lambda: None,
         remote: dict[GroupVersion, list[Object]] | None = None,
         openapi: RemoteDocuments | None = None,
         backend_client: BackendClient | None = None,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.ssl import PrivateCertificate
 from twisted.logger import Logger
 
 from kapi.machinery import status
@@ -19,6 +18,7 @@ from kapi.servers.aggregator import availability
 from kapi.servers.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Verdict
 from kapi.servers.aggregator.backend import Backend, Backends
 from kapi.servers.aggregator.backend_client import MAX_DISCOVERY_BYTES, BackendClient
+from kapi.wire.tls.trust import Identity
 
 WORKERS = 5  # concurrent probes; a silent server blocks one for PROBE_TIMEOUT_SECONDS
 RESYNC_SECONDS = 30.0  # between two probes of a server
@@ -46,7 +46,7 @@ class AvailabilityController:
         *,
         passed: Callable[[str, GroupVersion], None],
         now: Callable[[], str],
-        identity: Callable[[], PrivateCertificate | None] = lambda: None,
+        identity: Callable[[], Identity | None] = lambda: None,
         spread: bool = False,
     ) -> None:
         self._spread = spread

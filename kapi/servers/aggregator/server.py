@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from twisted.internet.ssl import PrivateCertificate
-
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.openapi.handler import OpenAPIHandler
@@ -28,6 +26,7 @@ from kapi.servers.aggregator.proxy import ReverseProxy, unavailable
 from kapi.servers.aggregator.registration import service_name
 from kapi.serving.generic import Delegate, GenericServer
 from kapi.serving.routing import Answer, Routes
+from kapi.wire.tls.trust import Identity
 
 #: upstream's hooks whose work one controller does here
 _STEPS = (
@@ -63,7 +62,7 @@ class AggregatorServer(GenericServer):
         tables: Sequence[ResourceTable],
         address: Callable[[], str],
         now: Callable[[], str],
-        identity: Callable[[], PrivateCertificate | None] = lambda: None,
+        identity: Callable[[], Identity | None] = lambda: None,
         rejects_redirects: bool = True,
         spread: bool = False,
         release: Release = RELEASE,

@@ -19,14 +19,9 @@ from cryptography.hazmat.primitives import serialization
 from OpenSSL import SSL, _util, crypto
 from twisted.logger import Logger
 
-log = Logger()
-_VERSIONS = {"VersionTLS12": SSL.TLS1_2_VERSION, "VersionTLS13": SSL.TLS1_3_VERSION}
-_DEFAULT_CIPHERS = (
-    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
-    "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
-)
-_TLS13_CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+from kapi.wire.tls.policy import CIPHERS, OLDEST, restrict
 
+log = Logger()
 
 _SET_CURVES = _util.lib.SSL_CTX_set1_curves_list  # pyOpenSSL itself can set only one curve
 _CLEAR_MODE = _util.lib.SSL_CTX_clear_mode  # public since pyOpenSSL 25.2
@@ -48,7 +43,7 @@ class KeyPair(msgspec.Struct, frozen=True):
 class TLSSettings(msgspec.Struct, frozen=True):
     default: KeyPair
     sni: Sequence[KeyPair] = ()
-    minimum_version: str = "VersionTLS12"
+    minimum_version: str = OLDEST
     ciphers: Sequence[str] = ()
     protocols: Sequence[bytes] = (b"h2", b"http/1.1")
     curves: Sequence[str] = ()
@@ -133,16 +128,12 @@ class ServerContexts:
         settings = self.settings
         chain, key = load_pair(pair)
         context = SSL.Context(SSL.TLS_SERVER_METHOD)
-        context.set_min_proto_version(_VERSIONS[settings.minimum_version])
-        context.set_options(
-            SSL.OP_NO_COMPRESSION | SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE
-        )
+        restrict(context, settings.minimum_version, settings.ciphers or CIPHERS)
+        context.set_options(SSL.OP_NO_TICKET | SSL.OP_CIPHER_SERVER_PREFERENCE)
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
         _CLEAR_MODE(context._context, _PARTIAL_WRITE)  # else each call ends after one record
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_session_id(b"kapi")
-        context.set_tls13_ciphersuites(_TLS13_CIPHERS)
-        context.set_cipher_list((":".join(settings.ciphers) or _DEFAULT_CIPHERS).encode())
         if settings.curves and not _SET_CURVES(context._context, ":".join(settings.curves).encode()):
             raise CertificateError(
                 f"--tls-curve-preferences: OpenSSL does not know all of {', '.join(settings.curves)}"

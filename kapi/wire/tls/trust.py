@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 
 from OpenSSL import SSL, crypto
 from twisted.internet import ssl
@@ -20,7 +20,8 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer
 
-from kapi.machinery.pem import authority_pool
+from kapi.machinery.pem import authority_pool, certificates
+from kapi.wire.tls.policy import outgoing
 
 
 def authorities(bundle: bytes, *, required: bool = True) -> Any:
@@ -38,23 +39,34 @@ def authorities(bundle: bytes, *, required: bool = True) -> Any:
     return ssl.trustRootFromCertificates([ssl.Certificate.load(data, crypto.FILETYPE_ASN1) for data in found])
 
 
-def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
-    """The client certificate with its key; None without one.  Raises ValueError when they do not belong together."""
+class Identity(NamedTuple):
+    """A client certificate with its key, and those that lead from it to an authority which the server knows."""
+
+    own: ssl.PrivateCertificate
+    chain: tuple[ssl.Certificate, ...] = ()
+
+
+def identity(certificate: bytes, key: bytes) -> Identity | None:
+    """The client certificate and its chain, as they follow in one PEM; None without one.
+
+    Raises ValueError for what cannot be read or does not belong together.
+    """
     if not certificate:
         return None
     try:
-        pair: ssl.PrivateCertificate = ssl.PrivateCertificate.fromCertificateAndKeyPair(
-            ssl.Certificate.loadPEM(certificate), ssl.KeyPair.load(key, crypto.FILETYPE_PEM)
+        first, *others = certificates(certificate) or [certificate]
+        own: ssl.PrivateCertificate = ssl.PrivateCertificate.fromCertificateAndKeyPair(
+            ssl.Certificate.loadPEM(first), ssl.KeyPair.load(key, crypto.FILETYPE_PEM)
         )
+        return Identity(own, tuple(ssl.Certificate.loadPEM(other) for other in others))
     except (SSL.Error, crypto.Error, VerifyError) as error:
         raise ValueError(str(error)) from None
-    return pair
 
 
 def client_options(
     name: str,
     bundle: bytes = b"",
-    own: ssl.PrivateCertificate | None = None,
+    own: Identity | None = None,
     *,
     insecure: bool = False,
     tolerant: bool = False,
@@ -69,15 +81,27 @@ def client_options(
     return verified_options(name, authorities(bundle, required=not tolerant) if bundle else None, own)
 
 
-def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
+def verified_options(name: str, trust: Any, own: Identity | None) -> IOpenSSLClientConnectionCreator:
     """Twisted's TLS options; ``trust`` None is the system's authorities."""
-    if trust is None:
-        return ssl.optionsForClientTLS(name, clientCertificate=own)
-    made = ssl.optionsForClientTLS(name, trust, own)
-    anchors = context_of(made).get_cert_store()
-    assert anchors is not None  # it holds the bundle
-    anchors.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
+    made = ssl.optionsForClientTLS(name, trust, extraCertificateOptions=_options(own))
+    if trust is not None:
+        anchors = context_of(made).get_cert_store()
+        assert anchors is not None  # it holds the bundle
+        anchors.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
     return made
+
+
+def _options(identity: Identity | None) -> dict[str, Any]:
+    """Arguments of Twisted's CertificateOptions."""
+    if identity is None:
+        return {**outgoing()}
+    own, chain = identity.own, [each.original for each in identity.chain]
+    return {
+        **outgoing(),
+        "privateKey": own.privateKey.original,
+        "certificate": own.original,
+        "extraCertChain": chain,
+    }
 
 
 def context_of(options: IOpenSSLClientConnectionCreator) -> SSL.Context:
@@ -111,11 +135,9 @@ class _Unverified:
         return connection
 
 
-def unverified_options(name: str, own: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
+def unverified_options(name: str, own: Identity | None) -> IOpenSSLClientConnectionCreator:
     """As ``verified_options``, but any server is accepted."""
-    pair = {} if own is None else {"privateKey": own.privateKey.original, "certificate": own.original}
-    made: Any = ssl.CertificateOptions
-    return _Unverified(made(verify=False, raiseMinimumTo=ssl.TLSVersion.TLSv1_2, **pair).getContext(), name)
+    return _Unverified(ssl.CertificateOptions(verify=False, **_options(own)).getContext(), name)
 
 
 def _is_address(host: str) -> bool:
