@@ -16,6 +16,7 @@ from kapi.machinery import golang, status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.machinery.raw import RawObject, member_text
 from kapi.machinery.tree import Object, Tree
 from kapi.registry import metadata as meta
 from kapi.registry.operation import Operation
@@ -111,7 +112,7 @@ def _patch(
         assert existing is not None
         current = scope.current(existing)
         sent, new = patched(ctx, options, data, kind, current, scope.kind, scope.type, to_stored)
-        free_in_steps(sent, op.stored_bytes)
+        free_in_steps(sent, len(op.stored))
         op.sent = lambda: sent
         scope.store.track_update(op, existing, new)
         return new
@@ -291,11 +292,28 @@ def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: Wri
         now = scope.store.environment.now()
         sent, decoded = applied(ctx, options, data, live, scope.kind, scope.type, manager, now)
         op.sent = lambda: sent
+        if live is not None:
+            _write_raw_member(decoded, scope.kind, op.stored, live, sent)
         new = scope.to_storage(decoded)
         scope.resource.strategy.default_changed(new)
         return new
 
     return change
+
+
+def _write_raw_member(obj: Object, gvk: GroupVersionKind, stored: bytes, live: Object, applied: Object) -> None:
+    """Keeps a member that is stored as it was sent if the apply changed nothing; else upstream writes it anew."""
+    raw = RAW_MEMBERS.get((gvk.group, gvk.kind))
+    if raw is None or not isinstance(obj.get(raw), dict):
+        return
+    text = member_text(stored, raw) if _same_values(live, applied) else None
+    obj[raw] = sorted_member(obj[raw]) if text is None else RawObject(obj[raw], text)
+
+
+def _same_values(live: Object, new: Object) -> bool:
+    """Whether an apply has changed nothing but ``managedFields``."""
+    before, after = ({**obj, "metadata": {**obj["metadata"], "managedFields": None}} for obj in (live, new))
+    return tree.equal(before, after)
 
 
 def applied(

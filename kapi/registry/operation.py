@@ -40,7 +40,7 @@ class Operation(msgspec.Struct):
     guard_errors: list[FieldError] = msgspec.field(default_factory=list)  # errors of a guard, which validation reports
     #: called when an update would create; raises Forbidden
     authorize_create: Callable[[], Awaitable[None]] | None = None
-    stored_bytes: int = 0  # size of the object that an update replaces
+    stored: bytes = b""  # the object that an update replaces
     pending: PendingDeletion | None = None  # set while a collection is deleted: its place in a batch
     sent: Callable[[], Tree] | None = None  # the object as the client sent it, for messages that quote it
 

@@ -54,9 +54,9 @@ async def update(
             existing = store.read(op.resource, entry)
             if uid:
                 meta.check_uid(uid, existing, resource, op.namespace, name, op.dry_run)
-            op.stored_bytes = len(entry.data)
+            op.stored = entry.data
             obj = await transform(existing)
-            free_in_steps(obj, op.stored_bytes)
+            free_in_steps(obj, len(op.stored))
             return await _update_once(store, op, existing, entry, obj)
         except Outdated as error:
             if op.counted is not None:  # the caller has to recalculate the usage

@@ -380,6 +380,36 @@ def test_a_patch_writes_the_data_of_a_revision_anew(api: MemoryAPI) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "labels", "code"),
+    [
+        ('{ "b": 1, "a": 2 }', {}, 200),  # nothing changes: not the text either
+        ('{ "b": 1, "a": 2 }', {"l": "w"}, 422),  # written anew: compact, with sorted keys
+        ('{"b":1,"a":2}', {"l": "w"}, 422),
+        ('{"a":2,"b":1}', {"l": "w"}, 200),
+    ],
+)
+def test_an_apply_writes_the_data_of_a_revision_anew_if_it_changes_something(
+    api: MemoryAPI, text: str, labels: Any, code: int
+) -> None:
+    head = '"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "r", "labels": {"l": "v"}}'
+    assert api.ask("POST", REVISIONS, f'{{{head}, "data": {text}, "revision": 1}}').code == 201
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "r", "labels": labels},
+        "revision": 1,
+    }
+    answer = api.ask("PATCH", f"{REVISIONS}/r?fieldManager=m&force=true", body, type=APPLY)
+    assert answer.code == code, answer.written
+    if code == 200:
+        assert {entry["operation"] for entry in answer.json["metadata"]["managedFields"]} == {"Update", "Apply"}
+        replaced = api.ask("PUT", f"{REVISIONS}/r", f'{{{head}, "data": {text}, "revision": 1}}')
+        assert replaced.code == 200, "the text is still the one that was sent"
+    else:
+        assert answer.json["details"]["causes"][0]["field"] == "data"
+
+
 def test_a_null_among_bytes_is_empty(api: MemoryAPI) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "binaryData": {"b": None}}
     applied = api.ask("PATCH", f"{MAPS}/a?fieldManager=m", body, type=APPLY)
