@@ -219,6 +219,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "rgbcolor": _regex(rf"rgb\({_RGB_NUMBER},{_RGB_NUMBER},{_RGB_NUMBER}\)"),
     "byte": _byte,
     "password": lambda text: True,
+    "quantity": lambda text: True,  # known to definitions only
     "date": _date,
     "duration": _duration,
     "datetime": _moment,

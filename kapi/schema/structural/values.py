@@ -92,6 +92,11 @@ class _Validator:
             return self.base or NO_PATH
         return f"{self.base}.{name}" if self.base else name
 
+    def format(self, schema: Schema) -> str:
+        """Upstream drops formats that are not known for the type, but not from a schema that checks a default."""
+        format_ = schema.get("format") or ""
+        return format_ if not self.either or format_ and formats.recognized(format_, schema.get("type") or "") else ""
+
     def fault(self, out: Result, path: str, value: object, text: str) -> None:
         out.errors.append(invalid(self.field(path), value, text))
 
@@ -149,7 +154,7 @@ class _Validator:
         if not expected:
             return
         kind, shape = _kind(value)
-        format_ = _format(schema) if self.either else schema.get("format") or ""
+        format_ = self.format(schema)
         numeric = "number" in expected or "integer" in expected
         whole = isinstance(value, float) and _is_whole(value) and "integer" in expected
         widened = kind == "integer" and "number" in expected
@@ -195,7 +200,7 @@ class _Validator:
             problem = pattern_error(pattern)
             shown = f"{pattern}, but pattern is invalid: {problem}" if problem else pattern
             self.fault(out, path, value, f"{path} in body should match '{shown}'")
-        format_ = _format(schema)
+        format_ = self.format(schema)
         if format_ and "integer" not in _types(schema) and not formats.valid(format_, value):
             out.errors.append(
                 type_invalid(self.field(path), value, f"{path} in body must be of type {format_}: {quote(value)}")
@@ -348,11 +353,6 @@ def _types(schema: Schema) -> builtins.list[str]:
         return ["integer", "string"]
     type_ = schema.get("type")
     return [type_] if type_ else []
-
-
-def _format(schema: Schema) -> str:
-    format_ = schema.get("format") or ""
-    return format_ if format_ and formats.recognized(format_, schema.get("type") or "") else ""
 
 
 def _kind(value: object) -> tuple[str, str]:
