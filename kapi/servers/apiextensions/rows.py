@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
-from kapi.machinery.each import costly, elements, entries
+from kapi.machinery.each import costly, elements, entries, popped
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object, Tree
@@ -272,7 +272,17 @@ def _selector(path: str | None) -> Callable[[Object], str]:
 
 
 def _schema(raw: Raw | None) -> Schema | None:
+    """The schema of a version, with its properties sorted: upstream stores them so, and tells errors in their order."""
     found: Schema | None = (decode_raw(raw) or {}).get("openAPIV3Schema")
+    waiting: list[Tree] = [found]
+    for node in popped(waiting):
+        if isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, dict):
+            waiting.extend(map(node.get, ("items", "additionalProperties", "not", "allOf", "anyOf", "oneOf")))
+            if node.get("properties"):
+                node["properties"] = dict(sorted(node["properties"].items()))
+                waiting.extend(node["properties"].values())
     return found
 
 

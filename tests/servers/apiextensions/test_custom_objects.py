@@ -360,3 +360,20 @@ def test_a_pattern_of_the_version_holds_for_unchanged_objects_too(api: MemoryAPI
     assert api.ask("PATCH", f"{FOOS.replace('/v1/', '/v2/')}/a", change, type=MERGE).code == 200
     answer = api.ask("PATCH", f"{FOOS}/a", {"spec": {"size": 3}}, type=MERGE)
     assert (answer.code, answer.json["details"]["causes"][0]["field"]) == (422, "apiVersion")
+
+
+def test_errors_are_told_in_the_order_of_the_fields_names(api: MemoryAPI) -> None:
+    """As upstream, which stores a definition with sorted properties."""
+    short = {**TEXT, "maxLength": 1}
+    inner = {"type": "object", "properties": {"z": short, "y": {"type": "integer"}}}
+    short_ones = {"properties": {"n": {"maxLength": 1}, "m": {"maxLength": 1}}}
+    outer = {"type": "object", "properties": {"n": TEXT, "m": TEXT}, "allOf": [short_ones]}
+    fields: Object = {"z": short, "b": inner, "a": outer}
+    fields["l"] = {"type": "array", "items": inner}
+    install(api, definition(version(spec=fields)))
+    spec = {"z": "22", "l": [{"z": "22", "y": "2"}], "b": {"z": "22", "y": "2"}, "a": {"n": "22", "m": "22"}}
+    answer = api.ask(
+        "POST", FOOS, {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": spec}
+    )
+    told = [cause["field"] for cause in answer.json["details"]["causes"] if cause["field"].startswith("spec.")]
+    assert told == [f"spec.{name}" for name in ("a.m", "a.n", "b.y", "b.z", "l[0].y", "l[0].z", "z")]
