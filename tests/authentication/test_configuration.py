@@ -89,8 +89,8 @@ class ReloadTest(TestCase):
         if waiting is not None:
             await waiting
 
-    async def user(self, issuer: Issuer) -> str:
-        answer: Any = self.identity.tokens[0].authenticate_token(issuer.token())
+    async def user(self, issuer: Issuer, token: str = "") -> str:
+        answer: Any = self.identity.tokens[0].authenticate_token(token or issuer.token())
         if answer is not None and not isinstance(answer, Authenticated):
             answer = await answer
         return answer.user.name if answer is not None else ""
@@ -133,8 +133,9 @@ class ReloadTest(TestCase):
     async def test_metrics_have_the_key_sets_of_the_issuers_in_force(self) -> None:
         self.write(self.one)
         self.start()
+        token = self.one.token()
         for _ in range(2):  # the second is in the cache
-            await self.user(self.one)
+            await self.user(self.one, token)
         await self.user(self.two)  # nobody's
         one, two = (hashed(each.url) for each in (self.one, self.two))
         keys = hashed(self.one.answer("/keys", b"")[1])
