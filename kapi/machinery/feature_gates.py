@@ -17,8 +17,10 @@ REFUSED = {"CBORServingAndStorage": "kapi answers and stores no CBOR; clients ge
 WITH_EFFECT = frozenset(
     """
     AllowInsecureKubeletCertificateSigningRequests AllowUnsafeMalformedObjectDeletion APIServerIdentity
+    AuthorizePodWebsocketUpgradeCreatePermission
     ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz
     ComponentStatusz ConstrainedImpersonation ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
+    CrossNamespaceVolumeDataSource
     DRADeviceTaintRules DRADeviceTaints
     DRAListTypeAttributes DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization
     DRAResourcePoolStatus DRAWorkloadResourceClaims EnvFiles
@@ -26,10 +28,11 @@ WITH_EFFECT = frozenset(
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling InPlacePodVerticalScalingInitContainers
     ManifestBasedAdmissionControlConfig
     MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
-    MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy NodeDeclaredFeatures PodCertificateRequest PodDeletionCost
+    MutableSchedulingDirectivesForSuspendedJobs MutablePVNodeAffinity
+    MutatingAdmissionPolicy NodeDeclaredFeatures PodCertificateRequest PodDeletionCost
     PodLevelResources PodTopologyLabelsAdmission RestartAllContainersOnContainerExits SELinuxMount
     ServiceAccountNodeAudienceRestriction StorageVersionAPI StorageVersionMigrator
-    TaintTolerationComparisonOperators UserNamespacesHostNetworkSupport
+    TaintTolerationComparisonOperators TokenRequestServiceAccountUIDValidation UserNamespacesHostNetworkSupport
     TopologyAwareWorkloadScheduling VolumeLimitScaling WatchList WorkloadAwarePreemption
 """.split()
 )

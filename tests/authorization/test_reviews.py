@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.feature_gates import resolve
 from tests.authorization.secured import ISSUER, SecuredAPI
 
 AUTHENTICATION, AUTHORIZATION = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
@@ -145,6 +146,17 @@ def test_a_token_is_made_used_reviewed_and_dies(api: SecuredAPI) -> None:
 def test_tokens_that_are_not_made(api: SecuredAPI, spec: dict[str, Any], code: int) -> None:
     answer = api.ask_as("admin", "POST", "/api/v1/namespaces/x/serviceaccounts/app/token", {"spec": spec})
     assert answer.code == code
+
+
+@pytest.mark.parametrize(("on", "code"), [(True, 409), (False, 201)])
+def test_a_token_is_for_the_account_with_the_uid_that_is_named(api: SecuredAPI, on: bool, code: int) -> None:
+    before = api.environment.features
+    api.environment.features = resolve({"TokenRequestServiceAccountUIDValidation": on})
+    try:
+        body = {"metadata": {"uid": "another"}, "spec": {}}
+        assert api.ask_as("admin", "POST", "/api/v1/namespaces/x/serviceaccounts/app/token", body).code == code
+    finally:
+        api.environment.features = before
 
 
 def test_nobody_makes_tokens_without_the_right_to(api: SecuredAPI) -> None:

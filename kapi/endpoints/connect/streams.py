@@ -19,6 +19,7 @@ from kapi.machinery import status
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.resources.shared.features import enabled
 
 
 class Streams:
@@ -37,7 +38,9 @@ class Streams:
         forward = self._kind == "PodPortForwardOptions"
         options = _forwarding(ctx) if forward else stream_options(ctx, self._kind)
         await admit(ctx, scope, self._kind, options)
-        if ctx.method == "GET":  # a WebSocket opens with GET, which alone must not be enough to run something
+        features = scope.store.environment.features
+        if ctx.method == "GET" and enabled(features, "AuthorizePodWebsocketUpgradeCreatePermission"):
+            # a WebSocket opens with GET, which alone must not be enough to run something
             await create_check(ctx, scope)()
         pod = (await read.get(scope.store, info.namespace, name)).object
         path = f"/{self._path}/{info.namespace}/{name}"

@@ -15,6 +15,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.resource_store import check_name
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.resources.shared.features import enabled
 
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
 _MIN_SECONDS, _MAX_SECONDS = 600, 1 << 32
@@ -43,7 +44,8 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
         raise status.not_found(scope.store.group_resource, name)
     account: Object = entry.object
     uid = account["metadata"]["uid"]
-    if metadata.get("uid") and metadata["uid"] != uid:
+    checks_uid = enabled(services.environment.features, "TokenRequestServiceAccountUIDValidation")
+    if checks_uid and metadata.get("uid") and metadata["uid"] != uid:
         raise status.conflict(
             GroupResource(_KIND.group, _KIND.kind),
             name,

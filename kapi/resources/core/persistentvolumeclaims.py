@@ -13,6 +13,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.claims import default_claim_spec, normalize_data_sources, validate_claim_spec
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import difference
 from kapi.resources.shared.metadata import IMMUTABLE, validate_immutable
 from kapi.resources.shared.names import is_label_key
@@ -49,7 +50,7 @@ class PersistentVolumeClaimStrategy(PlainStrategy):
             obj["status"] = {"phase": "Pending"}
         else:
             keep(obj, old, "status")
-        normalize_data_sources(obj["spec"], (old or {}).get("spec"))
+        normalize_data_sources(obj["spec"], (old or {}).get("spec"), gate(ctx, "CrossNamespaceVolumeDataSource"))
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         validate_claim_spec(obj.get("spec") or {}, _SPEC, errors, old_spec=(old or {}).get("spec"))
@@ -57,7 +58,7 @@ class PersistentVolumeClaimStrategy(PlainStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         self.check(obj, old, errors, ctx)
         new, before = tree.copy(obj.get("spec") or {}), tree.copy(old.get("spec") or {})
-        normalize_data_sources(before, before)
+        normalize_data_sources(before, before)  # a reference that it has stays
         self._class_change(obj, old, new, before, errors)
         if not before.get("volumeName"):
             # the binder sets it, once

@@ -10,6 +10,7 @@ from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import difference, internal
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.persistent_volumes import (
@@ -98,10 +99,10 @@ class PersistentVolumeStrategy(PlainStrategy):
             self.check(obj, old, errors, ctx)
             if first:
                 errors += self._mount_options(obj)
-        self._validate_change(obj.get("spec") or {}, old.get("spec") or {}, errors)
+        self._validate_change(obj.get("spec") or {}, old.get("spec") or {}, errors, ctx)
         return errors
 
-    def _validate_change(self, new: Object, old: Object, errors: Errors) -> None:
+    def _validate_change(self, new: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         source, before = source_of(new), source_of(old)
         old_csi, csi = before.get("csi"), source.get("csi")
         if old_csi is not None and csi is not None and old_csi.get("controllerExpandSecretRef") is None:
@@ -115,6 +116,7 @@ class PersistentVolumeStrategy(PlainStrategy):
         affinity, was = new.get("nodeAffinity"), old.get("nodeAffinity")
         if (
             was is not None
+            and not gate(ctx, "MutablePVNodeAffinity")
             and not tree.equal(affinity, was)
             and not tree.equal(affinity, _with_renamed_labels(was, affinity))
         ):

@@ -36,12 +36,14 @@ def default_claim_spec(spec: Object) -> None:
     round_resource_list(resources.get("limits"))
 
 
-def normalize_data_sources(spec: Object, old: Object | None) -> None:
-    """Drops a data source of an unknown kind, and keeps ``dataSource`` and ``dataSourceRef`` in step."""
+def normalize_data_sources(spec: Object, old: Object | None, cross_namespace: bool = False) -> None:
+    """Drops a data source of an unknown kind, and keeps ``dataSource`` and ``dataSourceRef`` in step.
+
+    ``cross_namespace``: a new reference may name a namespace.
+    """
     reference = spec.get("dataSourceRef")
     in_use = old is not None and old.get("dataSourceRef") is not None
-    if reference is not None and reference.get("namespace") and not in_use:
-        # CrossNamespaceVolumeDataSource is alpha, off by default
+    if reference is not None and reference.get("namespace") and not in_use and not cross_namespace:
         spec.pop("dataSourceRef")
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     had_source = old is not None and (old.get("dataSource") is not None or old.get("dataSourceRef") is not None)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from twisted.internet.defer import inlineCallbacks
 
+from kapi.authorization.fixed import AlwaysDeny
 from kapi.endpoints.connect.kubelet import KubeletSettings, container_of
 from kapi.endpoints.connect.transport import TLS
+from kapi.machinery.feature_gates import resolve
 from kapi.machinery.status import StatusError
 from kapi.testing.http import MemoryRequest
 from kapi.wire import dial as dialer
@@ -206,6 +208,14 @@ class ConnectTests(ConnectCase):
         ):
             request = yield self.ask("POST", f"{PODS}/{path}", UPGRADE)
             self.assertEqual((request.code, request.json["message"]), (400, message))
+
+    @inlineCallbacks
+    def test_a_get_needs_the_right_to_create_while_its_gate_is_on(self) -> Any:
+        self.api.environment.authorizer = AlwaysDeny()
+        for on, code in ((True, 403), (False, 400)):
+            self.api.environment.features = resolve({"AuthorizePodWebsocketUpgradeCreatePermission": on})
+            request = yield self.ask("GET", f"{PODS}/unplaced/exec?command=sh&stdout=1", UPGRADE)
+            self.assertEqual(request.code, code, request.json)
 
     @inlineCallbacks
     def test_streams_that_cannot_be(self) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.feature_gates import resolve
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 
@@ -57,3 +58,41 @@ def test_an_empty_text_that_is_none_in_go_is_not_there() -> None:
     assert answer["spec"]["rbd"] == {
         "monitors": ["m"], "image": "i", "pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("on", "code"), [(False, 422), (True, 200)])
+def test_the_affinity_may_change_with_its_gate(on: bool, code: int) -> None:
+    api = succeed(MemoryAPI.started())
+    api.environment.features = resolve({"MutablePVNodeAffinity": on})
+
+    def in_zone(zone: str) -> Any:
+        expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
+        return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+    volume = {
+        "metadata": {"name": "a"},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"},
+            "nodeAffinity": in_zone("a"),
+        },
+    }  # fmt: skip
+    made = api.ask("POST", "/api/v1/persistentvolumes", volume)
+    assert made.code == 201, made.json
+    changed = made.json
+    changed["spec"]["nodeAffinity"] = in_zone("b")
+    assert api.ask("PUT", "/api/v1/persistentvolumes/a", changed).code == code
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_claim_may_name_a_source_in_another_namespace_with_its_gate(on: bool) -> None:
+    api = succeed(MemoryAPI.started())
+    api.environment.features = resolve({"CrossNamespaceVolumeDataSource": on})
+    source = {"kind": "PersistentVolumeClaim", "name": "theirs", "namespace": "other"}
+    spec = {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "dataSourceRef": source,
+    }  # fmt: skip
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+    made = api.ask("POST", claims, {"metadata": {"name": "c"}, "spec": spec})
+    assert made.code == 201, made.json
+    assert made.json["spec"].get("dataSourceRef") == ({"apiGroup": None, **source} if on else None)
+    assert "dataSource" not in made.json["spec"]
