@@ -66,31 +66,50 @@ Tracer = Callable[[FrameType, str, Any], Any]
 
 def lines(work: Callable[[], Any]) -> Counts:
     """How often each line ran."""
-    # by identity: the hash of a code object is computed anew from all that it consists of
-    counted: dict[int, tuple[CodeType, dict[int, int], Tracer | None]] = {}
+    counted: list[tuple[CodeType, dict[int, int]]] = []
 
-    def on_call(frame: FrameType, event: str, argument: Any) -> Tracer | None:
-        code = frame.f_code
-        found = counted.get(id(code))
-        if found is None:
-            runs: dict[int, int] = defaultdict(int)
-            tracer = _line_counter(runs) if _is_counted(code) else None
-            found = counted[id(code)] = (code, runs, tracer)
-        return found[2]
+    def counter(code: CodeType) -> Tracer:
+        counted.append((code, defaultdict(int)))
+        return _line_counter(counted[-1][1])
 
-    _trace(work, on_call)
+    _trace(work, _by_code(counter))
     counts: Counts = {}
-    for code, runs, _ in counted.values():
+    for code, runs in counted:
         for line, count in runs.items():
             key = (code.co_filename, code.co_qualname, line)
             counts[key] = counts.get(key, 0) + count
     return counts
 
 
+def _by_code(make: Callable[[CodeType], Tracer]) -> Tracer:
+    """Has a tracer of the lines of each function that is counted."""
+    # by identity: the hash of a code object is computed anew from all that it consists of
+    found: dict[int, tuple[CodeType, Tracer | None]] = {}
+
+    def on_call(frame: FrameType, event: str, argument: Any) -> Tracer | None:
+        code = frame.f_code
+        try:
+            return found[id(code)][1]
+        except KeyError:
+            tracer = make(code) if _is_counted(code) else None
+            found[id(code)] = (code, tracer)
+            return tracer
+
+    return on_call
+
+
 def _line_counter(runs: dict[int, int]) -> Tracer:
     def on_line(frame: FrameType, event: str, argument: Any) -> None:  # it stays the tracer of the frame
         if event == "line":
             runs[frame.f_lineno] += 1
+
+    return on_line
+
+
+def _function_counter(runs: dict[str, int], name: str) -> Tracer:
+    def on_line(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "line":
+            runs[name] += 1
 
     return on_line
 
@@ -126,37 +145,41 @@ def steepest(few: Counts, many: Counts, least: int) -> tuple[float, str]:
     return worst, where
 
 
+_Point = str | tuple[str, int]  # in words, or file and line
+
+
 class Stretches:
     """A slice that is always used up: counts the lines between its checkpoints."""
 
     until = float("-inf")
 
     def __init__(self) -> None:
-        self.lines = 0  # since the last checkpoint
-        self.functions: dict[str, int] = defaultdict(int)  # the lines of each since then
+        self.functions: dict[str, int] = defaultdict(int)  # the lines of each since the last checkpoint
         self.longest = 0
-        self._where = ""
+        self._between: tuple[_Point, _Point] = ("", "")
         self._longest_functions: dict[str, int] = {}
-        self._last = "the beginning"
+        self._last: _Point = "the beginning"
 
     def pause(self) -> None:
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame.f_code.co_filename in (__file__, checkpoint.__file__):
             frame = frame.f_back
-        self.end("" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        self.end("" if frame is None else (frame.f_code.co_filename, frame.f_lineno))
 
-    def end(self, where: str = "the end") -> None:
-        if self.lines > self.longest:
-            self.longest, self._where = self.lines, f"{self._last} -> {where}"
+    def end(self, where: _Point = "the end") -> None:
+        length = sum(self.functions.values())
+        if length > self.longest:
+            self.longest, self._between = length, (self._last, where)
             self._longest_functions = dict(self.functions)
-        self.lines, self._last = 0, where
+        self._last = where
         self.functions.clear()
 
     @property
     def where(self) -> str:
         """Between which two lines the longest stretch is, and whose lines are most of it."""
         most = sorted(self._longest_functions.items(), key=lambda item: -item[1])[:5]
-        return f"{self._where} ({', '.join(f'{count} of {name}' for name, count in most)})"
+        between = " -> ".join(point if isinstance(point, str) else f"{point[0]}:{point[1]}" for point in self._between)
+        return f"{between} ({', '.join(f'{count} of {name}' for name, count in most)})"
 
     def commit(self) -> None: ...
 
@@ -169,16 +192,10 @@ class Stretches:
 def stretches(work: Callable[[], Any]) -> Stretches:
     """How many lines a computation that may be suspended runs from one checkpoint to the next."""
     found = Stretches()
-
-    def on_line(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "line":
-            found.lines += 1
-            found.functions[frame.f_code.co_qualname] += 1
-
     before = checkpoint.current, checkpoint.running
     checkpoint.current = checkpoint.running = found
     try:
-        _trace(work, lambda frame, event, argument: on_line if _is_counted(frame.f_code) else None)
+        _trace(work, _by_code(lambda code: _function_counter(found.functions, code.co_qualname)))
     finally:
         checkpoint.current, checkpoint.running = before
     found.end()
