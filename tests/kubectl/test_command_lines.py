@@ -62,6 +62,15 @@ class Programs:
         )
         return done.stdout, done.stderr, done.returncode
 
+    def apply(self, *arguments: str) -> None:
+        """What the lines are about, as kubectl would apply it."""
+        _, err, code = self.kapi("apply", "--server-side", "--field-manager=kubectl", *arguments)
+        assert code == 0, err
+
+    def wait(self, condition: str, *what: str) -> None:
+        _, err, code = self.kapi("wait", f"--for={condition}", *what, "--timeout=120s")
+        assert code == 0, err
+
     def close(self) -> None:
         assert self._driver.stdin is not None and self._driver.stdout is not None
         self._driver.stdin.close()
@@ -78,9 +87,9 @@ def programs() -> Iterator[Programs]:
         both = Programs(server, binary)
         try:
             for file, wait in (("fixtures.yaml", "crd/widgets.example.com"), ("widgets.yaml", "")):
-                assert both.kubectl("apply", "--server-side", "-f", str(HERE / file))[2] == 0
+                both.apply("-f", str(HERE / file))
                 if wait:
-                    assert both.kubectl("wait", "--for=condition=Established", wait)[2] == 0
+                    both.wait("condition=Established", wait)
             yield both
             if ASKED == "record":
                 both.digests.write()

@@ -50,17 +50,14 @@ def served(digests: str = "daily_digests.json") -> Iterator[Programs]:
     with ForkedServer() as server:
         both = Programs(server, binary, digests)
         try:
-            done = both.kubectl("apply", "--server-side", "-f", str(HERE / "fixtures.yaml"))
-            assert done[2] == 0, done[1]
-            assert both.kubectl("wait", "--for=condition=Established", "crd/widgets.example.com")[2] == 0
+            both.apply("-f", str(HERE / "fixtures.yaml"))
+            both.wait("condition=Established", "crd/widgets.example.com")
             for arguments in ((), ("--subresource=status",)):
                 file = HERE / ("described_status.yaml" if arguments else "described.yaml")
-                done = both.kubectl("apply", "--server-side", *arguments, "-f", str(file))
-                assert done[2] == 0, done[1]
+                both.apply(*arguments, "-f", str(file))
             own(server)
             for condition, what in _SETTLED:  # what controllers write
-                done = both.kubectl("wait", f"--for={condition}", *what.split(), "--timeout=120s")
-                assert done[2] == 0, done[1]
+                both.wait(condition, *what.split())
             yield both
             if ASKED == "record":
                 both.digests.write()
