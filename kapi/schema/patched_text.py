@@ -19,7 +19,7 @@ _UNKNOWN = Type(Kind.ANY)
 _WITH_VALUE = ("add", "replace")
 
 
-def merged_text(result: object, type_: Type, change: object) -> str:
+def merged_text(result: Tree, type_: Type, change: object) -> str:
     """The text of a merge patch's result."""
     return format_value(_merged(result, type_, change))
 
@@ -65,7 +65,9 @@ def _below(type_: Type, key: str) -> Type:
     return type_.elem or _UNKNOWN
 
 
-def _merged(value: object, type_: Type, change: object) -> Tree:
+def _merged(value: Tree, type_: Type, change: object) -> Tree:
+    if value is change:  # took the place of an object, and was not opened for its nulls
+        return value
     if not isinstance(value, dict) or not isinstance(change, dict):
         return _sorted(value)
     return {

@@ -58,6 +58,20 @@ def test_a_strategic_patch_merges_lists_by_their_key(api: MemoryAPI) -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        ({"a": "b"}, '[{"y":1,"x":[null,1.0]}]'),  # in the place of an object it stays as it is
+        (None, '[{"x":[null,1.0],"y":1}]'),
+    ],
+)
+def test_a_merged_list_is_quoted_as_it_was_opened(one: MemoryAPI, labels: Any, shown: str) -> None:
+    assert one.ask("PATCH", f"{MAPS}/a", {"metadata": {"labels": labels}}, type=MERGE).code == 200
+    answer = one.ask("PATCH", f"{MAPS}/a", '{"metadata":{"labels":[{"y":1,"x":[null,1.0]}]}}', type=MERGE)
+    assert answer.code == 422
+    assert f'"labels":{shown},' in answer.json["details"]["causes"][0]["message"].replace("\\", "")
+
+
+@pytest.mark.parametrize(
     ("patch", "quoted"),
     [
         ({"data": {"k": [1], "x": {"$patch": "replace"}}}, "map[data:map[k:[1] x:map[$patch:replace]]]"),
