@@ -176,15 +176,20 @@ def _loads_slowly(data: bytes) -> Tree:
 def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hooks: object) -> Tree:
     text = text_of(data)
     checkpoint()
+    many = text.count("[") + text.count("{") > _MAX_GO_DEPTH
+    deepest, at = _deepest(text) if many else ("", len(text))
     try:
         tree = _scan(text, parse_constant=_no_constant, **hooks)
         checkpoint()
-        return _without_surrogates(tree, mapping)
+        if at == len(text):
+            return _without_surrogates(tree, mapping)
     except (json.JSONDecodeError, _ConstantError) as error:
-        shown = data.decode("utf-8", "surrogateescape")  # with the bytes of invalid UTF-8, which errors name
-        raise JSONError(_explain(shown, error)) from None
-    except RecursionError:
-        raise JSONError(f"invalid character '{_deepest(text)}' exceeded max depth") from None
+        if at == len(text) or getattr(error, "pos", at) < at:
+            shown = data.decode("utf-8", "surrogateescape")  # with the bytes of invalid UTF-8, which errors name
+            raise JSONError(_explain(shown, error)) from None
+    except RecursionError:  # less deep than Go's limit, perhaps: how deep Python goes depends on its version
+        deepest = deepest or _deepest(text)[0]
+    raise JSONError(f"invalid character '{deepest}' exceeded max depth")
 
 
 def text_of(data: bytes) -> str:
@@ -360,8 +365,11 @@ def _container(prefix: str) -> str:
     return depth[-1] if depth else ""
 
 
-def _deepest(text: str) -> str:
-    """The bracket with which a text exceeds Go's limit of depth; the one that opens the last level of a less deep text."""
+def _deepest(text: str) -> tuple[str, int]:
+    """The bracket with which a text exceeds Go's limit of depth, and where.
+
+    Of a less deep text it is the one that opens the last level, with the length of the text.
+    """
     depth, most, deepest = 0, 0, "["
     for found in elements(_STRING_OR_BRACKET.finditer(text)):
         bracket = found[0]
@@ -369,8 +377,8 @@ def _deepest(text: str) -> str:
         if depth > most:
             most, deepest = depth, bracket
             if most > _MAX_GO_DEPTH:
-                break
-    return deepest
+                return deepest, found.start()
+    return deepest, len(text)
 
 
 def kind_of(value: object) -> str:

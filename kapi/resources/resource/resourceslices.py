@@ -58,7 +58,8 @@ class ResourceSliceStrategy(PlainStrategy):
             for taint in elements(device, "taints"):
                 if not taint.get("timeAdded"):
                     taint["timeAdded"] = ctx.now
-        mapped = any(d.get("nodeAllocatableResourceMappings") for d in _devices((old or {}).get("spec") or {}))
+        before = elements(_devices((old or {}).get("spec") or {}))
+        mapped = any(device.get("nodeAllocatableResourceMappings") for device in before)
         if not gate(ctx, "DRANodeAllocatableResources") and not mapped:
             for device in elements(_devices(obj.get("spec") or {})):
                 device.pop("nodeAllocatableResourceMappings", None)
