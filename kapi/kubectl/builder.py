@@ -247,15 +247,13 @@ class Builder:
 
     async def _from_object(self, obj: Object, source: str) -> Info:
         version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
-        unset = [f"{name} not set" for name, value in (("apiVersion", version), ("kind", kind)) if not value]
-        if self._validated and unset:
-            what = unset[0] if len(unset) == 1 else f"[{', '.join(unset)}]"
+        if self._validated and (what := unset(obj)):
             raise CommandError(
                 f'error validating "{source}": error validating data: {what}; if you choose to ignore these errors, '
                 "turn validation off with --validate=false"
             )
         if not kind:
-            raise CommandError(f"unable to decode \"{source}\": Object 'Kind' is missing in '{_compact(obj)}'")
+            raise without_kind(obj, source)
         try:
             mapping = await self._factory.mapper.kind_for(version, kind)
         except ClientError:
@@ -291,7 +289,14 @@ class Builder:
         return Result(Flattened(chain) if self._flatten else chain, single=single, targets_single_items=targets)
 
 
-def _compact(obj: Object) -> str:
+def unset(obj: Object) -> str:
+    """Which of apiVersion and kind the object does not have; "" when it has both."""
+    found = [f"{name} not set" for name in ("apiVersion", "kind") if not obj.get(name)]
+    return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
+
+
+def without_kind(obj: Object, source: str) -> CommandError:
     import orjson
 
-    return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS).decode()
+    text = orjson.dumps(obj, option=orjson.OPT_SORT_KEYS).decode()
+    return CommandError(f"unable to decode \"{source}\": Object 'Kind' is missing in '{text}'")

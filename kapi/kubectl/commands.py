@@ -26,6 +26,7 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
     "Basic Commands (Intermediate)": (
         Entry("explain", "Show the fields of a kind of object"),
         Entry("get", "List objects, or show some of them"),
+        Entry("edit", "Change objects in an editor"),
         Entry("delete", "Delete objects by file, by name or by selector"),
     ),
     "Deploy Commands": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kapi.client.errors import ClientError, StatusError
+from kapi.client.rest import PatchType
 from kapi.client.three_way import OpenAPISchema, three_way_patch
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.factory import Factory
@@ -76,20 +77,23 @@ class Updates:
 
         Raises StatusError.
         """
-        before = info.object or {}
-        mapping = info.mapping
-        schema = await self._schema(mapping.group, mapping.version, mapping.kind)
-        patch = three_way_patch(before, changed, before, schema)
+        kind, patch = await self.difference(info, changed)
         if patch and self._dry_run == "client":
             info.object = changed
         elif patch:
             await info.patch(
-                "merge" if schema is None else "strategic",
+                kind,
                 patch,
                 dryRun="All" if self._dry_run == "server" else None,
                 fieldManager=self._manager,
             )
         return bool(patch)
+
+    async def difference(self, info: Info, changed: Object) -> tuple[PatchType, Object]:
+        """The patch that makes the object as ``changed``, and its kind."""
+        before, mapping = info.object or {}, info.mapping
+        schema = await self._schema(mapping.group, mapping.version, mapping.kind)
+        return "merge" if schema is None else "strategic", three_way_patch(before, changed, before, schema)
 
     async def _schema(self, group: str, version: str, kind: str) -> OpenAPISchema | None:
         key = (group, version, kind)

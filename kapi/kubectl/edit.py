@@ -1,0 +1,330 @@
+"""``kapi edit`` (upstream: kubectl ``cmd/util/editor``): objects in an editor, until what it saves is valid or unchanged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from twisted.internet.threads import deferToThreadPool
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.builder import Builder, unset, without_kind
+from kapi.kubectl.command import Help
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import no_printer, printer_for
+from kapi.kubectl.updates import Updates
+from kapi.kubectl.visitor import read_documents
+from kapi.kubectl.writing import validation, with_last_applied
+from kapi.machinery.golang import quote
+from kapi.machinery.status import Invalid, NotFound
+from kapi.machinery.tree import Object, Tree, dig
+
+SUBRESOURCES = ("status",)
+_FORMATS = ("json", "kyaml", "yaml")  # of the file
+_HEADER = """\
+# Please edit the object below. Lines beginning with a '#' will be ignored,
+# and an empty file will abort the edit. If an error occurs while saving this file will be
+# reopened with the relevant failures.
+#
+"""
+_OTHER_NAMESPACE = (
+    'the namespace from the provided object "{0}" does not match the namespace "{1}". '
+    "You must pass '--namespace={0}' to perform this operation."
+)
+FLAGS = (
+    *FILENAME,
+    *PRINT,
+    Flag("validate", no_opt_default="strict", default="strict"),
+    Flag("save-config", "bool"),
+    Flag("field-manager"),
+    Flag("subresource"),
+    Flag("output-patch", "bool", help="Print the patch of each object."),
+    Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
+)
+HELP = Help(
+    "(RESOURCE NAME | -f FILENAME)",
+    "Opens objects in the editor of $KUBE_EDITOR, of $EDITOR, or vi. What is saved is sent as a patch; what the server refuses\n"
+    "can be edited again.",
+    (
+        ("Edit a service", "edit service web"),
+        ("Use another editor", "edit deployment web -o json"),
+        ("Edit the status", "edit deployment web --subresource=status"),
+    ),
+)
+
+
+@dataclass(slots=True)
+class _Results:
+    """Of one round: ``reasons`` are shown in the next one; ``again``, ``missing`` and ``refused`` count objects."""
+
+    reasons: list[tuple[str, list[str]]] = field(default_factory=list)
+    again: int = 0
+    missing: int = 0
+    refused: int = 0
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    builder = Builder(factory, program).flatten().latest().subresource(flags.get_string("subresource"))
+    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    result = await builder.resource_type_or_name(flags.arguments).do()
+    infos = await result.infos()
+    raise_errors(result.errors)
+    subresource = flags.get_string("subresource")
+    if subresource and subresource not in SUBRESOURCES:
+        raise CommandError(
+            f"invalid subresource value: {quote(subresource)}. Must be one of [{' '.join(SUBRESOURCES)}]"
+        )
+    if flags.get_string("output") not in ("", *_FORMATS):
+        raise no_printer(flags.get_string("output"), _FORMATS)
+    if not infos:
+        raise CommandError("edit cancelled, no objects found")
+    return await _Editing(factory, program, infos).run()
+
+
+class _Editing:
+    def __init__(self, factory: Factory, program: str, infos: list[Info]) -> None:
+        self._factory, self._program, self._infos = factory, program, infos
+        self._json = factory.flags.get_string("output") == "json"
+        self._updates = Updates(factory, factory.flags.get_string("field-manager") or f"{program}-edit")
+        self._fields = validation(factory.flags.get_string("validate"))
+        self._file = ""  # of the last round
+
+    async def run(self) -> int:
+        """Rounds of editing.  Returns the exit code.  Raises CommandError."""
+        original = self._text()
+        edited, results = b"", _Results()
+        while True:
+            failed, before = bool(results.reasons), edited
+            try:
+                edited, file = await self._edit(results, _stripped(edited) if failed else original)
+                if failed and _content(before) == _content(edited):
+                    self._file, old = file, self._file
+                    os.remove(old)
+                    raise CommandError("Edit cancelled, no valid changes were saved.")
+            except CommandError:
+                self._tell_file()
+                raise
+            if self._file:
+                os.remove(self._file)
+            self._file, results = file, _Results()
+            for unchanged, why in (
+                (_content(original) == _content(edited), "no changes made"),
+                (not _stripped(edited).strip(), "saved file was empty"),
+            ):
+                if unchanged:
+                    os.remove(file)
+                    self._factory.err.write(f"Edit cancelled, {why}.\n")
+                    return 0
+            try:
+                objects = self._read(edited)
+            except CommandError as error:
+                self._refuse(str(error), results)
+                continue
+            try:
+                await self._send(objects, results)
+            except CommandError:
+                self._tell_file()
+                raise
+            if results.again:
+                self._factory.err.write(f"You can run `{self._program} replace -f {file}` to try this update again.\n")
+                return 1
+            if results.missing:
+                self._factory.err.write(f"The edits you made on deleted resources have been saved to {quote(file)}\n")
+                return 1
+            if not results.refused:
+                os.remove(file)
+                return 0
+
+    def _read(self, edited: bytes) -> list[Object]:
+        """The objects in the file.  Raises CommandError."""
+        objects = [obj for obj, _ in read_documents(edited, "edited-file")]
+        for obj in objects:
+            if self._fields != "Ignore" and (problem := unset(obj)):
+                raise CommandError(problem)
+            if not obj.get("kind"):
+                raise without_kind(obj, "edited-file")
+        return objects
+
+    def _refuse(self, problem: str, results: _Results) -> None:
+        """For a file that cannot be read: with validation it is an error of the first object."""
+        if self._fields == "Ignore":
+            results.reasons.append((f"The edited file had a syntax error: {problem}", []))
+            return
+        problem = problem.removeprefix("error parsing edited-file: ").removeprefix("error converting YAML to JSON: ")
+        problem = "invalid object to validate" if problem == "no object" else problem
+        what = f"{_resource(self._infos[0])} {quote(self._infos[0].name)}"
+        other = f'<nil>: Invalid value: "The edited file failed validation": {problem}'
+        results.reasons.append((f"{what} was not valid", [other]))
+        self._factory.err.write(f"error: {what} is invalid\n")
+
+    def _tell_file(self) -> None:
+        if self._file and os.path.exists(self._file):
+            self._factory.err.write(f"A copy of your changes has been stored to {quote(self._file)}\n")
+
+    def _text(self) -> bytes:
+        """The objects without what the server manages."""
+        objects = [_without_managers(info.object or {}) for info in self._infos]
+        whole: Object = {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {}}
+        if len(objects) == 1:
+            whole = objects[0]
+        if self._json:
+            from kapi.kubectl.go_json import json_text
+
+            return json_text(whole, 4).encode() + b"\n"
+        if self._factory.flags.get_string("output") == "kyaml":
+            from kapi.kubectl.printers.kyaml import dump_kyaml
+
+            return dump_kyaml(whole).encode()
+        from kapi.codecs.yaml_writing import dump_yaml
+
+        return dump_yaml(whole)
+
+    async def _edit(self, results: _Results, text: bytes) -> tuple[bytes, str]:
+        """What the editor leaves, and in which file.  Raises CommandError."""
+        header = "" if self._json else _HEADER
+        for head, others in results.reasons if header else ():
+            header += f"# {_commented(head)}{':' if others else ''}\n"
+            header += "".join(f"# * {_commented(other)}\n" for other in others) + "#\n"
+        data = header.encode() + text
+        if self._factory.flags.get_bool("windows-line-endings"):
+            data = data.replace(b"\n", b"\r\n")
+        number, path = tempfile.mkstemp(".json" if self._json else ".yaml", f"{self._program}-edit-")
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+        await _launch(self._factory, path)
+        with open(path, "rb") as file:
+            return file.read(), path
+
+    async def _send(self, objects: list[Object], results: _Results) -> None:
+        """Patches what was changed.  Raises CommandError for changes that no patch can make."""
+        flags, namespace = self._factory.flags, self._factory.namespace
+        originals = {dig(info.object, "metadata", "uid"): info for info in self._infos}
+        known = [(originals.get(dig(obj, "metadata", "uid")), obj) for obj in objects]
+        for info, obj in known:
+            place = dig(obj, "metadata", "namespace")
+            if info is not None and info.namespace and place != namespace:
+                raise CommandError(_OTHER_NAMESPACE.format(place or "", namespace))
+        for info, obj in known:
+            metadata = obj.get("metadata") or {}
+            if info is None:
+                raise CommandError(f"no original object found for {obj.get('kind', '')}/{metadata.get('name', '')}")
+            before = info.object or {}
+            if managers := dig(before, "metadata", "managedFields"):
+                obj = {**obj, "metadata": {**metadata, "managedFields": managers}}
+            if flags.get_bool("save-config"):
+                obj = with_last_applied(obj)
+            if obj == before:
+                self._factory.out.write(printer_for(flags, "skipped").print(obj))
+                continue
+            for path in (("apiVersion",), ("kind",), ("metadata", "name")):
+                if dig(before, *path) != dig(obj, *path):
+                    raise CommandError("At least one of apiVersion, kind and name was changed")
+            await self._patch(info, obj, results)
+
+    async def _patch(self, info: Info, obj: Object, results: _Results) -> None:
+        flags, resource = self._factory.flags, _resource(info)
+        kind, patch = await self._updates.difference(info, obj)
+        if flags.get_bool("output-patch"):
+            text = json.dumps(patch, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+            self._factory.out.write(f"Patch: {text}\n")
+        sent = Info(info.client, info.mapping, info.namespace, info.name, subresource=info.subresource)
+        try:
+            await sent.patch(
+                kind,
+                patch,
+                fieldManager=flags.get_string("field-manager") or f"{self._program}-edit",
+                fieldValidation=self._fields,
+            )
+        except Invalid as error:
+            results.refused += 1
+            causes = (error.details or {}).get("causes") or ()
+            others = [f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in causes]
+            results.reasons.append((f"{resource} {quote(info.name)} was not valid", others))
+            self._factory.err.write(f"error: {resource} {quote(info.name)} is invalid\n")
+        except NotFound:
+            results.missing += 1
+            self._factory.err.write(f"error: {resource} {quote(info.name)} could not be found on the server\n")
+        except StatusError as error:
+            results.again += 1
+            self._factory.err.write(f"error: {resource} {quote(info.name)} could not be patched: {error.message}\n")
+        else:
+            self._factory.out.write(printer_for(flags, "edited").print(sent.object or {}))
+
+
+def _resource(info: Info) -> str:
+    return ".".join(filter(None, (info.mapping.name, info.mapping.group)))
+
+
+def _without_managers(obj: Object) -> Object:
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def _stripped(text: bytes) -> bytes:
+    """Without comments; ``#!`` begins none."""
+    lines = text.split(b"\n")
+    return b"\n".join(line for line in lines if not line.strip().startswith(b"#") or line.strip().startswith(b"#!"))
+
+
+def _content(text: bytes) -> Tree:
+    """What the text means, or the text itself without comments."""
+    try:
+        return [obj for obj, _ in read_documents(text, "")]
+    except CommandError:
+        return _stripped(text)
+
+
+def _commented(text: str) -> str:
+    """With a "#" before each further line."""
+    first, *others = text.split("\n")
+    return "".join([first, *(f"\n# {line}" if line and not line.startswith("#") else f"\n{line}" for line in others)])
+
+
+async def _launch(factory: Factory, path: str) -> None:
+    """Runs the editor, in a thread: connections stay alive meanwhile.  Raises CommandError."""
+    editor = os.environ.get("KUBE_EDITOR") or os.environ.get("EDITOR") or "vi"
+    shown = editor
+    if " " in editor and any(mark in editor for mark in "\"'\\"):
+        shell = os.environ.get("SHELL") or "/bin/bash"
+        command, shown = [shell, "-c", f"{editor} {shlex.quote(path)}"], f"{shell} -c {editor}"
+    else:
+        command = [*editor.split(" "), path]
+    factory.out.flush()
+    try:
+        with _interrupts_left_to_the_editor():
+            done = await deferToThreadPool(
+                factory.reactor, factory.reactor.getThreadPool(), subprocess.run, command, check=False
+            )
+    except FileNotFoundError:
+        raise CommandError(f"unable to launch the editor {quote(shown)}") from None
+    except OSError:
+        raise CommandError(f"there was a problem with the editor {quote(shown)}") from None
+    if done.returncode:
+        raise CommandError(f"there was a problem with the editor {quote(shown)}")
+
+
+@contextlib.contextmanager
+def _interrupts_left_to_the_editor() -> Iterator[None]:
+    """Ctrl-C in the editor is the editor's."""
+    if threading.current_thread() is not threading.main_thread() or not sys.stdin.isatty():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)  # programs would inherit SIG_IGN
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

