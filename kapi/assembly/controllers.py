@@ -17,6 +17,8 @@ from kapi.controllers.identity import COLLECTION as IDENTITY_COLLECTION
 from kapi.controllers.identity import IdentityController
 from kapi.controllers.leaderelection import LeaderElection
 from kapi.controllers.serverleases import LEASES, ServerLeases
+from kapi.controllers.storageversions import GROUP as STORAGE_VERSIONS
+from kapi.controllers.storageversions import PLURAL, StorageVersionController
 from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
@@ -93,6 +95,16 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
         identity = IdentityController(registry.client.named("kube-apiserver"), reactor, registry.environment.clock)
         core.add_post_start_hook(identity.name, identity.start, (IDENTITY_COLLECTION,))
         core.add_closing_hook(identity.name, identity.stop)
+        if options.generic.features["StorageVersionAPI"] and registry.client.has(STORAGE_VERSIONS, PLURAL):
+            versions = StorageVersionController(
+                registry.client.named("kube-apiserver"),
+                reactor,
+                now,
+                dict(registry.rows),  # without custom resources, which come later
+                lambda: (row for table in chain.tables for row in table.resources()),
+            )
+            core.add_post_start_hook(versions.name, versions.start)
+            core.add_closing_hook(versions.name, versions.stop)
     if options.generic.features["CoordinatedLeaderElection"] and has_leases and registry.client.has(GROUP, CANDIDATES):
         election = _coordination(options, reactor, registry)
         core.add_post_start_hook(election.name, election.start)
