@@ -266,6 +266,11 @@ def timeout(message: str, retry_after: int = 0) -> Timeout:
     return Timeout(f"Timeout: {message}", details=details)
 
 
+def out_of_time() -> Timeout:
+    """The 504 of a request that has reached its deadline."""
+    return timeout("request did not complete within the allotted timeout")
+
+
 def too_large_resource_version(requested: int, current: int, retry_after: int = 1) -> Timeout:
     """The 504 of a read at a revision that the server has not reached; ``retry_after``: in seconds, 0 for none."""
     details: Object = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}

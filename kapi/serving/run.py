@@ -21,7 +21,7 @@ from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, in_slices
-from kapi.machinery.status import StatusError, timeout
+from kapi.machinery.status import StatusError, out_of_time
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.uid import new_uid
 from kapi.process.driver import Running, advance, failure_of
@@ -138,7 +138,6 @@ class _Waiting:
 
 
 READS = frozenset(["GET", "HEAD", "OPTIONS"])
-TIMEOUT_MESSAGE = "request did not complete within the allotted timeout"
 #: called once with the answer or the failure
 Answered = Callable[[RequestContext, "Response | Failure | None"], None]
 
@@ -276,7 +275,7 @@ class DeferredAnswer:
     def expire(self) -> None:
         """The deadline has come."""
         self._deadlines = None
-        self._ctx.interrupt = late = status.timeout(TIMEOUT_MESSAGE)
+        self._ctx.interrupt = late = status.out_of_time()
         self._answer(Failure(late))
         if self._ctx.passed_on and not self.computing:
             self._awaited.cancel()
@@ -483,7 +482,7 @@ class RequestRunner:
 
     @staticmethod
     def _late(ctx: RequestContext) -> Response:
-        return status_response(ctx, timeout(TIMEOUT_MESSAGE))
+        return status_response(ctx, out_of_time())
 
     def _send_all(self, answers: Sequence[Answer]) -> None:
         unflushed = self.unflushed = []

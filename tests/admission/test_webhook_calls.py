@@ -16,6 +16,7 @@ from twisted.web.server import NOT_DONE_YET
 from kapi.admission.webhook.client import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.kubeconfig import Credentials
+from kapi.machinery.status import StatusError
 from tests.admission.certificates import make_certificate
 from tests.admission.fakes import FakeClient
 from tests.admission.webhook_case import (
@@ -85,6 +86,20 @@ class WebhookCalls(WebhookTestCase):
         error = await self.refused(self.chain(check=(slow,)))
         self.assertIn("context deadline exceeded", error.message)
         self.assertLess(reactor.seconds() - start, 9)  # type: ignore[attr-defined]
+
+    async def test_the_deadline_of_the_request_is_not_the_fault_of_the_webhook(self) -> None:
+        """Whatever the webhook's policy: the request has run out of time."""
+        for policy in ("Fail", "Ignore"):
+            for kind, step in (("mutate", "admit"), ("check", "validate")):
+                slow = self.hook(lambda review: NOT_DONE_YET, timeoutSeconds=9, failurePolicy=policy)
+                late = self.attributes()
+                late.deadline = reactor.seconds() + 0.1  # type: ignore[attr-defined]
+                with self.assertRaises(StatusError) as caught:
+                    await getattr(self.chain(**{kind: (slow,)}), step)(late)
+                self.assertEqual(caught.exception.code, 504)
+                self.assertEqual(
+                    caught.exception.message, "Timeout: request did not complete within the allotted timeout"
+                )
 
     async def test_an_unknown_authority_is_not_trusted(self) -> None:
         other, _ = make_certificate("127.0.0.1")

@@ -26,7 +26,7 @@ from kapi.machinery import warnings
 from kapi.machinery.each import entries
 from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
-from kapi.machinery.status import BadRequest, StatusError, forbidden, internal, timeout
+from kapi.machinery.status import BadRequest, StatusError, forbidden, internal, out_of_time
 from kapi.machinery.tree import Object, Tree
 from kapi.process.reactor import Reactor
 from kapi.request.info import confidential
@@ -239,6 +239,7 @@ class WebhookPlugin(Plugin):
             code = failure.code
             if not hook.ignore_failures:
                 error_type = "calling_webhook_error"
+                self.check_time(attributes)
                 raise internal(failure) from None
             resource = attributes.resource
             quotes = confidential(resource.group, resource.resource)  # the webhook's answer may
@@ -263,10 +264,10 @@ class WebhookPlugin(Plugin):
                 self._count(hook.name, attributes.operation, code, bool(error_type), error_type, took)
 
     def check_time(self, attributes: Attributes) -> None:
-        """Raises Timeout when the request has no time left."""
+        """Raises Timeout when the request has no time left: upstream's filter answers then, whatever the webhook's policy."""
         deadline = attributes.deadline
         if deadline and self.initializer.reactor is not None and self.initializer.reactor.seconds() >= deadline:
-            raise timeout("request did not complete within requested timeout")
+            raise out_of_time()
 
     def _count(self, name: str, operation: str, code: int, rejected: bool, error_type: str, seconds: float) -> None:
         meter = self.meter
