@@ -187,6 +187,7 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
     collectors.register(lifetimes)
     settings = AuthenticationSettings(
         client_ca=_authority(flags.client_ca_file, "client-ca-file", reloaders, generated),
+        certificate_uids="AllowParsingUserUIDFromCertAuth" in config.options.generic.gates,
         issuers=flags.issuers,
         lookup_tokens=flags.service_account_lookup,
         bootstrap_tokens=flags.enable_bootstrap_token_auth,

@@ -49,6 +49,7 @@ class AuthenticationSettings(msgspec.Struct):
 
     front_proxy: FrontProxyAuthenticator | None = None
     client_ca: CertificateAuthority | None = None
+    certificate_uids: bool = True  # whether client certificates may have the user's uid
     static_tokens: Mapping[str, UserInfo] = msgspec.field(
         default_factory=dict
     )  # kapi.authentication.static_tokens.parse_token_file
@@ -85,7 +86,9 @@ def build_authentication(settings: AuthenticationSettings) -> Authentication:
     if settings.front_proxy is not None:
         requests.append(settings.front_proxy)
     if settings.client_ca is not None:
-        requests.append(ClientCertificateAuthenticator(settings.client_ca, settings.lifetimes))
+        requests.append(
+            ClientCertificateAuthenticator(settings.client_ca, settings.lifetimes, settings.certificate_uids)
+        )
     requests.append(BearerAuthenticator(tokens))
     requests.append(WebSocketAuthenticator(tokens))
     anonymous = AnonymousAuthenticator(settings.anonymous_paths) if settings.anonymous else None

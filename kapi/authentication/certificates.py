@@ -148,8 +148,13 @@ def expirations() -> Histogram:
 
 
 class ClientCertificateAuthenticator:
-    def __init__(self, authority: CertificateAuthority, lifetimes: Histogram | None = None) -> None:
+    """``reads_uid``: whether the subject of a certificate may have the user's uid."""
+
+    def __init__(
+        self, authority: CertificateAuthority, lifetimes: Histogram | None = None, reads_uid: bool = True
+    ) -> None:
         self.authority = authority
+        self._reads_uid = reads_uid
         self.lifetimes = lifetimes or expirations()
 
     def authenticate(self, ctx: RequestContext) -> UserInfo | None:
@@ -157,7 +162,7 @@ class ClientCertificateAuthenticator:
         if not chain:
             return None
         self.lifetimes.observe(self.authority.verify(chain))
-        return certificate_user(chain[0])
+        return certificate_user(chain[0], self._reads_uid)
 
 
 def certificate_subject(certificate: x509.Certificate) -> x509.Name:
@@ -169,13 +174,13 @@ def certificate_subject(certificate: x509.Certificate) -> x509.Name:
 
 
 @functools.lru_cache(maxsize=1024)
-def certificate_user(certificate: x509.Certificate) -> UserInfo | None:
+def certificate_user(certificate: x509.Certificate, reads_uid: bool = True) -> UserInfo | None:
     """The identity in a verified certificate; None without a common name."""
     subject = certificate_subject(certificate)
     names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if not names or not names[-1].value:
         return None
-    uids = subject.get_attributes_for_oid(_UID)
+    uids = subject.get_attributes_for_oid(_UID) if reads_uid else []
     if len(uids) > 1:
         raise AuthenticationError("expected 1 UID, but found multiple")
     groups = tuple(str(item.value) for item in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))

@@ -16,7 +16,8 @@ REFUSED = {"CBORServingAndStorage": "kapi answers and stores no CBOR; clients ge
 #: gates that change something in kapi
 WITH_EFFECT = frozenset(
     """
-    AllowInsecureKubeletCertificateSigningRequests AllowUnsafeMalformedObjectDeletion APIServerIdentity
+    AllowInsecureKubeletCertificateSigningRequests AllowParsingUserUIDFromCertAuth AllowUnsafeMalformedObjectDeletion
+    APIServerIdentity
     AuthorizePodWebsocketUpgradeCreatePermission
     ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz
     ComponentStatusz ConstrainedImpersonation ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection

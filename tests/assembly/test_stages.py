@@ -102,6 +102,12 @@ def test_every_row_that_is_stored_has_a_store(plain: PreparedServer) -> None:
 # policy
 
 
+def test_uids_of_certificates_can_be_switched_off(plain: PreparedServer, tmp_path: Path) -> None:
+    assert plain.policy.identity.settings.certificate_uids
+    made = assembled(tmp_path, "--feature-gates=AllowParsingUserUIDFromCertAuth=false")
+    assert not made.policy.identity.settings.certificate_uids
+
+
 def test_all_stores_are_admitted_by_the_same_chain(plain: PreparedServer) -> None:
     registry, admission = plain.storage.registry, plain.policy.admission
     assert {id(store.admission) for store in registry.stores.values()} == {id(admission)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kapi.authentication.certificates import (
     CertificateAuthority,
@@ -19,6 +20,7 @@ from tests.filters.requests import Peer, request
 
 CA = Authority()
 PROXY_CA = Authority("proxy-ca")
+UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 CLIENTS = ClientCertificateAuthenticator(CertificateAuthority(CA.pem))
 HEADERS: dict[str, str | list[str]] = {
     "X-Remote-User": "jane",
@@ -46,9 +48,6 @@ def test_without_a_certificate_there_is_no_opinion() -> None:
 
 
 def test_a_certificate_without_common_name_names_nobody() -> None:
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "dev")])
     certificate, _ = CA.issue(subject, usage=ExtendedKeyUsageOID.CLIENT_AUTH)
     assert CLIENTS.authenticate(request(peer=Peer(certificate))) is None
@@ -83,6 +82,22 @@ def test_a_subject_that_is_no_text_is_refused() -> None:
     with pytest.raises(AuthenticationError, match="x509"):
         certificate_user(Leaf())  # type: ignore[arg-type]
     assert certificate_user(certificate) is not None
+
+
+def test_a_uid_is_read_unless_that_is_switched_off() -> None:
+    """Upstream's gate is AllowParsingUserUIDFromCertAuth."""
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, "jane"), x509.NameAttribute(UID, "7")]
+    for more, uid, switched_off in (([], "7", ""), ([x509.NameAttribute(UID, "8")], None, "")):
+        certificate, _ = CA.issue(x509.Name([*names, *more]), usage=ExtendedKeyUsageOID.CLIENT_AUTH)
+        without = ClientCertificateAuthenticator(CertificateAuthority(CA.pem), reads_uid=False)
+        user = without.authenticate(request(peer=Peer(certificate)))
+        assert user is not None and user.uid == switched_off
+        if uid is None:
+            with pytest.raises(AuthenticationError, match="expected 1 UID, but found multiple"):
+                CLIENTS.authenticate(request(peer=Peer(certificate)))
+        else:
+            user = CLIENTS.authenticate(request(peer=Peer(certificate)))
+            assert user is not None and user.uid == uid
 
 
 def test_any_or_no_extended_usage_will_do() -> None:
