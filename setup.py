@@ -1,7 +1,7 @@
 """Build of kapi: the metadata is in pyproject.toml; here are the two steps that a declaration cannot express.
 
 The types of Kubernetes 1.36 are derived at build time from the package ``kubernetes-validate`` (110 MB of definitions, a
-build requirement only) into two compact files under ``kapi/schema/data``.
+build requirement only, and only where they have not been derived) into two compact files under ``kapi/schema/data``.
 
 The source distribution has the same bytes whenever and wherever it is made of the same files: names are sorted, owners left
 out, and times are SOURCE_DATE_EPOCH (seconds since 1970) when that is set.  ``bdist_wheel`` heeds it by itself.
@@ -25,6 +25,12 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
+DATA = ROOT / "kapi" / "schema" / "data"
+SOURCE = "kubernetes-validate>=1.36"
+
+
+def is_derived() -> bool:
+    return all((DATA / name).exists() for name in ("types.json", "descriptions.json"))
 
 
 def derive_schema(directory: Path) -> None:
@@ -36,9 +42,8 @@ class BuildComplete(build_py):
     """Derives before anything is copied; an editable install finds all files in the source tree."""
 
     def run(self) -> None:
-        data = ROOT / "kapi" / "schema" / "data"
-        if not all((data / name).exists() for name in ("types.json", "descriptions.json")):
-            derive_schema(data)
+        if not is_derived():
+            derive_schema(DATA)
         super().run()
         if self.editable_mode:
             compileall.compile_dir(ROOT / "kapi", quiet=1)
@@ -63,4 +68,9 @@ class SameBytes(sdist):
         return path
 
 
-setup(cmdclass={"build_py": BuildComplete, "sdist": SameBytes})
+setup(
+    cmdclass={"build_py": BuildComplete, "sdist": SameBytes},
+    setup_requires=[]
+    if is_derived()
+    else [SOURCE],  # what setuptools' backend answers a front end that isolates the build
+)

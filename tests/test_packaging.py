@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -68,6 +69,21 @@ def test_a_source_distribution_has_the_same_bytes_wherever_it_is_made(tmp_path: 
         archive(tmp_path / "two", 0o077, 1_650_000_000),
     }
     assert len(digests) == 1
+
+
+def test_a_build_requires_the_definitions_only_where_the_types_are_not_derived(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    (tmp_path / "setup.cfg").write_text("[metadata]\nname = small\nversion = 1\n[options]\npy_modules =\n")
+    data = tmp_path / "kapi" / "schema" / "data"
+    data.mkdir(parents=True)
+    ask = "from setuptools.build_meta import get_requires_for_build_wheel as ask; answer = ask(); print('required', *answer)"
+    for made, required in (("", "required kubernetes-validate>=1.36"), ("types.json", "required kubernetes-validate>=1.36"),
+                           ("descriptions.json", "required")):  # fmt: skip
+        if made:
+            (data / made).write_text("{}")
+        done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.stdout.splitlines()[-1:] == [required], done.stderr
 
 
 def test_the_version_stands_in_one_place() -> None:
