@@ -1,6 +1,7 @@
 """What a command is, and how a command line finds it (upstream: ``spf13/cobra``).
 
-A client command is a module with ``FLAGS`` and ``run``.  ``HELP`` describes it, and ``SUBCOMMANDS`` are the commands below it.
+A client command is a module with ``FLAGS`` and ``run``.  ``HELP`` describes it, ``SUBCOMMANDS`` are the commands below it, and
+``FAILURE`` is the exit code of an error, where that is not 1.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Command:
     help: Help = Help()
     subcommands: tuple[Command, ...] = ()
     aliases: tuple[str, ...] = ()
+    failure: int = 1  # the exit code of an error
 
 
 def load(name: str) -> Command:
@@ -55,6 +57,7 @@ def load(name: str) -> Command:
         tuple(getattr(module, "FLAGS", ())),
         getattr(module, "HELP", Help()),
         tuple(getattr(module, "SUBCOMMANDS", ())),
+        failure=getattr(module, "FAILURE", 1),
     )
 
 

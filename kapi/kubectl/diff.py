@@ -8,14 +8,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kapi.client.errors import ClientError, StatusError
 from kapi.kubectl.apply import ClientSideApply
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import Aggregate, CommandError, message_of, raise_errors
+from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.printers.yaml import YAMLPrinter
 from kapi.kubectl.writing import LAST_APPLIED
 from kapi.machinery.status import NotFound
@@ -35,6 +34,7 @@ FLAGS = (
 )
 _MASK = "***"
 _WORD = re.compile(r"[a-zA-Z0-9-=]+").fullmatch
+FAILURE = 2  # 1 says that there are differences
 HELP = Help(
     "-f FILENAME",
     "Shows what apply would change, by the program in $KUBECTL_EXTERNAL_DIFF or diff. Ends with 1 when there is a difference.",
@@ -43,14 +43,6 @@ HELP = Help(
 
 
 async def run(factory: Factory, program: str) -> int:
-    try:
-        return await _run(factory, program)
-    except (Aggregate, ClientError, CommandError, StatusError) as error:
-        factory.err.write(message_of(error, factory.config.host))
-        return 2  # 1 says that there are differences
-
-
-async def _run(factory: Factory, program: str) -> int:
     flags = factory.flags
     if flags.arguments:
         hint = ""

@@ -13,7 +13,7 @@ from kapi.client.mapper import RESTMapper
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session, base_path
 from kapi.kubectl.flags import Flags
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.machinery.golang import parse_duration
 from kapi.process.reactor import Reactor
 
@@ -145,8 +145,12 @@ class Factory:
         if flags.given("kustomize"):
             from kapi.kubectl.kustomization import built_file
 
+            errors: list[BaseException] = []
             if flags.get_list("filename"):
-                raise CommandError("only one of -f or -k can be specified")
+                errors.append(CommandError("only one of -f or -k can be specified"))
+            if flags.get_bool("recursive"):
+                errors.append(CommandError("the -k flag can't be used with -f or -R"))
+            raise_errors(errors)
             self._built = built_file(flags.get_string("kustomize"))
             flags.set("filename", [self._built])
         profile = flags.get_string("profile") if self.command != "debug" else "none"

@@ -1,10 +1,11 @@
-"""Manifests of kustomizations, which the program ``kustomize`` builds."""
+"""Manifests of kustomizations, which the program ``kustomize`` builds, or else ``kubectl``."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 
 from kapi.kubectl.messages import CommandError
@@ -13,19 +14,41 @@ _NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 def build(directory: str) -> str:
-    """The manifests of a kustomization.  Raises CommandError."""
-    if os.path.isdir(directory) and not any(os.path.exists(os.path.join(directory, name)) for name in _NAMES):
-        names = f"'{_NAMES[0]}', '{_NAMES[1]}' or '{_NAMES[2]}'"
-        raise CommandError(f"unable to find one of {names} in directory '{os.path.abspath(directory)}'")
-    path = shutil.which("kustomize")
-    if path is None:
-        raise CommandError(
-            "kustomizations are built by the program kustomize, and it is not on the PATH (https://kubectl.docs.kubernetes.io)"
-        )
-    done = subprocess.run([path, "build", directory], capture_output=True, text=True, check=False)
+    """The manifests of a kustomization, which may be a remote one.  Raises CommandError."""
+    if "://" not in directory and "?ref=" not in directory:
+        _check(directory)
+    done = subprocess.run([*_program(), directory], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CommandError(done.stderr.strip() or f"kustomize ended with {done.returncode}")
+        raise CommandError(done.stderr.strip() or f"the build of {directory} ended with {done.returncode}")
     return done.stdout
+
+
+def _check(directory: str) -> None:
+    """Raises CommandError for what is no kustomization, as kubectl, whichever program is there."""
+    place = os.path.abspath(directory)
+    if not os.path.exists(place):
+        raise CommandError(
+            f"must build at directory: not a valid directory: evalsymlink failure on '{directory}' : "
+            f"lstat {place}: no such file or directory"
+        )
+    if not os.path.isdir(place):
+        raise CommandError(f"must build at directory: '{directory}': file is not directory")
+    if not any(os.path.exists(os.path.join(place, name)) for name in _NAMES):
+        names = f"'{_NAMES[0]}', '{_NAMES[1]}' or '{_NAMES[2]}'"
+        raise CommandError(f"unable to find one of {names} in directory '{os.path.realpath(place)}'")
+
+
+def _program() -> list[str]:
+    """What builds: kustomize, or else the one inside of kubectl.  Raises CommandError."""
+    if path := shutil.which("kustomize"):
+        return [path, "build"]
+    path = shutil.which("kubectl")
+    if path and os.path.realpath(path) != os.path.realpath(sys.argv[0]):  # it may be a link to kapi
+        return [path, "kustomize"]
+    raise CommandError(
+        "kustomizations are built by the programs kustomize or kubectl, and none of them is on the PATH "
+        "(https://kubectl.docs.kubernetes.io)"
+    )
 
 
 def built_file(directory: str) -> str:

@@ -1,4 +1,4 @@
-"""``kapi kustomize DIR``, and ``-k DIR``: manifests that the program ``kustomize`` builds (upstream: ``cmd/kustomize``)."""
+"""``kapi kustomize DIR``, and ``-k DIR``: manifests of a kustomization (upstream: ``cmd/kustomize``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kapi.kubectl.messages import CommandError
 FLAGS = ()
 HELP = Help(
     "[DIRECTORY]",
-    "Prints the manifests of a kustomization; the program kustomize builds them.",
+    "Prints the manifests of a kustomization; the program kustomize builds them, or else kubectl.",
     (("Print those of a directory", "kustomize overlays/production"),),
 )
 
@@ -18,6 +18,6 @@ HELP = Help(
 async def run(factory: Factory, program: str) -> int:
     arguments = factory.flags.arguments
     if len(arguments) > 1:
-        raise CommandError("specify one path to a kustomization directory")
+        raise CommandError("specify one path to kustomization.yaml")
     factory.out.write(build(arguments[0] if arguments else "."))
     return 0

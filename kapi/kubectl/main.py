@@ -46,10 +46,10 @@ async def run(
         if str(error) == "pflag: help requested":
             return _show_help(out, path, command)
         err.write(f"error: {error}\nSee '{PROGRAM} {path} --help' for usage.\n")
-        return 1
+        return command.failure
     except CommandError as error:
         err.write(message_of(error))
-        return 1
+        return command.failure
     if command.run is None:
         if not flags.arguments:
             _show_help(err, path, command)
@@ -72,7 +72,7 @@ async def run(
         factory.out.flush()
         host = factory._config.host if factory._config is not None else ""
         err.write(message_of(error, host))
-        code = getattr(error, "code", 1) if isinstance(error, CommandError) else 1
+        code = max(command.failure, getattr(error, "code", 1) if isinstance(error, CommandError) else 1)
     finally:
         factory.out.flush()
         await factory.close()

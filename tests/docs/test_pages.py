@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kapi.kubectl.commands import GROUPS
+
 ROOT = Path(__file__).parents[2]
 #: as ``python -m sphinx``, without looking for garbage: a fifth of the time
 SPHINX = "import gc, sys, sphinx.cmd.build as build; gc.disable(); sys.exit(build.main(sys.argv[1:]))"
@@ -53,6 +55,21 @@ def test_the_manual_page_names_flags_that_exist() -> None:
         known += subprocess.run(helped, capture_output=True, text=True, timeout=120).stdout
     assert len(named) > 8
     assert [flag for flag in sorted(named) if not re.search(rf"{flag}\b", known + "--help")] == []
+
+
+def test_the_manual_page_lists_all_commands() -> None:
+    """Each with its group and its summary, as ``kapi help``."""
+    text = (
+        (ROOT / "docs" / "man" / "kapi.rst")
+        .read_text()
+        .partition("\nCommands\n--------\n")[2]
+        .partition("\n-----\n")[0]
+    )
+    listed = re.findall(r"^([A-Z].*)\n\^+\n|^\*\*(\S+)\*\*\n   (.*)\.$", text, re.MULTILINE)
+    wanted = []
+    for title, entries in GROUPS.items():
+        wanted += [(title, "", ""), *(("", entry.name, entry.summary) for entry in entries)]
+    assert listed == wanted
 
 
 def test_data_files_of_the_package_exist() -> None:

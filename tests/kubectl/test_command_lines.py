@@ -38,6 +38,8 @@ class Programs:
 
     def __init__(self, server: ServerProcess, kubectl: str, digests: str = "kubectl_digests.json") -> None:
         self.environment, self.kubectl_path = server.environment(), kubectl
+        path = os.pathsep.join((str(Path(kubectl).parent), self.environment.get("PATH", os.defpath)))
+        self.environment["PATH"] = path  # kapi lets kubectl build kustomizations
         version = self.kubectl("version", "--client")[0]
         of_this_run = {str(HERE): "HERE", str(server.root): "ROOT", server.url.removeprefix("https://"): "SERVER"}
         self.digests = Digests(HERE / digests, version, of_this_run)

@@ -283,7 +283,11 @@ def test_a_kustomization_is_built_by_kustomize(cluster: KapiProcess, tmp_path: P
     )
     assert run("apply", "-k", str(directory)).stderr == f"error: {missing}\n"
     (directory / "kustomization.yaml").write_text("")
-    assert "kustomize, and it is not on the PATH" in run("kustomize", str(directory)).stderr
+    assert "kustomize or kubectl, and none of them is on the PATH" in run("kustomize", str(directory)).stderr
+    program = tmp_path / "kubectl"
+    program.write_text("#!/bin/sh\necho $1 of kubectl\n")
+    program.chmod(0o755)
+    assert run("kustomize", str(directory)).stdout == "kustomize of kubectl\n"
     program = tmp_path / "kustomize"
     program.write_text(f"#!/bin/sh\necho '{MAP % 'built'}'\n")
     program.chmod(0o755)
