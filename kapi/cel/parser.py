@@ -8,7 +8,7 @@ from __future__ import annotations
 from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
-from kapi.cel.recovery import MAX_DEPTH, syntax_errors
+from kapi.cel.recovery import MAX_DEPTH, MAX_SYNTAX_ERRORS, syntax_errors
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, balanced, qualified_name
 from kapi.machinery.checkpoint import checkpoint
 
@@ -42,12 +42,21 @@ def parse(text: str, optional_syntax: bool = True) -> Expr:
     try:
         tree = parser.start()
     except _Refused:
-        raise CompileErrors(source, parser.issues + syntax_errors(parser.tokens, text)) from None
+        parser.issues += syntax_errors(parser.tokens, text)
+        raise CompileErrors(source, _limited(parser.issues)) from None
     except _TooDeep as error:
         raise CompileErrors(source, [*parser.issues, Issue(-1, str(error))]) from None
     if parser.issues:
-        raise CompileErrors(source, parser.issues)
+        raise CompileErrors(source, _limited(parser.issues))
     return tree
+
+
+def _limited(issues: list[Issue]) -> list[Issue]:
+    """Upstream gives up at the 101st syntax error, and then tells nothing else."""
+    syntax = sorted(
+        (issue for issue in issues if issue.message.startswith("Syntax error")), key=lambda issue: issue.offset
+    )
+    return syntax[: MAX_SYNTAX_ERRORS + 1] if len(syntax) > MAX_SYNTAX_ERRORS else issues
 
 
 class _Parser:

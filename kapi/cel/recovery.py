@@ -60,6 +60,7 @@ _RESERVED = re.compile(r"no viable alternative at input '.(true|false|null)'")
 _END = "<EOF>"
 _RETURN = "<return>"  # beside symbols: the rule may end here
 MAX_DEPTH = 250  # of a rule within itself
+MAX_SYNTAX_ERRORS = 100
 _MAX_RECOVERIES = 30
 _MAX_SKIPPED = 256  # tokens of one recovery
 _TOKENS_PER_CHECKPOINT = 16
@@ -346,6 +347,8 @@ class _Reading:
 
     def _tell(self, place: int, message: str) -> None:
         self.issues.append(Issue(self._tokens[place].offset, f"Syntax error: {message}"))
+        if len(self.issues) > MAX_SYNTAX_ERRORS:
+            raise _Abandoned
 
     def _report(self, place: int, message: str) -> None:
         """Adds an error, unless it only follows from the last one."""

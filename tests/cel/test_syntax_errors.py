@@ -68,6 +68,15 @@ def test_one_error_does_not_skip_more_than_256_words() -> None:
     assert str(caught.value).startswith("ERROR: <input>:-1:0: error recovery token lookahead limit exceeded: 256\n")
 
 
+@pytest.mark.parametrize("source", ["a " + "@" * 300, "!)" * 300, "@!)" * 70])
+def test_of_many_errors_a_hundred_are_told(source: str) -> None:
+    with pytest.raises(CompileErrors) as caught:
+        ENV.compile(source)
+    lines = str(caught.value).splitlines()
+    assert sum(line.startswith("ERROR: ") for line in lines) == 100
+    assert lines[-1] == "1 more errors were truncated"
+
+
 @pytest.mark.parametrize("nested", ["[", "(", "{1: ", "a[", "a ? b : "])
 def test_nesting_has_a_limit(nested: str) -> None:
     with pytest.raises(CompileErrors) as caught:
