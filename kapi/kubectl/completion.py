@@ -16,7 +16,20 @@ from kapi.kubectl.messages import CommandError
 
 FLAGS = ()
 SHELLS = ("bash", "zsh", "fish")
-_WITH_RESOURCES = ("get", "describe", "delete", "wait", "explain", "edit", "patch", "label", "annotate", "scale")
+_WITH_RESOURCES = (
+    "get",
+    "describe",
+    "delete",
+    "wait",
+    "explain",
+    "edit",
+    "patch",
+    "label",
+    "annotate",
+    "scale",
+    "autoscale",
+    "expose",
+)
 
 HELP = Help(
     "(bash | zsh | fish)",
