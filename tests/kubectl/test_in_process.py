@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 from twisted.trial.unittest import TestCase
@@ -43,7 +44,7 @@ class KubectlCase(TestCase):
         self.assertEqual(failed.stderr, 'Error from server (AlreadyExists): pods "a" already exists\n')
 
     async def test_kubeconfig_files_are_changed(self) -> None:
-        file = Path(self.mktemp()).absolute()
+        file = Path(self.enterContext(tempfile.TemporaryDirectory()), "config")
         kubectl = Kubectl()
         self.assertEqual(
             await kubectl("config", "set-cluster", "c", "--server=https://c", f"--kubeconfig={file}"),
