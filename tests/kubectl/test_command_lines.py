@@ -41,8 +41,7 @@ class Programs:
         path = os.pathsep.join((str(Path(kubectl).parent), self.environment.get("PATH", os.defpath)))
         self.environment["PATH"] = path  # kapi lets kubectl build kustomizations
         version = self.kubectl("version", "--client")[0]
-        of_this_run = {str(HERE): "HERE", str(server.root): "ROOT", server.url.removeprefix("https://"): "SERVER"}
-        self.digests = Digests(HERE / digests, version, of_this_run)
+        self.digests = Digests(HERE / digests, version, of_this_run(server.root, server.url.removeprefix("https://")))
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._driver = subprocess.Popen(
             [sys.executable, str(HERE / "driver.py")],
@@ -102,6 +101,11 @@ def programs() -> Iterator[Programs]:
 def normal(text: str) -> str:
     text = _LOGGED.sub("", text)
     return re.sub(r"(AGE) +", r"\1 ", _AGE.sub("<age> ", text)).replace("kubectl", "kapi")
+
+
+def of_this_run(root: Path, address: str) -> dict[str, str]:
+    """What differs from run to run in outcomes, as they are compared, and the words for it."""
+    return {normal(str(HERE)): "HERE", normal(str(root)): "ROOT", address: "SERVER"}
 
 
 def outcome(run: Any, line: str) -> Outcome:

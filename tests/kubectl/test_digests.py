@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.kubectl.digests import Digests
-from tests.kubectl.test_command_lines import HERE, LINES
+from tests.kubectl.test_command_lines import HERE, LINES, normal, of_this_run
 
 
 def test_an_outcome_agrees_in_all_its_parts(tmp_path: Path) -> None:
@@ -18,6 +18,14 @@ def test_an_outcome_agrees_in_all_its_parts(tmp_path: Path) -> None:
     assert digests.agree("get pods", ("127.0.0.1:2\n", "no\n", [1]))
     for other in (("127.0.0.1:1\n", "no\n", [1]), ("127.0.0.1:2\n", "", [1]), ("127.0.0.1:2\n", "no\n", [1, 0])):
         assert not digests.agree("get pods", other)
+
+
+def test_they_do_not_depend_on_where_the_checkout_is() -> None:
+    """Its path, too, has the name of kubectl, in whose place outcomes have kapi's."""
+    said = normal(f"{HERE}/files /srv/kubectl/root 127.0.0.1:1")
+    for found, word in of_this_run(Path("/srv/kubectl/root"), "127.0.0.1:1").items():
+        said = said.replace(found, word)
+    assert said == "HERE/files ROOT SERVER"
 
 
 def test_another_version_has_to_be_asked(tmp_path: Path) -> None:
