@@ -207,9 +207,11 @@ class ManifestWebhooks(WebhookTestCase):
         (directory / "w.yaml").write_text(yaml.safe_dump(configuration))
         client = FakeClient()
         client.put("", "namespaces", {"metadata": {"name": "default"}})
-        return ValidatingAdmissionWebhook(
+        plugin = ValidatingAdmissionWebhook(
             initializer(client, features=FEATURES, reactor=reactor), {FIELD: str(directory)}
         )
+        self.plugins.append(plugin)
+        return plugin
 
     async def test_a_webhook_in_a_file_sees_configurations_too(self) -> None:
         plugin = self.plugin(self.configuration())

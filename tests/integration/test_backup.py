@@ -20,6 +20,7 @@ from tests.integration.server_process import ForkedServer, Kubectl, ServerProces
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.integration.test_store_faults import Watcher
 from tests.store.servers import Server
+from tests.waiting import until
 
 BUMP = 1_000_000_000
 
@@ -40,13 +41,14 @@ class Writes:
     def __init__(self, server: ServerProcess) -> None:
         self._client = Client(server)
         self._ending = False
+        self.number = 0  # of pairs that are being written, or were
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
-        number = 0
         while not self._ending:
-            number += 1
+            self.number += 1
+            number = self.number
             for kind in ("first", "second"):
                 assert self._client.create(f"{kind}-{number}")[0] == 201
             if number % 3 == 0:
@@ -77,8 +79,10 @@ def test_a_backup_under_writes_and_its_restore(tmp_path: Path, kubectl_binary: s
         kubectl.run("create", "serviceaccount", "robot")
         token = kubectl.run("create", "token", "robot").strip()
         writes = Writes(server)
-        time.sleep(0.5)
+        until(lambda: writes.number > 12)
         said = done("backup", file, f"--data-dir={server.data}", *flags[0])
+        written = writes.number
+        until(lambda: writes.number > written + 3)  # some of them stay
         writes.end()
         revision = int(said.split(" at revision ")[1].split()[0])
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
