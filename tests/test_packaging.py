@@ -78,12 +78,14 @@ def test_a_build_requires_the_definitions_only_where_the_types_are_not_derived(t
     data = tmp_path / "kapi" / "schema" / "data"
     data.mkdir(parents=True)
     ask = "from setuptools.build_meta import get_requires_for_build_wheel as ask; answer = ask(); print('required', *answer)"
-    for made, required in (("", "required kubernetes-validate>=1.36"), ("types.json", "required kubernetes-validate>=1.36"),
-                           ("descriptions.json", "required")):  # fmt: skip
+    source = "kubernetes-validate>=1.36"
+    for made, required in (("", {source}), ("types.json", {source}), ("descriptions.json", set())):
         if made:
             (data / made).write_text("{}")
         done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        assert done.stdout.splitlines()[-1:] == [required], done.stderr
+        asked = {*done.stdout.splitlines()[-1].split()} if done.stdout else set()
+        assert asked - {"required", "wheel"} == required, done.stderr  # setuptools before 70.1 asks for wheel itself
+        assert "required" in asked, done.stderr
 
 
 def test_the_version_stands_in_one_place() -> None:

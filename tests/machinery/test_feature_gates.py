@@ -66,6 +66,7 @@ def test_the_gates_with_effect_are_those_that_the_code_asks_for() -> None:
             text = file.read_text()
             asked |= set(re.findall(r'(?:gate|enabled|feature|features)[(\[][^"\n]*"([A-Z]\w+)"', text))
             asked |= set(re.findall(r'(?:GATE|\bgate) = "(\w+)"', text))
+            asked |= set(re.findall(r'"(\w+)" in [\w.]*gates\b', text))
             for gates in re.findall(r"\bgates=\(([^)]*)\)", text):  # of a resource's row
                 asked |= set(re.findall(r'"(\w+)"', gates))
     gated = (SOURCE / "resources/shared/gated.py").read_text()
