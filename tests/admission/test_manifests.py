@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -202,8 +203,9 @@ class ManifestWebhooks(WebhookTestCase):
         return {"apiVersion": API, "kind": "ValidatingWebhookConfiguration", "metadata": name, "webhooks": [hook]}
 
     def plugin(self, configuration: Object) -> ValidatingAdmissionWebhook:
-        directory = Path(self.mktemp()).absolute()
-        directory.mkdir()
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        directory = Path(made.name)
         (directory / "w.yaml").write_text(yaml.safe_dump(configuration))
         client = FakeClient()
         client.put("", "namespaces", {"metadata": {"name": "default"}})
