@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from kapi.controllers.serverleases import ServerLeases
 from kapi.machinery import status, tree
+from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.scheduling.priorityclasses import SYSTEM_CLASSES
 from kapi.resources.shared.addresses import parse_network
@@ -25,7 +26,9 @@ NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 SERVICE = "kubernetes"
 NAMESPACE = "default"
 _READY = "Kubernetes default Service CIDR is ready"
+_PARENT = {"resource": "services", "namespace": NAMESPACE, "name": SERVICE}
 _INTERVAL_SECONDS = 10.0
+_WRITE_SECONDS = 5.0  # after an address, its Service is written by then
 
 
 def namespaces() -> list[Object]:
@@ -202,7 +205,28 @@ class BootstrapController:
         """Made when it is missing; one that exists may have been changed by an operator, and stays as it is."""
         cluster_ip = first_address(self._ranges[0])
         desired = kubernetes_service(cluster_ip, self._port, self._node_port)
-        await self._ensure(self._client.resource("", "services"), desired, NAMESPACE)
+        services = self._client.resource("", "services")
+        if services.lister.get(NAMESPACE, SERVICE) is None:
+            await self._free_address(cluster_ip)
+        await self._ensure(services, desired, NAMESPACE)
+
+    async def _free_address(self, cluster_ip: str) -> None:
+        """Frees the Service's address when a server that has ended between its two writes has left it without the Service.
+
+        The repair of addresses would wait for a minute.  A young one is of a server that is about to write the Service.
+        """
+        if not self._client.has("networking.k8s.io", "ipaddresses"):
+            return
+        addresses = self._client.resource("networking.k8s.io", "ipaddresses")
+        left = addresses.lister.get("", cluster_ip)
+        if left is None or (left.get("spec") or {}).get("parentRef") != _PARENT:
+            return
+        if seconds_of(self._now()) - seconds_of(left["metadata"]["creationTimestamp"]) < _WRITE_SECONDS:
+            return
+        try:
+            await addresses.delete(cluster_ip)
+        except status.NotFound:
+            pass
 
     async def _addresses(self) -> None:
         if not self._publishes or ipaddress.ip_address(self._address).is_loopback:

@@ -12,7 +12,7 @@ from kapi.codecs.split import encode_halves
 from kapi.controllers import bootstrap
 from kapi.controllers.bootstrap import BootstrapController
 from kapi.controllers.serverleases import LEASES, LIFETIME_SECONDS, ServerLeases
-from kapi.machinery import tree
+from kapi.machinery import status, tree
 from kapi.registry.allocators.services import install
 from kapi.testing.memory_api import MemoryAPI
 
@@ -93,6 +93,39 @@ class Bootstrap(TestCase):
             api.turn(0.5)
         self.assertIsNotNone(services.lister.get("default", "kubernetes"))
         await self.wait(server.stop())
+
+    async def test_an_address_that_a_killed_start_has_left_is_freed(self) -> None:
+        api = await self.start()
+        server = self.server("192.0.2.1")
+        await self.wait(server.run_once())
+        client = api.registry.client
+        services, addresses = client.resource("", "services"), client.resource("networking.k8s.io", "ipaddresses")
+        whole = tree.copy(addresses.lister.get("", "10.0.0.1"))
+        await self.wait(services.delete("kubernetes", "default"))
+        parts = {"metadata": {"name": "10.0.0.1", "labels": whole["metadata"]["labels"]}, "spec": whole["spec"]}
+        await self.wait(addresses.create(parts))
+        with self.assertRaises(status.StatusError):  # another server may be about to write the Service
+            await self.wait(server.run_once())
+        self.assertIsNone(services.lister.get("default", "kubernetes"))
+        api.clock.advance(6)
+        await self.wait(server.run_once())
+        service: Any = services.lister.get("default", "kubernetes")
+        self.assertEqual(service["spec"]["clusterIP"], "10.0.0.1")
+        self.assertIsNotNone(addresses.lister.get("", "10.0.0.1"))
+
+    async def test_an_address_of_another_service_stays_its_own(self) -> None:
+        api = await self.start()
+        client = api.registry.client
+        server = self.server("192.0.2.1")
+        await self.wait(server.run_once())
+        services = client.resource("", "services")
+        await self.wait(services.delete("kubernetes", "default"))
+        other = {"metadata": {"name": "other"}, "spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 1}]}}
+        await self.wait(services.create(other, "default"))
+        api.clock.advance(60)
+        with self.assertRaises(status.StatusError):
+            await self.wait(server.run_once())
+        self.assertIsNotNone(client.resource("networking.k8s.io", "ipaddresses").lister.get("", "10.0.0.1"))
 
     async def test_an_operators_change_of_the_service_stays(self) -> None:
         api = await self.start()
