@@ -41,9 +41,8 @@ class Source(Generic[Made]):
         self._plurals = plurals
         self._make = make
         self._listers: list[Lister | Manifests] = []
-        self._current: list[
-            tuple[Lister | Manifests, object]
-        ] = []  # what was read, with its changes; none while that is not known
+        #: what was read, with its changes; none while that is not known
+        self._current: list[tuple[Lister | Manifests, object]] = []
         self._made: Made | None = None
         self._error: Exception | None = None  # why it cannot be read
         self._state: object = None  # that was read

@@ -37,7 +37,7 @@ from kapi.resources.admissionregistration.expressions import (
     compile_expression,
     environment,
 )
-from kapi.resources.admissionregistration.webhooks import MUTATING, VALIDATING
+from kapi.resources.definition import Resource
 
 MAX_COST = 2_500_000  # of all conditions of one webhook and request
 _log = Logger()
@@ -110,20 +110,20 @@ class WebhookPlugin(Plugin):
     """Calls the hooks of one kind of configuration.  ``kind`` is its name in metrics."""
 
     kind = ""
-    plural = ""
+    row: Resource  # the configurations
     configured = True
 
     def __init__(self, initializer: Initializer, configuration: Tree) -> None:
         self.initializer = initializer
         self.client = shared_client(initializer, configuration)
         self.meter = initializer.meter
-        row = MUTATING if self.plural == MUTATING.plural else VALIDATING
+        row = self.row
         manifests = manifests_of(type(self).__name__, initializer, configuration, (row,))
 
         def read() -> tuple[Hook, ...]:
-            return read_hooks(initializer.lister(GROUP, self.plural), manifests.of(row) if manifests else ())
+            return read_hooks(initializer.lister(GROUP, row.plural), manifests.of(row) if manifests else ())
 
-        self.source: Source[tuple[Hook, ...]] = Source(initializer, (self.plural,), read, manifests)
+        self.source: Source[tuple[Hook, ...]] = Source(initializer, (row.plural,), read, manifests)
 
     def reload(self) -> None:
         self.source.reload()

@@ -18,6 +18,7 @@ from kapi.machinery import tree
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError, internal
 from kapi.machinery.tree import Object, Tree
+from kapi.resources.admissionregistration.webhooks import MUTATING
 from kapi.schema import jsonpatch
 from kapi.schema.builtin import names_by_kind, type_of
 from kapi.schema.custom import decode_metadata
@@ -57,7 +58,7 @@ def begin_pass(plugin: str, attributes: Attributes) -> tuple[Passes, bool]:
 
 class MutatingAdmissionWebhook(WebhookPlugin):
     kind = "admit"
-    plural = "mutatingwebhookconfigurations"
+    row = MUTATING
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return self.call(attributes)

@@ -12,13 +12,14 @@ from kapi.admission.versions import in_version
 from kapi.admission.webhook.calls import WebhookPlugin
 from kapi.admission.webhook.matching import Invocation, selected
 from kapi.machinery.tree import Object
+from kapi.resources.admissionregistration.webhooks import VALIDATING
 
 _NOTE = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{}"
 
 
 class ValidatingAdmissionWebhook(WebhookPlugin):
     kind = "validating"
-    plural = "validatingwebhookconfigurations"
+    row = VALIDATING
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         return self.call(attributes)
