@@ -127,3 +127,19 @@ def test_kapi_says_what_kubectl_says(programs: Programs, line: str) -> None:
 
 def test_the_table_is_long_enough() -> None:
     assert len(LINES) >= 90
+
+
+def test_a_drain_names_all_that_forbids_it(programs: Programs) -> None:
+    """Several at once, which kubectl names in any order: so not as a line."""
+    place = str(HERE / "files" / "daily")
+    for file in ("node.yaml", "guarded.yaml"):
+        assert programs.kapi("create", "-f", f"{place}/{file}")[2] == 0
+    try:
+        _, err, code = programs.kapi("drain", "n3")
+        assert code == 1
+        assert 'cannot delete daemonsets.apps "none" not found: default/daemon\n' in err
+        storage = "Pods with local storage (use --delete-emptydir-data to override)"
+        assert f"cannot delete {storage}: default/stored\n" in err
+    finally:
+        programs.kapi("delete", "--force", "pod", "stored", "daemon", "-n", "default")
+        programs.kapi("delete", "node", "n3")
