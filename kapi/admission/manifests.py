@@ -20,7 +20,6 @@ from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.meters import hashed
-from kapi.machinery.server_id import server_id_hash
 from kapi.machinery.status import StatusError
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object, Tree
@@ -90,7 +89,8 @@ class Manifests:
         try:
             self._load()
         except ValueError as error:
-            self._count("failure")
+            if self._initializer.meter is not None:
+                self._initializer.meter.manifests.failed(self._plugin)
             _log.error("{plugin}: not reloading {path}: {why}", plugin=self._plugin, path=self._directory, why=error)
 
     def _load(self) -> None:
@@ -99,7 +99,8 @@ class Manifests:
             content = [(path, path.read_bytes()) for path in self._files()]
         except OSError as error:
             raise ValueError(f"failed to read manifest directory {quote(str(self._directory))}: {error}") from None
-        digest = hashed(b"".join(data + b"\0" for _, data in content if data))
+        read = b"".join(data + b"\0" for _, data in content if data)
+        digest = hashed(read)
         if digest == self.changes:
             return
         found: dict[str, dict[str, Object]] = {}
@@ -114,7 +115,8 @@ class Manifests:
         _check_references(found)
         self._objects = {plural: [objects[name] for name in sorted(objects)] for plural, objects in found.items()}
         self.changes = digest
-        self._count("success")
+        if self._initializer.meter is not None:
+            self._initializer.meter.manifests.succeeded(read, self._plugin)
         _log.info("{plugin}: loaded {path}", plugin=self._plugin, path=self._directory)
 
     def _files(self) -> list[FilePath]:
@@ -147,17 +149,6 @@ class Manifests:
         _check(row, name, obj, path)
         metadata["resourceVersion"] = digest
         known[name] = obj
-
-    def _count(self, status: str) -> None:
-        meter, labels = self._initializer.meter, (self._plugin, server_id_hash())
-        if meter is None:
-            return
-        meter.manifest_reloads.add(status, *labels)
-        meter.manifest_times.set(self._clock(), status, *labels)
-        if status == "success":
-            for row in [row for row in meter.manifest_info.rows if row[:2] == labels]:
-                del meter.manifest_info.rows[row]
-            meter.manifest_info.set(1, *labels, self.changes)
 
 
 def _items(document: Tree) -> list[Object]:

@@ -9,7 +9,8 @@ from prometheus_client.core import Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from kapi.admission.interface import Pass, Plugin
-from kapi.machinery.meters import Counter, Gauge, Histogram
+from kapi.machinery.meters import Counter, Histogram
+from kapi.machinery.reloads import Reloads
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS = (*_BUCKETS, 10.0, 25.0)
@@ -112,25 +113,8 @@ class Meter(Collector):
             "[ALPHA] Number of errors preventing normal evaluation.",
             ("fatal", *of_requests),
         )
-        prefix, split = (
-            "apiserver_manifest_admission_config_controller_",
-            "split by status, plugin and apiserver identity.",
-        )
-        by_status = ("status", "plugin", "apiserver_id_hash")
-        self.manifest_reloads = Counter(
-            prefix + "automatic_reloads_total",
-            f"[ALPHA] Total number of automatic reloads of admission manifest configuration {split}",
-            by_status,
-        )
-        self.manifest_times = Gauge(
-            prefix + "automatic_reload_last_timestamp_seconds",
-            f"[ALPHA] Timestamp of the last automatic reload of admission manifest configuration {split}",
-            by_status,
-        )
-        self.manifest_info = Gauge(
-            prefix + "last_config_info",
-            "[ALPHA] Information about the last applied admission manifest configuration with hash as label.",
-            ("plugin", "apiserver_id_hash", "hash"),
+        self.manifests = Reloads(
+            "manifest_admission", registry, name="admission manifest", stability="[ALPHA]", labels=("plugin",)
         )
         registry.register(self)
 
@@ -191,8 +175,7 @@ class Meter(Collector):
             self._controllers, self._steps, self._webhooks, self._webhook_requests, self.webhook_rejections,
             self.webhook_fail_open, self.condition_errors, self.condition_exclusions, self._conditions,
             *(part for pair in self._checks.values() for part in pair),
-            self.pod_evaluations, self.pod_exemptions, self.pod_errors, self.manifest_reloads,
-            self.manifest_times, self.manifest_info,
+            self.pod_evaluations, self.pod_exemptions, self.pod_errors,
         ):  # fmt: skip
             yield from part.collect()
 

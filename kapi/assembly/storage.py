@@ -14,9 +14,9 @@ from kapi.admission.interface import AdmissionChain
 from kapi.assembly.config import CompletedConfig
 from kapi.authorization.build import Authorization
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.reloads import Reloads
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
-from kapi.options.reloads import Reloads
 from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.services import install as install_allocators
 from kapi.registry.environment import DELETE_WORKERS, Authors, Environment

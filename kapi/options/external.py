@@ -30,10 +30,10 @@ from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.config_error import ConfigError as ClientConfigError
 from kapi.client.kubeconfig import Endpoint, load_kubeconfig
 from kapi.machinery.golang import quote
+from kapi.machinery.reloads import Reloads
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError, read_file
-from kapi.options.reloads import Reloads
 from kapi.process.reactor import Reactor
 from kapi.wire.egress import selected
 

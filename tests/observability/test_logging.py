@@ -38,16 +38,16 @@ def test_a_pattern_of_modules_needs_a_number(text: str) -> None:
 
 def test_a_pattern_of_modules_has_a_verbosity_of_its_own() -> None:
     streams = Streams("--vmodule=reload*=4,store=2")
-    for name in ("kapi.options.reloads", "kapi.store", "kapi.app"):
+    for name in ("kapi.machinery.reloads", "kapi.store", "kapi.app"):
         log = streams.logger(name)
         log.debug("debug of {name}", name=name)
         log.info("info of {name}", name=name)
         log.warn("warning of {name}", name=name)
     said = [line.partition("] ")[2] for line in streams.err.getvalue().splitlines()]
     assert said == [
-        "debug of kapi.options.reloads",
-        "info of kapi.options.reloads",
-        "warning of kapi.options.reloads",
+        "debug of kapi.machinery.reloads",
+        "info of kapi.machinery.reloads",
+        "warning of kapi.machinery.reloads",
         "info of kapi.store",
         "warning of kapi.store",
         "warning of kapi.app",
