@@ -36,13 +36,10 @@ def equivalent_resources(resource: GroupVersionResource) -> tuple[tuple[GroupVer
     if own is None:
         return ()
 
-    def stored(row: Resource) -> tuple[str, str]:
-        return row.storage_group or row.group, row.plural
-
     return tuple(
         (GroupVersionResource(r.group, r.version, r.plural), GroupVersionKind(r.group, r.version, r.kind))
         for r in rows
-        if r is not own and stored(r) == stored(own)
+        if r is not own and r.storage_resource == own.storage_resource
     )
 
 

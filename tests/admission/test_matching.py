@@ -53,3 +53,13 @@ def test_only_versions_that_are_served_are_equivalent(
 
 def test_exact_rules_know_no_equivalents() -> None:
     assert named("v1beta1", "v1", BETA, equivalent=False) is None
+
+
+def test_events_of_both_groups_are_the_same_objects() -> None:
+    rule = Rule.read({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["events"]})
+    event = attributes(
+        {"metadata": {"name": "e"}}, group="events.k8s.io", version="v1", resource="events", kind="Event"
+    )
+    found = by_rules([rule], True, initializer(), event)
+    assert found is not None
+    assert [str(part.group) + "/" + part.version for part in found] == ["/v1", "/v1"]

@@ -11,6 +11,7 @@ from kapi.admission.policy import mutating, validating
 from kapi.authorization import interface as authorization
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
+from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.schema.structural.convert import type_of
 from kapi.schema.structural.structure import Schema
@@ -20,6 +21,11 @@ GROUP = "admissionregistration.k8s.io"
 RULES = {
     "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]
 }
+
+
+_CONFIGURATIONS = ("admissionpolicies", "admissionpolicybindings", "webhookconfigurations")
+#: of the resources that only configure admission
+KINDS = {row.plural: row.kind for row in BUILT_IN if row.group == GROUP}
 
 
 def config_map(name: str = "a", **data: str) -> Object:
@@ -138,14 +144,29 @@ class TestValidating:
         ],
     )
     def test_questions_about_users_are_never_seen(self, group: str, plural: str) -> None:
+        assert not self.sees(group, plural)
+        assert self.sees(group, "others")
+
+    def test_webhook_configurations_are_seen_and_policies_are_not(self) -> None:
+        plurals = [f"{kind}{rest}" for kind in ("mutating", "validating") for rest in _CONFIGURATIONS]
+        assert [plural for plural in plurals if self.sees(GROUP, plural)] == [
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+        ]
+
+    def sees(self, group: str, plural: str) -> bool:
+        """Whether a policy for everything sees a write of such an object."""
         everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
         spec = {"matchConstraints": {"resourceRules": [everything]}, "validations": [{"expression": "false"}]}
         client = cluster("validating", spec, {"validationActions": ["Deny"]})
         plugin = validating.ValidatingAdmissionPolicy(initializer(client))
-        obj = {"apiVersion": f"{group}/v1", "kind": "Question", "metadata": {}}
-        finish(plugin.validate(attributes(obj, group=group, resource=plural, kind="Question")))
-        with pytest.raises(StatusError):
-            finish(plugin.validate(attributes(obj, group=group, resource="others", kind="Question")))
+        kind = KINDS.get(plural, "Question")
+        obj = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {}}
+        try:
+            finish(plugin.validate(attributes(obj, group=group, resource=plural, kind=kind)))
+        except StatusError:
+            return True
+        return False
 
     def test_an_authorization_check_of_several_policies_is_made_once(self) -> None:
         check = "authorizer.group('').resource('pods').namespace('n').check('list').allowed()"

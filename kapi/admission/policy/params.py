@@ -29,7 +29,7 @@ class ParamKinds:
         """(group, plural, namespaced) of a built-in or custom kind; None for others."""
         row = row_of(kind)
         if row is not None:
-            return row.storage_group or row.group, row.plural, row.namespaced
+            return row.storage_resource.group, row.plural, row.namespaced
         try:
             definitions = self.initializer.lister("apiextensions.k8s.io", "customresourcedefinitions")
         except status.StatusError:

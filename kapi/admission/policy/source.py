@@ -10,7 +10,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.admission.manifests import Manifests
 from kapi.admission.source import GROUP, Source
-from kapi.admission.webhook.matching import Rule, by_rules, exempt, namespace_matches, object_matches
+from kapi.admission.webhook.matching import Rule, by_rules, namespace_matches, object_matches
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
@@ -207,7 +207,7 @@ class PolicySource(Source[tuple[P, ...]]):
         """The policies that may see a request (upstream: ``pkg/kubeapiserver/admission/exclusion``)."""
         if not _unseen(attributes):
             return policies
-        if self.manifests is None or not exempt(attributes):
+        if self.manifests is None or attributes.resource.group_resource not in _POLICIES:
             return ()
         return tuple(policy for policy in policies if policy.static)
 
@@ -238,9 +238,18 @@ _UNSEEN = frozenset(
 )
 
 
+#: policies and their bindings are never subject to policies of the API: a bad one could not be repaired
+_POLICIES = frozenset(
+    GroupResource(GROUP, f"{kind}admission{plural}")
+    for kind in ("mutating", "validating")
+    for plural in ("policies", "policybindings")
+)
+
+
 def _unseen(attributes: Attributes) -> bool:
     """Whether policies of the API never see a request."""
-    return exempt(attributes) or attributes.resource.group_resource in _UNSEEN
+    resource = attributes.resource.group_resource
+    return resource in _POLICIES or resource in _UNSEEN
 
 
 def _named(bindings: list[Binding], initializer: Initializer, attributes: Attributes) -> Sequence[Binding]:
