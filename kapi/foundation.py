@@ -11,7 +11,6 @@ import os
 from pathlib import Path
 
 from kapi.machinery.gvk import GroupResource
-from kapi.options.egress import STORE
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor
@@ -21,13 +20,25 @@ from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store, store_at
 from kapi.store.redis_store import RedisStore
 from kapi.store.shared_revisions import SharedRevisions
+from kapi.wire.egress import DIRECT, STORE, Egress
 
 _CONNECT_TIMEOUT = 5.0  # seconds, as without a proxy
 
 
-def egress_to_stores(options: Options) -> Dial | None:
+def egress_of(options: Options) -> Egress:
+    """The proxies of the flags.  Raises ConfigError."""
+    selections = options.egress.selections()
+    if not selections:
+        return DIRECT
+    from kapi.options.egress_proxies import make_egress  # imported only when it is used
+
+    return make_egress(selections)
+
+
+def dial_to_stores(options: Options, egress: Egress) -> Dial | None:
     """How stores are reached that an egress selection puts behind a proxy; None: directly.  Raises ConfigError."""
-    if not any(selection.name == STORE for selection in options.egress.selections()):
+    proxy = egress.proxy(STORE)
+    if proxy is None:
         return None
     if options.storage.embedded and not options.storage.overrides:
         raise ConfigError(
@@ -36,7 +47,7 @@ def egress_to_stores(options: Options) -> Dial | None:
         )
     from kapi.wire.dial import Dialer  # imported only when it is used
 
-    return lambda reactor, host, port: Dialer(reactor, _CONNECT_TIMEOUT, STORE).endpoint(host, port)
+    return lambda reactor, host, port: Dialer(reactor, _CONNECT_TIMEOUT, proxy).endpoint(host, port)
 
 
 class Foundation:
@@ -58,6 +69,8 @@ class Foundation:
             self._lock: int | None = None if shared else self._take_lock()
         except OSError as error:
             raise ConfigError(f"--data-dir: {self.directory}: {error.strerror or error}") from None
+        #: how this server reaches others, which its store may be behind
+        self.egress = egress_of(options)
         self.store = self._make_store(options, reactor)
         #: the stores of the resources that are not in ``store``
         self.overrides = self._make_others(options, reactor)
@@ -79,7 +92,7 @@ class Foundation:
 
     def _make_store(self, options: Options, reactor: Reactor) -> RedisStore:
         storage, start_timeout = options.storage, options.generic.storage_initialization_timeout
-        self._dial = egress_to_stores(options)
+        self._dial = dial_to_stores(options, self.egress)
         if storage.embedded:
             if self._shared:
                 return shared_store(

@@ -101,7 +101,9 @@ class APIService(Service):
         """``advertise`` and ``port``: where clients find the server."""
         foundation = self._foundation
         store, overrides = foundation.store, foundation.overrides
-        return Config(self.options, self.reactor, files, store, advertise, port, overrides, self._additions)
+        return Config(
+            self.options, self.reactor, files, store, advertise, port, overrides, self._additions, foundation.egress
+        )
 
     def startService(self) -> None:
         super().startService()

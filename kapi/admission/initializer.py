@@ -21,6 +21,7 @@ from kapi.resources.definition import Lister
 from kapi.resources.shared.features import enabled
 from kapi.runtime import sliced
 from kapi.runtime.interface import Client, ResourceClient
+from kapi.wire.egress import DIRECT, Egress
 
 
 def _stable(group: str, version: str, plural: str) -> bool:
@@ -54,6 +55,7 @@ class Initializer(msgspec.Struct):
     monotonic: Callable[[], float] = time.monotonic
     serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
     reactor: Reactor | None = None  # a test of a plugin may do without
+    egress: Egress = DIRECT
     resolver: ServiceResolver | None = None  # of webhooks; None: one over the services that there are
     _clients: dict[tuple[str, str], ResourceClient] = msgspec.field(default_factory=dict)
 

@@ -66,6 +66,7 @@ def build_chain(
         rejects_redirects=config.options.aggregator.aggregator_reject_forwarding_redirect,
         spread=config.options.control_plane.enable_aggregator_routing,
         release=config.options.generic.version.emulated,
+        egress=config.given.egress,
     )
     _install_custom_resources(config, storage, policy, chain)
     return chain
@@ -86,7 +87,10 @@ def _handlers(config: CompletedConfig, storage: Storage, policy: Policy, outgoin
         extend_tokens=authentication.service_account_extend_token_expiration,
         listers=environment.listers,
     )
-    return {**built_in_handlers(storage.registry, config.reactor, outgoing.kubelets), **review_handlers(reviews)}
+    return {
+        **built_in_handlers(storage.registry, config.reactor, outgoing.kubelets, config.given.egress),
+        **review_handlers(reviews),
+    }
 
 
 def _install_custom_resources(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:

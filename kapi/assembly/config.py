@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from twisted.logger import Logger
 
 from kapi.admission.metrics import Meter as AdmissionMeter
-from kapi.assembly.egress import select_egress
 from kapi.assembly.metrics import build_metrics
 from kapi.audit.metrics import Meter as AuditMeter
 from kapi.authorization.build import Authorization, AuthorizationSettings, build_authorization
@@ -34,6 +33,7 @@ from kapi.servers.additions import NOTHING, Additions
 from kapi.serving.pki import Files
 from kapi.store.interface import Store
 from kapi.store.redis_store import RedisStore
+from kapi.wire.egress import DIRECT, Egress
 
 if TYPE_CHECKING:
     from kapi.audit.build import Auditor
@@ -83,6 +83,7 @@ class Config:
         default_factory=dict
     )  # the stores of resources that are not in ``store``
     additions: Additions = NOTHING
+    egress: Egress = DIRECT
 
     @property
     def stores(self) -> Sequence[RedisStore]:
@@ -98,7 +99,8 @@ class Config:
         """Adds the parts that all later stages use.  Raises ConfigError."""
         options, reactor = self.options, self.reactor
         metrics = build_metrics(options, self.stores, reactor)
-        select_egress(options, reactor, metrics.registry)
+        if self.egress.meter is not None:
+            self.egress.meter.register(metrics.registry)
         slices = Slices(reactor)
         run_by(reactor, slices.call)
         for store in self.stores:
@@ -113,8 +115,8 @@ class Config:
             slices=slices,
             reloaders=reloaders,
             signals=LifecycleSignals(),
-            authorization=_authorization(options, reactor, metrics, slices, reloaders),
-            auditor=_auditor(options, reactor, metrics),
+            authorization=_authorization(self, metrics, slices, reloaders),
+            auditor=_auditor(self, metrics),
             tracing=build_tracing(options, reactor),
         )
 
@@ -170,10 +172,9 @@ def _observe_store(metrics: Metrics) -> Callable[[str, str, float], None]:
     return on_request
 
 
-def _authorization(
-    options: Options, reactor: Reactor, metrics: Metrics, slices: Slices, reloaders: Reloaders
-) -> Authorization:
-    external = ExternalPolicy(options.authorization, reactor, metrics.registry)
+def _authorization(given: Config, metrics: Metrics, slices: Slices, reloaders: Reloaders) -> Authorization:
+    options = given.options
+    external = ExternalPolicy(options.authorization, given.reactor, metrics.registry, given.egress)
     public = CONSOLE_PATHS if options.features.enable_console else ()
     try:
         built = build_authorization(
@@ -192,13 +193,14 @@ def _authorization(
     return built
 
 
-def _auditor(options: Options, reactor: Reactor, metrics: Metrics) -> Auditor | None:
+def _auditor(given: Config, metrics: Metrics) -> Auditor | None:
+    options = given.options
     meter = AuditMeter(metrics.registry)
     if not options.audit.audit_policy_file:
         return None
     from kapi.audit.build import build  # imported only when it is used
 
     try:
-        return build(options.audit, reactor, meter)
+        return build(options.audit, given.reactor, meter, given.egress)
     except (OSError, ValueError) as error:
         raise ConfigError(f"audit: {error}") from None

@@ -64,6 +64,7 @@ def complete_policy(
         ),
         meter=config.admission_meter,
         reactor=config.reactor,
+        egress=config.given.egress,
         serves=storage.serves(),
     )
     try:

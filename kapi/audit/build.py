@@ -24,6 +24,7 @@ from kapi.audit.sinks import Backend, Batching, Blocking, Sink, Truncating, Unio
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.process.reactor import Reactor
+from kapi.wire.egress import CONTROL_PLANE, DIRECT, Egress
 
 if TYPE_CHECKING:
     from kapi.client.https import HTTPSClient
@@ -85,7 +86,7 @@ class Auditor:
         await self.sink.stop()
 
 
-def build(options: Options, reactor: Reactor, meter: Meter) -> Auditor | None:
+def build(options: Options, reactor: Reactor, meter: Meter, egress: Egress = DIRECT) -> Auditor | None:
     """The auditor of ``options``, which name a policy file; None without a back end.
 
     Raises PolicyError, kapi.client.config_error.ConfigError, OSError.
@@ -99,7 +100,8 @@ def build(options: Options, reactor: Reactor, meter: Meter) -> Auditor | None:
     if options.audit_webhook_config_file:
         from kapi.client.https import HTTPSClient  # imported only when it is used
 
-        client = HTTPSClient(reactor, load_kubeconfig(options.audit_webhook_config_file))
+        endpoint = load_kubeconfig(options.audit_webhook_config_file)
+        client = HTTPSClient(reactor, endpoint, proxy=egress.proxy(CONTROL_PLANE))
         webhook = Webhook(client, reactor, initial_backoff=_option(options, "audit_webhook_initial_backoff", 10.0))
         sinks.append(_wrap("webhook", webhook, options, reactor, meter))
     return Auditor(policy, UnionSink(sinks, meter), meter) if sinks else None

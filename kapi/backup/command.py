@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 
 from kapi.backup.archive import PKI, Archive, ArchiveError, StoredPart, Writer
 from kapi.extensions import extension_for
-from kapi.foundation import Foundation, egress_to_stores
+from kapi.foundation import Foundation, dial_to_stores, egress_of
 from kapi.machinery.version import VERSION
 from kapi.observability.logging import observer
 from kapi.options.errors import ConfigError, complain
@@ -154,7 +154,7 @@ def _key_files(directory: Path) -> list[Path]:
 
 def _stores(options: Options, reactor: Reactor) -> dict[Address, list[str]]:
     """The stores, the main one first, with the resources of --redis-servers-overrides that they hold.  Raises ConfigError."""
-    storage, dial = options.storage, egress_to_stores(options)
+    storage, dial = options.storage, dial_to_stores(options, egress_of(options))
     if storage.embedded:
         main = Address(path=EmbeddedValkey(Path(storage.data_dir) / "store", reactor).socket_path)
     else:

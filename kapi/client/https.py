@@ -22,7 +22,7 @@ from kapi.wire.agent import Agent
 from kapi.wire.answer import AnswerTooLarge as AnswerTooLarge
 from kapi.wire.collected import Collected
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
-from kapi.wire.egress import CONTROL_PLANE
+from kapi.wire.egress import HTTPConnect
 from kapi.wire.head import checked
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import WEBHOOKS
@@ -44,17 +44,17 @@ def _timed_out(result: object, timeout: float) -> NoReturn:
 
 
 class HTTPSClient:
-    """Requests to one endpoint, on kept-alive connections.  ``network``: its name in an egress selection; "": always directly."""
+    """Requests to one endpoint, on kept-alive connections.  ``proxy`` is that of an egress selection."""
 
     def __init__(
-        self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, network: str = CONTROL_PLANE
+        self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, proxy: HTTPConnect | None = None
     ) -> None:
         if urlsplit(endpoint.url).scheme != "https":
             raise ValueError(f"URL scheme must be https: {endpoint.url}")
         self.endpoint = endpoint
         self._reactor = reactor
         self._timeout = timeout
-        self._dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), network)
+        self._dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), proxy)
         self._own = identity(endpoint.certificate, endpoint.key)
         self._options(urlsplit(endpoint.url).hostname or "")  # a bundle that cannot be read is an error at once
         self._agents: OrderedDict[tuple[str, int], Agent] = OrderedDict()

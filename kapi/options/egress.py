@@ -12,8 +12,7 @@ from kapi.options.flags import FlagSet, string
 
 _FLAG = "--egress-selector-config-file"
 _VERSION = "apiserver.k8s.io/v1beta1"
-STORE = "etcd"  # as upstream calls it
-_NAMES = ("cluster", "controlplane", STORE)
+_NAMES = ("cluster", "controlplane", "etcd")
 _PROTOCOLS = ("Direct", "HTTPConnect", "GRPC")
 _TLS = {"caBundle", "clientKey", "clientCert", "tlsServerName"}
 

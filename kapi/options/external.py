@@ -35,7 +35,7 @@ from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError, read_file
 from kapi.process.reactor import Reactor
-from kapi.wire.egress import selected
+from kapi.wire.egress import CONTROL_PLANE, DIRECT, Egress
 
 if TYPE_CHECKING:
     from kapi.authentication.oidc.authenticator import OIDCAuthenticator
@@ -50,9 +50,13 @@ class ExternalIdentity:
     """The token authenticators of the flags: OIDC, structured configuration and the token webhook."""
 
     def __init__(
-        self, flags: AuthenticationOptions, reactor: Reactor, registry: CollectorRegistry | None = None
+        self,
+        flags: AuthenticationOptions,
+        reactor: Reactor,
+        registry: CollectorRegistry | None = None,
+        egress: Egress = DIRECT,
     ) -> None:
-        self._flags, self._reactor = flags, reactor
+        self._flags, self._reactor, self._egress = flags, reactor, egress
         self._collectors = registry
         self._meter: JWTMeter | None = None
         self._jwt = ReplaceableTokenAuthenticators()
@@ -128,11 +132,11 @@ class ExternalIdentity:
         for entry, expressions in zip(found.entries, found.expressions, strict=True):
             issuer = entry["issuer"]
             network = issuer.get("egressSelectorType", "")
-            if network and not selected(self._reactor):
+            if network and not self._egress:
                 raise ConfigError(f"oidc: egress lookup required with egress selector type {quote(network)}")
             groups = ((entry.get("claimMappings") or {}).get("groups") or {}).get("claim", "")
             endpoint = Endpoint(issuer["url"], ca=issuer.get("certificateAuthority", "").encode())
-            client = HTTPSClient(self._reactor, endpoint, network=network)
+            client = HTTPSClient(self._reactor, endpoint, proxy=self._egress.proxy(network))
             distributed = None
             if groups:
                 distributed = DistributedClaims(
@@ -173,7 +177,7 @@ class ExternalIdentity:
         )
         return WebhookTokenAuthenticator(
             self._reactor,
-            HTTPSClient(self._reactor, endpoint, _WEBHOOK_TIMEOUT),
+            HTTPSClient(self._reactor, endpoint, _WEBHOOK_TIMEOUT, self._egress.proxy(CONTROL_PLANE)),
             version=flags.authentication_token_webhook_version,
             ttl=flags.authentication_token_webhook_cache_ttl,
             api_audiences=tuple(flags.audiences),
@@ -222,9 +226,13 @@ class ExternalPolicy:
     """The modes of authorization in order, and the authorizers built here: ABAC and webhooks."""
 
     def __init__(
-        self, flags: AuthorizationOptions, reactor: Reactor, registry: CollectorRegistry | None = None
+        self,
+        flags: AuthorizationOptions,
+        reactor: Reactor,
+        registry: CollectorRegistry | None = None,
+        egress: Egress = DIRECT,
     ) -> None:
-        self._flags, self._reactor = flags, reactor
+        self._flags, self._reactor, self._proxy = flags, reactor, egress.proxy(CONTROL_PLANE)
         self._content = b""
         self.others: dict[str, Authorizer] = {}
         if flags.authorization_policy_file:
@@ -246,7 +254,7 @@ class ExternalPolicy:
             endpoint = _kubeconfig(flags.authorization_webhook_config_file, "--authorization-webhook-config-file")
             self.others["Webhook"] = WebhookAuthorizer(
                 reactor,
-                HTTPSClient(reactor, endpoint, _WEBHOOK_TIMEOUT),
+                HTTPSClient(reactor, endpoint, _WEBHOOK_TIMEOUT, self._proxy),
                 version=flags.authorization_webhook_version,
                 authorized_ttl=flags.authorization_webhook_cache_authorized_ttl,
                 unauthorized_ttl=flags.authorization_webhook_cache_unauthorized_ttl,
@@ -271,7 +279,7 @@ class ExternalPolicy:
             endpoint = _kubeconfig(webhook.kubeconfig, f"--authorization-config: {webhook.name}")
             authorizer = WebhookAuthorizer(
                 self._reactor,
-                HTTPSClient(self._reactor, endpoint, webhook.timeout),
+                HTTPSClient(self._reactor, endpoint, webhook.timeout, self._proxy),
                 version=webhook.version,
                 authorized_ttl=webhook.authorized_ttl,
                 unauthorized_ttl=webhook.unauthorized_ttl,

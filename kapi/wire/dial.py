@@ -33,7 +33,7 @@ from zope.interface import directlyProvides, implementer, providedBy
 
 from kapi.process.reactor import Reactor
 from kapi.request.departure import keep_alive, socket_of
-from kapi.wire.egress import HTTPConnect, proxy_of
+from kapi.wire.egress import HTTPConnect
 from kapi.wire.network_errors import LookupTimedOut
 
 if TYPE_CHECKING:
@@ -88,13 +88,13 @@ def _embedded(address: IPv6Address) -> Iterable[str]:
 class Dialer:
     """Makes connections to hosts.  ``timeout``: seconds for looking up a host, and as many for connecting to it.
 
-    ``network`` is the name in an egress selection; with "" hosts are always reached directly.
+    ``proxy`` is that of an egress selection; None: hosts are reached directly.
     """
 
-    def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, network: str = "") -> None:
+    def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, proxy: HTTPConnect | None = None) -> None:
         self._reactor = reactor
         self._timeout = timeout
-        self._network = network
+        self._proxy = proxy
 
     async def resolve(self, host: str) -> list[str]:
         """The addresses of a host, at least one.  Raises DNSLookupError."""
@@ -137,13 +137,14 @@ class Dialer:
         ``proxied``: the addresses are checked with ``is_proxyable``.  ``addresses``: those of the host, when they were resolved
         and checked already.
         """
-        proxy = proxy_of(self._reactor, self._network) if self._network else None
-        if proxy is not None:
+        if self._proxy is not None:
             if tls is not None and faults is not None:
                 from kapi.wire.tls.client import counted  # imported only when it is used
 
                 tls = counted(tls, faults)
-            return _HostBehindProxy(self, self._reactor, host, port, self._timeout, proxied, addresses, proxy, tls)
+            return _HostBehindProxy(
+                self, self._reactor, host, port, self._timeout, proxied, addresses, self._proxy, tls
+            )
         reactor = self._reactor
         if tls is not None:
             from kapi.wire.tls.client import tls_reactor  # commands without TLS start faster

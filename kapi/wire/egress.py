@@ -1,14 +1,13 @@
 """The proxies of egress selections, for connections to a network of the server (KEP-1281; upstream: apiserver
 ``server/egressselector``).
 
-The dialer looks up the proxy of a network here; ``select`` sets them once, when the server is put together.
+An Egress is made once, before anything that may connect; what connects gets it, or the proxy of its network, when it is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NoReturn, Protocol
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError
@@ -16,15 +15,18 @@ from twisted.internet.interfaces import (
     IOpenSSLClientConnectionCreator,
     IProtocol,
     IProtocolFactory,
-    IReactorTime,
     IStreamClientEndpoint,
 )
 
 from kapi.process.reactor import Reactor
 from kapi.wire.connect_tunnel import ProxyError, through
 
+if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
+
 CLUSTER = "cluster"  # nodes, pods, services
 CONTROL_PLANE = "controlplane"  # what is configured by its URL: webhooks, audit
+STORE = "etcd"  # as upstream calls it
 _HOST = "127.0.0.1"  # the Host header that upstream sends, whatever the target is
 
 
@@ -36,6 +38,8 @@ class Meter(Protocol):
     def connected(self, transport: str, seconds: float) -> None: ...
 
     def failed(self, transport: str, stage: str) -> None: ...
+
+    def register(self, registry: CollectorRegistry) -> None: ...
 
 
 class HTTPConnect:
@@ -78,22 +82,20 @@ def _timed_out(result: object, timeout: float) -> NoReturn:
     raise TimeoutError
 
 
-_selected: WeakKeyDictionary[IReactorTime, Mapping[str, HTTPConnect]] = WeakKeyDictionary()
+class Egress:
+    """The proxies of one server by the names of their networks, and the metrics of connections through them."""
+
+    def __init__(self, proxies: Mapping[str, HTTPConnect], meter: Meter | None = None) -> None:
+        self._proxies = proxies
+        self.meter = meter
+
+    def __bool__(self) -> bool:
+        """Whether there is an egress configuration, of any network."""
+        return bool(self._proxies)
+
+    def proxy(self, network: str) -> HTTPConnect | None:
+        """The proxy of a network; None when it is reached directly."""
+        return self._proxies.get(network)
 
 
-def select(reactor: IReactorTime, proxies: Mapping[str, HTTPConnect]) -> None:
-    """From now on connections of this reactor to these networks go through these proxies."""
-    _selected[reactor] = proxies
-
-
-def selected(reactor: IReactorTime) -> bool:
-    """Whether there is an egress configuration, of any network."""
-    return bool(_selected.get(reactor))
-
-
-def proxy_of(reactor: IReactorTime, network: str) -> HTTPConnect | None:
-    """The proxy of a network; None when it is reached directly."""
-    if not _selected:
-        return None
-    found = _selected.get(reactor)
-    return None if found is None else found.get(network)
+DIRECT = Egress({})  # without an egress configuration

@@ -25,6 +25,8 @@ def assembled(directory: Path, *flags: str, additions: Additions = NOTHING) -> P
     try:
         files = pki.ensure(foundation.directory / "pki", ["localhost"])
         store, overrides = foundation.store, foundation.overrides
-        return assemble(Config(options, reactor, files, store, "192.0.2.1", 6443, overrides, additions), extension)
+        egress = foundation.egress
+        given = Config(options, reactor, files, store, "192.0.2.1", 6443, overrides, additions, egress)
+        return assemble(given, extension)
     finally:
         foundation.abandon()

@@ -27,7 +27,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalIdentity
 from kapi.options.flags import parse
 from kapi.wire.connect_tunnel import ProxyError
-from kapi.wire.egress import select
+from kapi.wire.egress import DIRECT, Egress
 from tests.authentication.identities import Authority, HTTPSServer
 from tests.rsa_keys import rsa_key
 
@@ -78,11 +78,11 @@ class ReloadTest(TestCase):
     def write(self, *issuers: Issuer, **more: Any) -> None:
         self.file.write_text(yaml.safe_dump({**HEAD, "jwt": [each.entry() for each in issuers], **more}))
 
-    def start(self) -> None:
+    def start(self, egress: Egress = DIRECT) -> None:
         flags = AuthenticationOptions()
         assert not parse([flags], [f"--authentication-config={self.file}"])
         flags.complete()
-        self.identity = ExternalIdentity(flags, reactor, self.registry)
+        self.identity = ExternalIdentity(flags, reactor, self.registry, egress)
 
     async def reload(self) -> None:
         waiting = self.identity.reload()
@@ -230,12 +230,10 @@ class ReloadTest(TestCase):
                 raise ProxyError("closed")
 
         networks: Any = {network: Proxy(network) for network in ("cluster", "controlplane")}
-        select(reactor, networks)
-        self.addCleanup(select, reactor, {})
         entries = [self.one.entry(), self.two.entry()]
         entries[1]["issuer"]["egressSelectorType"] = "cluster"
         self.file.write_text(yaml.safe_dump({**HEAD, "jwt": entries}))
-        self.start()
+        self.start(Egress(networks))
         self.assertEqual(await self.user(self.one), "jane")
         self.assertEqual(reached, [])
         with self.assertRaisesRegex(AuthenticationError, "not initialized"):

@@ -15,6 +15,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from tests.authentication.identities import Authority
 from tests.integration.server_process import ForkedServer, ServerProcess, api_request
+from tests.integration.test_backup import done
 from tests.integration.test_outgoing_identity import Backend, client_pair
 from tests.store.servers import Server
 from tests.waiting import until
@@ -184,6 +185,27 @@ def test_the_store_may_be_behind_a_proxy(tmp_path: Path, proxies: Callable[..., 
             assert api_request(server, "POST", MAPS, {"metadata": {"name": "one"}})[0] == 201
             asked = {head.split(b"\r\n")[0].decode() for head in proxy.asked}
             assert asked == {f"CONNECT redis.only-the-proxy-knows:{store.port} HTTP/1.1"}
+        finally:
+            assert server.stop() == 0
+    finally:
+        store.stop()
+
+
+def test_a_backup_takes_the_way_of_the_server(tmp_path: Path, proxies: Callable[..., ConnectProxy]) -> None:
+    store, proxy = Server(), proxies()
+    try:
+        store.wait()
+        proxy.hosts["redis.only-the-proxy-knows"] = "127.0.0.1"
+        flags = (
+            write(tmp_path / "egress.json", etcd=connect(tcp={"url": f"http://127.0.0.1:{proxy.port}"})),
+            f"--redis-servers=redis://redis.only-the-proxy-knows:{store.port}",
+        )
+        server = ForkedServer(*flags).start()
+        try:
+            assert api_request(server, "POST", MAPS, {"metadata": {"name": "one"}})[0] == 201
+            asked = len(proxy.asked)
+            done("backup", tmp_path / "backup.tgz", f"--data-dir={server.data}", *flags)
+            assert len(proxy.asked) > asked
         finally:
             assert server.stop() == 0
     finally:

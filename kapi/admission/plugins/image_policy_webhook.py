@@ -16,6 +16,7 @@ from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, boolean, string, string_map, struct
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
+from kapi.wire.egress import CONTROL_PLANE
 
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 _OF_INTEREST = ".image-policy.k8s.io/"
@@ -40,7 +41,9 @@ class ImagePolicyWebhook(Plugin):
         endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
         assert initializer.reactor is not None
         self._reactor, self._clock = initializer.reactor, initializer.monotonic
-        self._client = HTTPSClient(initializer.reactor, endpoint, _TIMEOUT_SECONDS)
+        self._client = HTTPSClient(
+            initializer.reactor, endpoint, _TIMEOUT_SECONDS, initializer.egress.proxy(CONTROL_PLANE)
+        )
         self._allow_ttl = _seconds(given, "allowTTL", 300.0, _MAX_TTL_SECONDS)
         self._deny_ttl = _seconds(given, "denyTTL", 30.0, _MAX_TTL_SECONDS)
         self._backoff = _seconds(given, "retryBackoff", 500.0, 300_000.0) / 1000

@@ -313,4 +313,4 @@ def shared_client(initializer: Initializer, configuration: Tree) -> WebhookClien
             slices = initializer.lister("discovery.k8s.io", "endpointslices")
         resolver = ServiceResolver(initializer.lister("", "services"), addresses, slices)
     reactor = cast(Reactor, initializer.reactor)  # None in a test that asks no webhook
-    return WebhookClient(reactor, resolver, credentials)
+    return WebhookClient(reactor, resolver, credentials, initializer.egress)

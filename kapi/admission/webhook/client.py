@@ -33,7 +33,7 @@ from kapi.process.reactor import Reactor
 from kapi.wire.answer import AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected
 from kapi.wire.dial import Dialer
-from kapi.wire.egress import CLUSTER, CONTROL_PLANE
+from kapi.wire.egress import CLUSTER, CONTROL_PLANE, DIRECT, Egress
 from kapi.wire.network_errors import describe
 from kapi.wire.pool import Pool
 from kapi.wire.tls import faults as tls_faults
@@ -100,8 +100,15 @@ class NoClient(CallError):
 class WebhookClient:
     """Posts reviews.  Shared by all webhook plugins of a server."""
 
-    def __init__(self, reactor: Reactor, resolver: ServiceResolver, credentials: CredentialStore | None = None) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        resolver: ServiceResolver,
+        credentials: CredentialStore | None = None,
+        egress: Egress = DIRECT,
+    ) -> None:
         self._reactor = reactor
+        self._egress = egress
         self._resolver = resolver
         self._credentials = credentials or CredentialStore()
         self._servers: OrderedDict[tuple[object, ...], Agent] = OrderedDict()
@@ -180,7 +187,8 @@ class WebhookClient:
             from kapi.wire.agent import Agent
 
             options = _tls_options(name, bundle, credentials)
-            endpoint = Dialer(self._reactor, network=network).endpoint(host, port, options, faults=tls_faults.WEBHOOKS)
+            dialer = Dialer(self._reactor, proxy=self._egress.proxy(network))
+            endpoint = dialer.endpoint(host, port, options, faults=tls_faults.WEBHOOKS)
             pool = Pool(self._reactor, endpoint.connect)
             found = self._servers[key] = Agent(pool, (*_HEADERS, *credentials.headers))
             if len(self._servers) > _MAX_TARGETS:

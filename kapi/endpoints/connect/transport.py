@@ -22,7 +22,7 @@ from kapi.request.trace import with_trace
 from kapi.wire.answer import Answer
 from kapi.wire.collected import Collected
 from kapi.wire.dial import Dialer
-from kapi.wire.egress import CLUSTER
+from kapi.wire.egress import CLUSTER, DIRECT, Egress
 from kapi.wire.network_errors import describe
 from kapi.wire.pool import Pool
 from kapi.wire.tls.trust import client_options, identity
@@ -95,11 +95,13 @@ class Transport:
     limit.
     """
 
-    def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, rate: int = 0) -> None:
+    def __init__(
+        self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, rate: int = 0, egress: Egress = DIRECT
+    ) -> None:
         limit = partial(Throttle, bytes_per_second=rate, clock=reactor) if rate else None
         self._handler = ProxyHandler(reactor, limit=limit)
         self._reactor = reactor
-        self.dialer = Dialer(reactor, timeout, CLUSTER)
+        self.dialer = Dialer(reactor, timeout, egress.proxy(CLUSTER))
 
     async def pass_on(self, ctx: RequestContext, target: Target, prefix: bytes = b"") -> Response:
         """The backend's answer, or a tunnel to it.  A redirect goes back to the client, with ``prefix`` in front of its path."""

@@ -16,7 +16,7 @@ from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor
 from kapi.servers.aggregator.availability import Target
 from kapi.wire.dial import Dialer
-from kapi.wire.egress import CLUSTER
+from kapi.wire.egress import CLUSTER, DIRECT, Egress
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import AGGREGATOR
 from kapi.wire.tls.trust import Identity, client_options
@@ -27,7 +27,8 @@ IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
 class Backend:
     """One server, with one or more ``targets`` (addresses) that have the same TLS name."""
 
-    def __init__(self, targets: Sequence[Target], spec: Object, identity: Identity | None) -> None:
+    def __init__(self, dialer: Dialer, targets: Sequence[Target], spec: Object, identity: Identity | None) -> None:
+        self._dialer = dialer
         self.targets = tuple(targets)
         self.name = self.targets[0].name
         self.insecure = bool(spec.get("insecureSkipTLSVerify"))
@@ -38,15 +39,14 @@ class Backend:
     def pick(self) -> Target:
         return random.choice(self.targets)
 
-    def endpoint(self, reactor: Reactor, target: Target) -> IStreamClientEndpoint:
-        dialer = Dialer(reactor, network=CLUSTER)
-        return dialer.endpoint(target.host, target.port, self._tls, faults=None if self.insecure else AGGREGATOR)
+    def endpoint(self, target: Target) -> IStreamClientEndpoint:
+        return self._dialer.endpoint(target.host, target.port, self._tls, faults=None if self.insecure else AGGREGATOR)
 
     def pool(self, reactor: Reactor, target: Target) -> Pool:
         """The connections to a target."""
         found = self._pools.get(target)
         if found is None:
-            found = self._pools[target] = Pool(reactor, self.endpoint(reactor, target).connect, IDLE_SECONDS)
+            found = self._pools[target] = Pool(reactor, self.endpoint(target).connect, IDLE_SECONDS)
         return found
 
     def take_over(self, other: Backend) -> None:
@@ -75,15 +75,19 @@ def _options(name: str, spec: Object, identity: Identity | None, *, insecure: bo
 class Backends:
     """The servers of APIServices, by the names of these."""
 
-    def __init__(self, reactor: Reactor) -> None:
+    def __init__(self, reactor: Reactor, egress: Egress = DIRECT) -> None:
         self._reactor = reactor
+        self._dialer = Dialer(reactor, proxy=egress.proxy(CLUSTER))
         self._known: dict[str, Backend] = {}
 
-    def set(self, key: str, backend: Backend) -> None:
+    def set(self, key: str, targets: Sequence[Target], spec: Object, identity: Identity | None) -> Backend:
+        """Raises ValueError for certificates that cannot be used."""
+        backend = Backend(self._dialer, targets, spec, identity)
         before = self._known.get(key)
         if before is not None:
             backend.take_over(before)
         self._known[key] = backend
+        return backend
 
     def remove(self, key: str) -> None:
         before = self._known.pop(key, None)
@@ -96,7 +100,7 @@ class Backends:
     def pool(self, key: str) -> tuple[Pool, bytes]:
         """Connections to a random target for the server's own requests, one for each; the header Host.  Raises KeyError."""
         backend = self._known[key]
-        connect = backend.endpoint(self._reactor, backend.pick()).connect
+        connect = backend.endpoint(backend.pick()).connect
         return Pool(self._reactor, connect, idle_seconds=0.0), backend.name.encode()
 
     def close(self) -> Deferred[list[None]]:

@@ -124,10 +124,10 @@ class AvailabilityController:
             self._backends.remove(name)
             return verdict or Verdict("False", "MissingEndpoints", "no address to send requests to")
         try:
-            backend = Backend(targets if self._spread else targets[:1], service["spec"], self._identity())
+            used = targets if self._spread else targets[:1]
+            backend = self._backends.set(name, used, service["spec"], self._identity())
         except ValueError as error:
             return Verdict("False", UNREACHABLE, str(error))
-        self._backends.set(name, backend)
         return await self._probe(service, backend)
 
     async def _probe(self, service: Object, backend: Backend) -> Verdict:

@@ -74,7 +74,7 @@ class ReverseProxy:
             uri=ctx.http.uri,
             host=backend.name.encode(),
             dialed=(target.host, target.port),
-            connect=lambda: backend.endpoint(self._reactor, target),
+            connect=lambda: backend.endpoint(target),
             pool=lambda: backend.pool(self._reactor, target),
             user=ctx.user,
             more=[(b"Audit-ID", ctx.audit_id.encode())],

@@ -26,6 +26,7 @@ from kapi.servers.aggregator.proxy import ReverseProxy, unavailable
 from kapi.servers.aggregator.registration import service_name
 from kapi.serving.generic import Delegate, GenericServer
 from kapi.serving.routing import Answer, Routes
+from kapi.wire.egress import DIRECT, Egress
 from kapi.wire.tls.trust import Identity
 
 #: upstream's hooks whose work one controller does here
@@ -66,13 +67,14 @@ class AggregatorServer(GenericServer):
         rejects_redirects: bool = True,
         spread: bool = False,
         release: Release = RELEASE,
+        egress: Egress = DIRECT,
     ) -> APIServiceController:
         """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it.
 
         ``tables`` have all served resources, the last one those of custom resources; ``identity`` returns the current client
         certificate; ``spread``: requests go to all endpoints of a server; ``release``: the emulated one.
         """
-        backends = Backends(reactor)
+        backends = Backends(reactor, egress)
         self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
         remote: dict[GroupVersion, list[Object]] = {}
         groups = GroupIndex(

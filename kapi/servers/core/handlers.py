@@ -15,12 +15,15 @@ from kapi.endpoints.scale import scale
 from kapi.machinery.gvk import GroupResource
 from kapi.process.reactor import Reactor
 from kapi.registry.registry import Registry
+from kapi.wire.egress import DIRECT, Egress
 
 
-def built_in_handlers(registry: Registry, reactor: Reactor, kubelet: KubeletSettings) -> dict[str, Endpoint]:
+def built_in_handlers(
+    registry: Registry, reactor: Reactor, kubelet: KubeletSettings, egress: Egress = DIRECT
+) -> dict[str, Endpoint]:
     """Endpoints by name.  ``registry`` must already have the built-in resources."""
     kubelets = Kubelets(registry.stores.get(GroupResource("", "nodes")), kubelet)
-    transport = Transport(reactor, kubelet.timeout, kubelet.bytes_per_second)
+    transport = Transport(reactor, kubelet.timeout, kubelet.bytes_per_second, egress)
     found: dict[str, Endpoint] = {
         "attach": Streams("attach", "PodAttachOptions", kubelets, transport),
         "exec": Streams("exec", "PodExecOptions", kubelets, transport),

@@ -16,7 +16,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
 from kapi.request.user import UserInfo
 from kapi.servers.aggregator.availability import Target
-from kapi.servers.aggregator.backend import Backend, Backends
+from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.proxy import ReverseProxy
 from tests.certificates import self_signed
 
@@ -101,7 +101,7 @@ class ProxyCase(TestCase):
     def trust(self, name: str) -> None:
         spec = {"caBundle": base64.b64encode(self.pem).decode()}
         number = self.port.getHost().port
-        self.backends.set(KEY, Backend([Target("127.0.0.1", number, name)], spec, None))
+        self.backends.set(KEY, [Target("127.0.0.1", number, name)], spec, None)
 
     user = UserInfo("alice", groups=("dev",), extra={"example.com/a": ("1",)})
 

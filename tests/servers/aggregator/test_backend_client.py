@@ -12,7 +12,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.servers.aggregator import backend_client
 from kapi.servers.aggregator.availability import Target
-from kapi.servers.aggregator.backend import Backend, Backends
+from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.backend_client import BackendClient
 from kapi.wire.answer import AnswerTooLarge
 from tests.certificates import self_signed
@@ -48,7 +48,7 @@ class AskingTests(TestCase):
         self.addCleanup(self.port.stopListening)
         backends = Backends(reactor)
         spec = {"caBundle": base64.b64encode(pem).decode()}
-        backends.set(KEY, Backend([Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None))
+        backends.set(KEY, [Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None)
         self.backend_client = BackendClient(reactor, backends)
 
     def get(self, seconds: float = 5, limit: int = 0, **more: str) -> Deferred[Any]:

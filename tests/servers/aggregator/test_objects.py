@@ -21,7 +21,7 @@ from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
 from kapi.servers.aggregator import objects
 from kapi.servers.aggregator.availability import Target
-from kapi.servers.aggregator.backend import Backend, Backends
+from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.objects import RemoteObjects, RemoteResource, RemoteResources
 from tests.certificates import self_signed
 
@@ -107,7 +107,7 @@ class Objects(TestCase):
         self.addCleanup(self.port.stopListening)
         self.backends = Backends(reactor)
         spec = {"caBundle": base64.b64encode(pem).decode()}
-        self.backends.set("v1.example.com", Backend([Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None))
+        self.backends.set("v1.example.com", [Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None)
         self.remote: dict[GroupVersion, list[Object]] = {GV: [ENTRY]}
         self.resources = RemoteResources(RemoteObjects(reactor, self.backends), self.remote)
         [self.flunders] = self.resources.all()

@@ -15,7 +15,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.request.user import UserInfo
 from kapi.servers.aggregator.availability import Target
-from kapi.servers.aggregator.backend import Backend
+from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.proxy import MAX_HOPS, ReverseProxy
 from kapi.wire.head import identity_headers
 from tests.servers.aggregator.proxy_case import KEY, NAME, Canned, Http, ProxyCase
@@ -32,14 +32,13 @@ class ProxyTests(ProxyCase):
         self.addCleanup(port.stopListening)
         targets = [Target("127.0.0.1", one.getHost().port, NAME) for one in (self.port, port)]
         spec = {"caBundle": base64.b64encode(self.pem).decode()}
-        backend = Backend(targets, spec, None)
-        self.backends.set(KEY, backend)
+        backend = self.backends.set(KEY, targets, spec, None)
         self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
         other.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"  # type: ignore[attr-defined]
         answers = []
         for number in (0, 1, 1, 0, None):
             if number is None:  # the first one is gone
-                self.backends.set(KEY, Backend(targets[1:], spec, None))
+                self.backends.set(KEY, targets[1:], spec, None)
             else:
                 self.patch(backend, "pick", lambda number=number: targets[number])
             for factory in (self.factory, other):
@@ -274,4 +273,4 @@ class BackendTests(TestCase):
         for bundle in (b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
             spec = {"caBundle": base64.b64encode(bundle).decode()}
             with self.assertRaises(ValueError):
-                Backend([Target("127.0.0.1", 443, NAME)], spec, None)
+                Backends(reactor).set(KEY, [Target("127.0.0.1", 443, NAME)], spec, None)

@@ -1,11 +1,11 @@
-"""Sets up the proxies of the egress configuration, and their metrics.
+"""The proxies of the egress configuration, and their metrics.
 
 Upstream: apiserver ``server/egressselector/egress_selector.go`` and its ``metrics``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 from prometheus_client.registry import CollectorRegistry
@@ -15,10 +15,9 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from kapi.machinery.meters import Counter, Histogram
 from kapi.options.egress import Selection
 from kapi.options.errors import ConfigError, read_file
-from kapi.options.options import Options
 from kapi.process.reactor import Reactor
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
-from kapi.wire.egress import HTTPConnect, select
+from kapi.wire.egress import Egress, HTTPConnect
 from kapi.wire.tls.trust import client_options, identity
 
 _FLAG = "egress-selector-config-file"
@@ -26,15 +25,10 @@ _PROTOCOL = "http_connect"
 _LABELS = ("protocol", "transport")
 
 
-def select_egress(options: Options, reactor: Reactor, registry: CollectorRegistry) -> None:
-    """Makes connections use the proxies of ``--egress-selector-config-file``.  Raises ConfigError.
-
-    Called before anything is built that may connect.
-    """
-    selections = options.egress.selections()
-    if selections:
-        meter = EgressMeter(registry)
-        select(reactor, {each.name: HTTPConnect(*_endpoint(each), meter) for each in selections})
+def make_egress(selections: Sequence[Selection]) -> Egress:
+    """The proxies of ``--egress-selector-config-file``.  Raises ConfigError."""
+    meter = EgressMeter()
+    return Egress({each.name: HTTPConnect(*_endpoint(each), meter) for each in selections}, meter)
 
 
 def _endpoint(selection: Selection) -> tuple[Callable[[Reactor], IStreamClientEndpoint], str, str]:
@@ -71,7 +65,7 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Reactor], IStreamClientEn
 class EgressMeter:
     """Metrics of dials through proxies."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self) -> None:
         prefix = "apiserver_egress_dialer_dial_"
         self._starts = Counter(
             f"{prefix}start_total",
@@ -90,6 +84,8 @@ class EgressMeter:
             "(connect or proxy). The stage indicates at which stage the dial failed",
             (*_LABELS, "stage"),
         )
+
+    def register(self, registry: CollectorRegistry) -> None:
         for collector in (self._starts, self._seconds, self._failures):
             registry.register(collector)
 
