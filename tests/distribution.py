@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 #: seconds of the files that take longer than others of as many tests, with all that ``.ci/run`` asks for;
-#: ``KAPI_TEST_SHELL_BLOCKS=1 KAPI_TEST_KUBECTL=all pytest --record-durations`` writes it
+#: ``KAPI_TEST_SHELL_BLOCKS=1 pytest --record-durations`` writes it
 DURATIONS = Path(__file__).with_name("durations.json")
 _MIN_LISTED = 2  # seconds of a file
 _SECONDS_OF_TEST = 0.02  # of one that is not listed

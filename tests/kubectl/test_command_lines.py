@@ -2,9 +2,10 @@
 
 Ages differ by the second, and a program's own name is its own; nothing else may.
 
-Most lines need no kubectl: ``kubectl_digests.json`` has a digest of what kubectl said of each, and is believed where kapi
-says just that.  Where it does not, or another version of kubectl is installed, kubectl is asked.  With
-``KAPI_TEST_KUBECTL=all`` it is asked each time, with ``KAPI_TEST_KUBECTL=record`` the file is written anew.
+Nearly all lines need no kubectl: ``kubectl_digests.json`` has a digest of what kubectl said of each, and is believed where
+kapi says just that.  Where it does not, or another minor version of kubectl is installed, kubectl is asked.  With
+``KAPI_TEST_KUBECTL=all`` it is asked each time; with ``KAPI_TEST_KUBECTL=record`` the file is written anew, and when it is
+written again, what kubectl says otherwise of another server is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HERE = Path(__file__).parent
 LINES = [line for line in (HERE / "command_lines.txt").read_text().splitlines() if line and not line.startswith("#")]
 _LOGGED = re.compile(r"^[EW]\d{4} [^\n]*\n", re.MULTILINE)  # by client-go's reflector, where a time-out hits a request
 WRITING = ("apply", "config", "create", "delete")
-_AGE = re.compile(r"(?<![\w.])\d+[smh](?:\d+[smh])? *")
+_AGE = re.compile(r"(?<![\w.-])\d+[smh](?:\d+[smh])? *")
 ASKED = os.environ.get("KAPI_TEST_KUBECTL", "")
 
 
