@@ -42,9 +42,10 @@ def build_chain(
     ``table`` already has the core server's resources; without it they are installed into a new one.
     """
     handlers = _handlers(config, storage, policy, outgoing)
-    chain = create_server_chain(handlers, table=table, end=end)
+    cbor = config.options.generic.features["CBORServingAndStorage"]
+    chain = create_server_chain(handlers, table=table, end=end, cbor=cbor)
     if table is not None:
-        table.handlers = handlers
+        table.handlers, table.cbor = handlers, cbor
     for server, built_in in (
         (chain.extensions, storage.extensions),
         (chain.core, storage.core),

@@ -15,9 +15,16 @@ from kapi.codecs.accept import Convert, choose, route_accepts
 from kapi.machinery import status
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
-#: media types of objects in answers
+CBOR, CBOR_SEQUENCE = "application/cbor", "application/cbor-seq"
+APPLY, APPLY_CBOR = "application/apply-patch+yaml", "application/apply-patch+cbor"
+#: patch type of server-side apply -> media type of its body
+APPLIED_AS = {APPLY: YAML, APPLY_CBOR: CBOR}
+#: media types of objects in answers; CBOR only where the feature gate CBORServingAndStorage adds it (``RequestHead.cbor``)
 SUPPORTED = (JSON, YAML, PROTOBUF)
+_WITH_CBOR = (*SUPPORTED, CBOR)
 _STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+_STREAMS_WITH_CBOR = (*_STREAMS, CBOR_SEQUENCE)
+_TABLES = frozenset([JSON, YAML])  # media types that can have Tables
 _METADATA = frozenset(["PartialObjectMetadata", "PartialObjectMetadataList"])
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 #: a parameter of a Content-Type: a name, and a value that may be quoted
@@ -35,11 +42,23 @@ class MediaType(NamedTuple):
     content_type: bytes = b"application/json"
     plain: bool = True
     protobuf: bool = False
+    cbor: bool = False
+
+    @property
+    def binary(self) -> bool:
+        """Whether it is not text."""
+        return self.protobuf or self.cbor
 
 
-def not_acceptable_on_route(verb: str) -> status.StatusError:
+def supported(cbor: bool) -> tuple[str, ...]:
+    """The media types of an endpoint that has CBOR, or has it not."""
+    return _WITH_CBOR if cbor else SUPPORTED
+
+
+def not_acceptable_on_route(verb: str, cbor: bool = False) -> status.StatusError:
     """The 406 of the router."""
-    known = SUPPORTED + (_STREAMS if verb in ("list", "watch") else ())
+    streams = _STREAMS_WITH_CBOR if cbor else _STREAMS
+    known = supported(cbor) + (streams if verb in ("list", "watch") else ())
     return status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={})
 
 
@@ -51,27 +70,36 @@ def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
 _MAX_CACHED_LENGTH = 512  # characters: longer headers are not cached
 
 
-def _negotiate(accept: str, verb: str, pretty: bool, tables: bool = True, protobuf: bool = True) -> MediaType:
+def _negotiate(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool, cbor: bool) -> MediaType:
     read = _read_cached if len(accept) <= _MAX_CACHED_LENGTH else _read
-    return read(accept, verb, pretty, tables, protobuf)
+    return read(accept, verb, pretty, tables, protobuf, cbor)
 
 
-def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool) -> MediaType:
+def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool, cbor: bool) -> MediaType:
+    known = supported(cbor)
     # custom resources have no routes of their own, so the router does not check them
-    if protobuf and not route_accepts(accept, SUPPORTED):
-        raise not_acceptable_on_route(verb)
-    chosen = choose(accept, SUPPORTED, _transforms(tables, protobuf), server_version="v1")
+    if protobuf and not _route_accepts(accept, verb, cbor):
+        raise not_acceptable_on_route(verb, cbor)
+    chosen = choose(accept, known, _transforms(tables, protobuf), server_version="v1")
     watching = verb == "watch"
     if chosen is None or (watching and chosen.media == YAML):
-        raise not_accepted(SUPPORTED if chosen is None else _STREAMS)
+        raise not_accepted(known if chosen is None else _STREAMS_WITH_CBOR if cbor else _STREAMS)
     kind = chosen.convert.kind if chosen.convert is not None else ""
     version = chosen.convert.version if chosen.convert is not None else ""
     if chosen.media == PROTOBUF:
         return _as_protobuf(kind, version, watching)
+    if chosen.media == CBOR:
+        return _as_cbor(kind, version, watching)
     yaml = chosen.media == YAML
     indented = not (yaml or watching) and (pretty or chosen.pretty)
     content_type = b"application/yaml" if yaml else b"application/json"
     return MediaType(yaml, indented, kind, version, content_type, not (yaml or indented or kind))
+
+
+def _route_accepts(accept: str, verb: str, cbor: bool) -> bool:
+    """Whether the router lets a request pass: that for a stream of CBOR fails later, as an answer is in no such form."""
+    sequences = (CBOR_SEQUENCE,) if cbor and verb in ("list", "watch") else ()
+    return route_accepts(accept, supported(cbor) + sequences)
 
 
 def _transforms(tables: bool, protobuf: bool) -> Callable[[str, Convert | None], bool]:
@@ -82,7 +110,7 @@ def _transforms(tables: bool, protobuf: bool) -> Callable[[str, Convert | None],
             return protobuf or media != PROTOBUF
         if convert.group != "meta.k8s.io" or convert.version not in ("v1", "v1beta1"):
             return False
-        return tables and media != PROTOBUF if convert.kind == "Table" else convert.kind in _METADATA
+        return tables and media in _TABLES if convert.kind == "Table" else convert.kind in _METADATA
 
     return allows
 
@@ -90,6 +118,11 @@ def _transforms(tables: bool, protobuf: bool) -> Callable[[str, Convert | None],
 def _as_protobuf(kind: str, version: str, watching: bool) -> MediaType:
     content_type = PROTOBUF + (";stream=watch" if watching else "")
     return MediaType(False, False, kind, version if kind else "", content_type.encode(), False, True)
+
+
+def _as_cbor(kind: str, version: str, watching: bool) -> MediaType:
+    content_type = CBOR_SEQUENCE if watching else CBOR
+    return MediaType(False, False, kind, version if kind else "", content_type.encode(), False, False, True)
 
 
 _read_cached = lru_cache(1024)(_read)
@@ -102,6 +135,7 @@ class RequestHead(Protocol):
     """The parts of a request that negotiation reads."""
 
     no_protobuf: bool
+    cbor: bool
     query: dict[str, list[str]]
 
     def header(self, name: str, /) -> str | None: ...
@@ -117,7 +151,7 @@ def output_media_type(ctx: RequestHead, verb: str, tables: bool = True) -> Media
     pretty = wants_indented(ctx)
     if not pretty and (accept is None or accept == JSON):
         return _PLAIN
-    return _negotiate(accept or "", verb, pretty, tables, not ctx.no_protobuf)
+    return _negotiate(accept or "", verb, pretty, tables, not ctx.no_protobuf, ctx.cbor)
 
 
 def wants_indented(ctx: RequestHead) -> bool:
@@ -136,11 +170,11 @@ def plain_media_type(ctx: RequestHead) -> MediaType | None:
     """
     accept = ctx.header("accept") or ""
     choose_plain = _plain_cached if len(accept) <= _MAX_CACHED_LENGTH else _plain
-    return choose_plain(accept, wants_indented(ctx))
+    return choose_plain(accept, wants_indented(ctx), ctx.cbor)
 
 
-def _plain(accept: str, pretty: bool) -> MediaType | None:
-    chosen = choose(accept, SUPPORTED, lambda media, convert: convert is None)
+def _plain(accept: str, pretty: bool, cbor: bool) -> MediaType | None:
+    chosen = choose(accept, supported(cbor), lambda media, convert: convert is None)
     return None if chosen is None else written_as(chosen.media, pretty or chosen.pretty)
 
 
@@ -151,6 +185,8 @@ def written_as(media: str, pretty: bool) -> MediaType:
     """The form of an answer in this media type, without conversion."""
     if media == PROTOBUF:
         return _as_protobuf("", "", False)
+    if media == CBOR:
+        return _as_cbor("", "", False)
     if media == YAML:
         return MediaType(True, content_type=b"application/yaml", plain=False)
     return MediaType(pretty=pretty, plain=not pretty)
@@ -161,15 +197,17 @@ def error_media_type(ctx: RequestHead) -> MediaType:
     return plain_media_type(ctx) or _PLAIN
 
 
-def input_media_type(content_type: str | None) -> str:
-    """JSON, YAML or PROTOBUF; JSON without a Content-Type.  Raises UnsupportedMediaType."""
+def input_media_type(ctx: RequestHead) -> str:
+    """JSON, YAML, PROTOBUF or CBOR; JSON without a Content-Type.  Raises UnsupportedMediaType."""
+    content_type = ctx.header("content-type")
     if not content_type or content_type == JSON:
         return JSON
     media = _parse_media_type(content_type)
-    if media in SUPPORTED:
+    known = supported(ctx.cbor)
+    if media in known:
         return media
     raise status.UnsupportedMediaType(
-        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(SUPPORTED)
+        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known)
     )
 
 
@@ -187,11 +225,14 @@ def _parse_media_type(value: str) -> str:
     return media.strip().lower()
 
 
-def check_patch_route(content_type: str | None, types: tuple[str, ...]) -> str:
+def check_patch_route(ctx: RequestHead, types: tuple[str, ...]) -> str:
     """The patch type of a PATCH.  Raises UnsupportedMediaType with the text of the router or of the serializers."""
-    given = content_type or ""
+    given = ctx.header("content-type") or ""
+    if ctx.cbor:
+        types = (*types, APPLY_CBOR)
     names = [part.split(";", 1)[0].strip() for part in given.split(",")]
     if "application/strategic-merge-patch+json" in types and not any(name in types for name in names):
+        ctx.cbor = False  # the router has no such serializer
         raise status.UnsupportedMediaType("415: Unsupported Media Type", details={})
     kind = given.split(";", 1)[0]
     if kind not in types:

@@ -1,19 +1,21 @@
-"""Request bodies in JSON and YAML as trees.
+"""Request bodies in JSON, YAML and CBOR as trees.
 
 A body's tree is a ``Document``, which also has what decoding needs to report duplicate keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kapi.codecs import json_reading
-from kapi.codecs.negotiation import YAML
+from kapi.codecs.negotiation import CBOR, JSON, YAML
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object, Tree
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
-_YAML_READING = "kapi.codecs.yaml_reading"
+_YAML_READING, _CBOR_READING = "kapi.codecs.yaml_reading", "kapi.codecs.cbor_reading"
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 _MAX_QUOTED_BYTES = 30  # bytes of a body that a message quotes
 
@@ -27,12 +29,13 @@ class DecodingError(status.BadRequest):
 
 
 class Document(Object):
-    """A body's tree; ``raw`` is its JSON text (None for YAML), ``duplicates`` the keys that YAML has twice.
+    """A body's tree; ``raw`` is its JSON text (None for other formats), ``duplicates`` the keys that YAML has twice.
 
     ``source`` is the body; ``too_large`` the text of its first number that no float64 can hold, or "".
+    ``refusal``: why none of its kind can be made of it although it has one, or "".
     """
 
-    __slots__ = ("raw", "duplicates", "source", "too_large")
+    __slots__ = ("raw", "duplicates", "source", "too_large", "refusal")
 
     def __init__(
         self, tree: Object, raw: bytes | None = None, duplicates: list[str] | None = None, source: bytes = b""
@@ -42,6 +45,13 @@ class Document(Object):
         self.duplicates = duplicates or []
         self.source = source
         self.too_large = ""
+        self.refusal = ""
+
+
+class CBORDocument(Document):
+    """The tree of a body in CBOR."""
+
+    __slots__ = ()
 
 
 def type_meta(tree: Object) -> tuple[str, str]:
@@ -63,18 +73,12 @@ def type_meta(tree: Object) -> tuple[str, str]:
 
 
 def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
-    """The tree of a body in JSON or YAML.
+    """The tree of a body in JSON, YAML or CBOR.
 
     Raises DecodingError when it is no object, or its type is malformed, and RequestTooLarge.
     """
     try:
-        if media == YAML:
-            tree, duplicates = _yaml(data)
-            document = Document(as_object(tree), None, duplicates, data)
-        else:
-            tree, too_large = _json(data)
-            document = Document(as_object(tree), data, None, data)
-            document.too_large = too_large
+        document = _READERS[media](data)
         version, _ = type_meta(document)
         if version.count("/") > 1:
             raise ValueError(f"unexpected GroupVersion string: {version}")
@@ -82,6 +86,42 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
         cause = str(error)
         raise unrecognized(data, kind, cause) from None
     return document
+
+
+def _read_json(data: bytes) -> Document:
+    tree, too_large = _json(data)
+    document = Document(as_object(tree), data, None, data)
+    document.too_large = too_large
+    return document
+
+
+def _read_yaml(data: bytes) -> Document:
+    tree, duplicates = _yaml(data)
+    return Document(as_object(tree), None, duplicates, data)
+
+
+def _read_cbor(data: bytes) -> Document:
+    """Raises ValueError for a body whose kind cannot be found out; what is wrong elsewhere in it is its refusal."""
+    refusal = ""
+    try:
+        tree = _cbor(data)
+    except ValueError as error:
+        if getattr(error, "outermost", True):
+            raise ValueError(f"unable to determine group/version/kind: {error}") from None
+        tree, refusal = error.tree, str(error)  # type: ignore[attr-defined]  # it is Unacceptable
+    if tree is not None and not isinstance(tree, dict):
+        raise ValueError(f"unable to determine group/version/kind: {_no_value(tree, 'value of type v1.TypeMeta')}")
+    document = CBORDocument(tree or {}, source=data)
+    for name in ("kind", "apiVersion"):
+        given = document.get(name)
+        if given is not None and not isinstance(given, str):
+            why = _no_value(given, f"struct field v1.TypeMeta.{name} of type string")
+            raise ValueError(f"unable to determine group/version/kind: {why}")
+    document.refusal = refusal
+    return document
+
+
+_READERS: dict[str, Callable[[bytes], Document]] = {JSON: _read_json, YAML: _read_yaml, CBOR: _read_cbor}
 
 
 def too_large() -> status.RequestTooLarge:
@@ -98,6 +138,23 @@ def _yaml(data: bytes) -> tuple[Tree, list[str]]:
         return yaml_reading.loads(data, max_bytes=MAX_BODY_BYTES)
     except yaml_reading.TooLarge:
         raise too_large() from None
+
+
+def _cbor(data: bytes) -> Tree:
+    """The tree.  Raises ValueError, and RequestTooLarge when it needs too much memory."""
+    import_in_thread(_CBOR_READING)
+    from kapi.codecs import cbor_reading  # imported only when needed
+
+    try:
+        return cbor_reading.loads(data, MAX_BODY_BYTES)
+    except cbor_reading.TooManyParts:
+        raise too_large() from None
+
+
+def _no_value(value: Tree, target: str) -> str:
+    from kapi.codecs.cbor_reading import kind_of
+
+    return f"cbor: cannot unmarshal {kind_of(value)} into Go {target}"
 
 
 def unrecognized(data: bytes, kind: GroupVersionKind, cause: str) -> DecodingError:
@@ -156,18 +213,25 @@ def read_patch(
     return (exact if found else tree, []) if json_patch else (tree, found[: json_reading.MAX_PROBLEMS])
 
 
-def read_apply_body(data: bytes) -> tuple[Object, list[str]]:
+def read_apply_body(data: bytes, media: str = YAML) -> tuple[Object, list[str]]:
     """The declared object of a server-side apply, and the duplicate keys in it.  Raises BadRequest and RequestTooLarge."""
+    duplicates: list[str] = []
     try:
-        tree, duplicates = _yaml(data)
+        if media == CBOR:
+            tree = _cbor(data)
+        else:
+            tree, duplicates = _yaml(data)
     except ValueError as error:
-        raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+        why = str(error) if media == CBOR else f"error converting YAML to JSON: {error}"
+        raise status.bad_request(f"error decoding YAML: {why}") from None
     if tree is None:
         return {}, duplicates
     if not isinstance(tree, dict):
-        found = json_reading.kind_of(tree)
+        target = "value of type map[string]interface {}"
+        if media == CBOR:
+            raise status.bad_request(f"error decoding YAML: {_no_value(tree, target)}")
         raise status.bad_request(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
-            f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            f"json: cannot unmarshal {json_reading.kind_of(tree)} into Go {target}"
         )
     return tree, duplicates

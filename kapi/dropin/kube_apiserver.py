@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 
 from msgspec.structs import replace
 
+from kapi.codecs.negotiation import SUPPORTED
 from kapi.dropin.etcd_flags import address_of
 from kapi.options.errors import ConfigError, complain
 from kapi.options.flags import Flag, FlagSet, integer, parse, string
@@ -46,6 +47,7 @@ class EtcdClientFlags(FlagSet):
     etcd_certfile: str
     etcd_keyfile: str
     etcd_prefix: str
+    storage_media_type: str
 
     def declare(self, flag: Flag) -> None:
         super().declare(replace(flag, group="Etcd"))  # shown with kapi's own flags of that group
@@ -68,6 +70,12 @@ class EtcdClientFlags(FlagSet):
             "lease-reuse-duration-seconds", integer, 60, "How long leases are used again.",
             inert="there are no leases in the store",
         )  # fmt: skip
+
+    def check_media_type(self) -> None:
+        """Raises ConfigError for a form in which upstream stores nothing either; CBOR comes with its feature gate there."""
+        if self.storage_media_type and self.storage_media_type not in SUPPORTED:
+            allowed = ", ".join(sorted(SUPPORTED))
+            raise ConfigError(f'--storage-media-type "{self.storage_media_type}" invalid, allowed values: {allowed}')
 
     def url(self) -> str:
         """The URL of the store for ``--redis-servers``.  Raises ConfigError."""
@@ -112,6 +120,7 @@ def translate(arguments: Sequence[str], directory: Path) -> tuple[list[str], Pat
     errors = parse([own], taken)
     if errors:
         raise ConfigError(*errors)
+    own.check_media_type()
     if _value(rest, "workers") not in (None, "1"):
         raise ConfigError("--workers: kube-apiserver is one process")
     flags = [f"--redis-servers={own.url()}", f"--redis-prefix={own.etcd_prefix.strip('/') or 'registry'}"]

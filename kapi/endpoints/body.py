@@ -54,12 +54,12 @@ def decode_object(
 
     Raises BadRequest for a body that cannot be decoded, UnsupportedMediaType, and with Strict for unknown or duplicate fields.
     """
-    media = media or input_media_type(ctx.header("content-type"))
+    media = media or input_media_type(ctx)
     return decode(read_any(data, media, kind), kind, type_, validation, ctx.warn)
 
 
 def read_any(data: bytes, media: str, kind: GroupVersionKind) -> Document:
-    """The tree of a JSON, YAML or protobuf body.  Raises DecodingError."""
+    """The tree of a JSON, YAML, CBOR or protobuf body.  Raises DecodingError."""
     if media != PROTOBUF:
         return read_body(data, media, kind)
     try:

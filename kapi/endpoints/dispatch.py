@@ -59,12 +59,13 @@ def _warn_deprecated(ctx: RequestContext, resource: Resource) -> None:
 class ResourceTable:
     """The resources that one server serves now.  ``handlers`` are for kinds and subresources that are not plain objects."""
 
-    def __init__(self, handlers: dict[str, Endpoint] | None = None) -> None:
+    def __init__(self, handlers: dict[str, Endpoint] | None = None, cbor: bool = False) -> None:
         self._scopes: dict[tuple[str, str, str], RequestScope] = {}
         self._subresources: dict[tuple[str, str, str, str], RequestScope] = {}
         self._groups: dict[str, dict[tuple[str, str], RequestScope]] = {}  # group -> (version, plural) -> scope
         self._versions: dict[tuple[str, str], int] = {}  # (group, version) -> number of resources
         self.handlers = handlers if handlers is not None else {}
+        self.cbor = cbor  # the feature gate CBORServingAndStorage
         #: called with the group version after a resource of it was added or removed
         self.on_change: list[Callable[[GroupVersion], None]] = []
 
@@ -152,6 +153,7 @@ class ResourceTable:
         if len(info.parts) > 2:
             raise status.no_such_resource()
         endpoint = self._endpoint(ctx, scope)
+        ctx.cbor = self.cbor  # what fails before has no serializer of the resource's group upstream
         if resource.deprecated:
             _warn_deprecated(ctx, resource)
         return endpoint(ctx, scope)
@@ -230,10 +232,12 @@ class ResourceTable:
                 raise status.not_found(resource.group_resource, info.name)
             if verb not in sub_scope.subresource.verbs:
                 raise status.method_not_supported(resource.group_resource, verb)
+            ctx.cbor = self.cbor
             handler = sub_scope.subresource.handler
             return self.handlers[handler](ctx, sub_scope) if handler else _BY_VERB[verb](ctx, sub_scope)
         if verb not in resource.verbs:
             raise status.method_not_supported(resource.group_resource, verb)
+        ctx.cbor = self.cbor
         if verb == "watch" or (verb == "list" and boolean(ctx, "watch")):
             return watch_objects(ctx, scope)
         return _BY_VERB[verb](ctx, scope)
@@ -256,10 +260,12 @@ class ResourceTable:
             special = self.handlers.get(sub.handler)
             if special is None:
                 raise status.no_such_resource()
+            ctx.cbor = self.cbor
             return special(ctx, scope)
         verb, endpoint = _OBJECT.get(ctx.method, ("", None))
         if endpoint is None or verb not in sub.verbs:
             raise status.method_not_allowed()
         if scope.resource.deprecated:
             _warn_deprecated(ctx, scope.resource)
+        ctx.cbor = self.cbor
         return endpoint(ctx, scope)

@@ -21,13 +21,18 @@ from kapi.watchcache.entry import Entry
 
 PROTOBUF_TYPE = PROTOBUF.encode()
 MIN_SHARED_BYTES = 256 * 1024  # of an object whose bytes all clients share that wait for it, instead of each a copy
-_YAML_WRITING = "kapi.codecs.yaml_writing"
+_YAML_WRITING, _CBOR_WRITING = "kapi.codecs.yaml_writing", "kapi.codecs.cbor_writing"
 
 
 def encode(tree: Tree, media: MediaType) -> bytes:
-    """A tree as JSON (one line, or pretty), YAML or protobuf."""
+    """A tree as JSON (one line, or pretty), YAML, protobuf or CBOR."""
     if media.protobuf:
         return protobuf_writing.encode_tree(tree)
+    if media.cbor:
+        import_in_thread(_CBOR_WRITING)
+        from kapi.codecs import cbor_writing  # only when it is used
+
+        return cbor_writing.dumps(tree)
     if media.yaml:
         import_in_thread(_YAML_WRITING)  # only when it is used
         from kapi.codecs.yaml_writing import dump_yaml

@@ -150,7 +150,7 @@ def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Objec
             "kind": resource.list_kind,
             "apiVersion": str(resource.group_version),
             "metadata": meta,
-            "items": objects if media.yaml else list(costly(objects)),
+            "items": objects if media.yaml or media.cbor else list(costly(objects)),
         }
     return respond_tree(200, tree, media)
 

@@ -53,7 +53,7 @@ class Written(NamedTuple):
 
 def read_new(ctx: RequestContext, scope: RequestScope) -> Written:
     """The object of a POST.  Raises StatusError."""
-    sent_as = input_media_type(ctx.header("content-type"))  # before any other check
+    sent_as = input_media_type(ctx)  # before any other check
     data = raw_body(ctx)
     options = write_options(ctx, "CreateOptions")
     obj = _decoded(ctx, scope, data, options, sent_as)
@@ -67,7 +67,7 @@ def read_replacement(ctx: RequestContext, scope: RequestScope, name: str) -> Wri
     """The object of a PUT to ``name``.  Raises StatusError."""
     data = raw_body(ctx)
     options = write_options(ctx, "UpdateOptions")
-    sent_as = input_media_type(ctx.header("content-type"))
+    sent_as = input_media_type(ctx)
     obj = _decoded(ctx, scope, data, options, sent_as)
     _ensure_namespace(ctx, scope, obj)
     check_names(ctx, scope, obj)
@@ -162,7 +162,7 @@ def _delete_options(ctx: RequestContext) -> Object:
     if not data:
         options = delete_options_from_query(ctx)
     else:
-        media = input_media_type(ctx.header("content-type"))
+        media = input_media_type(ctx)
         try:
             body = read_any(data, media, _OPTIONS)
             options = decode(

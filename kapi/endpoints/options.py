@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from kapi.codecs.negotiation import APPLIED_AS
 from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
 from kapi.machinery.golang import NumberError, parse_int
@@ -17,7 +18,6 @@ from kapi.request.context import RequestContext
 from kapi.resources.shared.features import enabled
 
 _META = "meta.k8s.io"
-APPLY = "application/apply-patch+yaml"
 
 
 def _invalid(kind: str, errors: list[FieldError]) -> None:
@@ -197,7 +197,7 @@ def write_options(ctx: RequestContext, kind: str, patch_type: str = "") -> Write
     validation = ctx.first("fieldValidation")
     if kind == "PatchOptions":
         force = boolean(ctx, "force")
-        if patch_type == APPLY:
+        if patch_type in APPLIED_AS:
             if not manager:
                 errors.append(required(Path("fieldManager"), "is required for apply patch"))
         elif force is not None:

@@ -1,16 +1,16 @@
-"""PATCH, with its four patch types (upstream: ``endpoints/handlers/patch.go``)."""
+"""PATCH, with its patch types (upstream: ``endpoints/handlers/patch.go``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kapi.codecs.negotiation import check_patch_route, output_media_type
+from kapi.codecs.negotiation import APPLIED_AS, APPLY, check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch, type_meta
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, raw_body
 from kapi.endpoints.objects import stored_response
-from kapi.endpoints.options import APPLY, WriteOptions, write_options
+from kapi.endpoints.options import WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import golang, status, tree
 from kapi.machinery.field import Path, invalid
@@ -56,11 +56,11 @@ Change = Callable[["Object | None"], Object]
 
 async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     """200 with the stored object; 201 when an apply created it.  Raises StatusError."""
-    kind = check_patch_route(ctx.header("content-type"), patch_types(scope))
+    kind = check_patch_route(ctx, patch_types(scope))
     name = request_name(ctx)
     media = output_media_type(ctx, "patch", scope.subresource is None or scope.subresource.tabular)
     op, transform = _read_change(ctx, scope, name, kind)
-    creates = kind == APPLY and scope.subresource is None  # an apply to a subresource creates nothing
+    creates = kind in APPLIED_AS and scope.subresource is None  # an apply to a subresource creates nothing
     stored = await update(scope.store, op, transform, allow_create=creates)
     return await stored_response(ctx, scope, op, stored, media)
 
@@ -73,10 +73,11 @@ def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str)
     op.authorize_create = create_check(ctx, scope)
     if ctx.audit is not None:
         ctx.audit.request_patch(data)
-    change = _apply(ctx, scope, op, options, data) if kind == APPLY else _patch(ctx, scope, op, options, data, kind)
+    make = _apply if kind in APPLIED_AS else _patch
+    change = make(ctx, scope, op, options, data, kind)
 
     async def transform(existing: Object | None) -> Object:
-        if existing is None and kind != APPLY:  # some types can be created by PUT, but none by a patch
+        if existing is None and kind not in APPLIED_AS:  # some types can be created by PUT, but none by a patch
             raise status.not_found(scope.store.group_resource, name)
         new = change(existing)
         if existing is None:
@@ -134,8 +135,8 @@ def make_change(
 
     def change(current: Object | None) -> Object:
         assert current is not None
-        if kind == APPLY:
-            return applied(ctx, options, data, current, gvk, type_, fields, now)[1]
+        if kind in APPLIED_AS:
+            return applied(ctx, options, data, kind, current, gvk, type_, fields, now)[1]
         _, new = patched(ctx, options, data, kind, tree.copy(current), gvk, type_, lambda decoded: decoded)
         fields.update(current, new, options.field_manager, now)
         return new
@@ -283,14 +284,16 @@ def _type_of_patched(result: Object, gvk: GroupVersionKind) -> Object:
     return {"kind": gvk.kind, "apiVersion": str(gvk.group_version)}
 
 
-def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes) -> Change:
+def _apply(
+    ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes, kind: str
+) -> Change:
     """Server-side apply to a stored object."""
     manager = scope.store.field_manager(scope.resource, scope.subresource)
 
     def change(existing: Object | None) -> Object:
         live = None if existing is None else scope.current(existing)
         now = scope.store.environment.now()
-        sent, decoded = applied(ctx, options, data, live, scope.kind, scope.type, manager, now)
+        sent, decoded = applied(ctx, options, data, kind, live, scope.kind, scope.type, manager, now)
         op.sent = lambda: sent
         if live is not None:
             _write_raw_member(decoded, scope.kind, op.stored, live, sent)
@@ -320,6 +323,7 @@ def applied(
     ctx: RequestContext,
     options: WriteOptions,
     data: bytes,
+    kind: str,
     live: Object | None,
     gvk: GroupVersionKind,
     type_: Type,
@@ -327,7 +331,7 @@ def applied(
     now: str,
 ) -> tuple[Object, Object]:
     """Applies the declared fields to the live object, with ``managedFields``; returns the result, and the result decoded."""
-    declared, problems = read_apply_body(data)
+    declared, problems = read_apply_body(data, APPLIED_AS[kind])
     new = fields.apply(live, declared, options.field_manager, bool(options.force), now)
     if problems and options.field_validation == "Strict":
         listed = "\n  ".join(problems)

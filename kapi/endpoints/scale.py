@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.admission.interface import UPDATE
-from kapi.codecs.negotiation import check_patch_route, output_media_type
+from kapi.codecs.negotiation import APPLIED_AS, check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError
 from kapi.endpoints.body import check_names, decode_object, raw_body
 from kapi.endpoints.encoding import respond_object
-from kapi.endpoints.options import APPLY, write_options
+from kapi.endpoints.options import write_options
 from kapi.endpoints.patch import make_change, patch_types
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
@@ -161,7 +161,7 @@ class _CustomFieldManager(FieldManager):
 async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Response:
     info = ctx.info
     assert info is not None
-    kind = check_patch_route(ctx.header("content-type"), patch_types(scope)) if ctx.method == "PATCH" else ""
+    kind = check_patch_route(ctx, patch_types(scope)) if ctx.method == "PATCH" else ""
     media = output_media_type(ctx, "update")
     data = raw_body(ctx)
     options = write_options(ctx, "PatchOptions" if kind else "UpdateOptions", kind)
@@ -243,7 +243,7 @@ async def _transform(
     for part in mapping.spec_replicas[:-1]:
         node = node.setdefault(part, {})
     node[mapping.spec_replicas[-1]] = replicas
-    if kind == APPLY or kind == "":
+    if kind in APPLIED_AS or kind == "":
         version = metadata.get("resourceVersion", "")
         out["metadata"]["resourceVersion"] = (
             version if version not in ("", "0") else parent["metadata"]["resourceVersion"]

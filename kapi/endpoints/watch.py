@@ -23,7 +23,7 @@ from kapi.endpoints.options import ListOptions, begins_with_objects, boolean, ch
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of, without_conversion
 from kapi.endpoints.tunnel import wants_websocket
-from kapi.endpoints.watch_form import Form, form_of
+from kapi.endpoints.watch_form import Form, form_of, frame_head
 from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.importing import import_in_thread
@@ -106,7 +106,7 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
         import_in_thread("kapi.endpoints.watch_websocket")
         from kapi.endpoints.watch_websocket import websocket_response  # imported only when it is used
 
-        return websocket_response(ctx, stream.run, media.protobuf)
+        return websocket_response(ctx, stream.run, media.binary, frame_head(media))
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
 
 

@@ -41,6 +41,7 @@ _GENERATION = "deprecated.daemonset.template.generation"
 _DAEMON_SET = GroupKind("apps", "DaemonSet")
 #: kinds whose replicas are a plain number internally
 _COUNTED = frozenset(GroupKind("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet"))
+_FRAME_HEAD = 4
 Encoding = Callable[[], "Deferred[bytes | None]"]
 
 
@@ -130,7 +131,7 @@ class Form:
             media.as_kind,
             media.as_version,
             self.include if self.table else "",
-            media.protobuf,
+            media.content_type if media.binary else b"",
             () if converted is None else converted.fields.requirements,
         )
         self.chunk_key = (self.key, "chunk")
@@ -222,7 +223,7 @@ class Form:
     def encode_message(self, event: WatchEvent, headers: bool = False) -> bytes:
         """As ``encode``, as a message of a WebSocket."""
         data = self.encode(event, headers)
-        return message(data, self.media.protobuf) if data else b""
+        return message(data, self.media.binary, frame_head(self.media)) if data else b""
 
     def _bookmark(self, event: WatchEvent, headers: bool) -> Object:
         if self.media.as_kind and not self.table:
@@ -245,7 +246,16 @@ class Form:
     def _frame(self, kind: str, tree: Object) -> bytes:
         if self.media.protobuf:
             return protobuf_writing.watch_frame(kind, protobuf_writing.encode_tree(tree))
+        if self.media.cbor:
+            from kapi.codecs import cbor_writing  # imported only when it is used
+
+            return cbor_writing.dump_event(kind, cbor_writing.dumps(tree))
         return b'{"type":"' + kind.encode() + b'","object":' + orjson.dumps(tree) + b"}\n"
+
+
+def frame_head(media: MediaType) -> int:
+    """The bytes of an event that say its length."""
+    return _FRAME_HEAD if media.protobuf else 0
 
 
 def chunk(data: bytes) -> bytes:
@@ -253,9 +263,9 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data) if data else data
 
 
-def message(data: bytes, binary: bool) -> bytes:
-    """A message of a WebSocket (RFC 6455, section 5.2); b"" for no data.  A binary one has no need of the frame's length."""
-    content = memoryview(data)[4:] if binary else data
+def message(data: bytes, binary: bool, head: int = 0) -> bytes:
+    """A message of a WebSocket (RFC 6455, section 5.2); b"" for no data.  It has no need of the ``head`` of a frame."""
+    content = memoryview(data)[head:] if head else data
     return b"".join((message_head(len(content), binary), content)) if data else data
 
 

@@ -26,9 +26,11 @@ _VERSION = "13"
 
 
 def websocket_response(
-    ctx: RequestContext, events: Callable[[HTTPRequest], Awaitable[None]], binary: bool
+    ctx: RequestContext, events: Callable[[HTTPRequest], Awaitable[None]], binary: bool, head: int
 ) -> StreamResponse:
     """101, and then a message for each event that ``events`` writes to the request that it gets; ``binary``: no text.
+
+    ``head``: bytes at the beginning of an event that a message does not need.
 
     Raises BadRequest and Forbidden for an invalid handshake.
     """
@@ -49,11 +51,13 @@ def websocket_response(
         b"Sec-WebSocket-Accept: " + generate_accept_token(key.encode("latin-1")),
         *(b"Sec-WebSocket-Protocol: " + name.encode("latin-1") for name in protocols),
     ]
-    head = b"\r\n".join(lines) + b"\r\n\r\n"
+    greeting = b"\r\n".join(lines) + b"\r\n\r\n"
 
     def run(http: HTTPRequest) -> Awaitable[None]:
         try:
-            return events(cast(HTTPRequest, WatchSocket(http, head, binary)))  # it has the methods that they use
+            return events(
+                cast(HTTPRequest, WatchSocket(http, greeting, binary, head))
+            )  # it has the methods that they use
         except NotUpgradable:  # HTTP/2 has no upgrade: send the events as for any watch
             http.setResponseCode(200)
             return events(http)
@@ -123,15 +127,16 @@ class WatchSocket(TakenConnection):
     While the client does not read nothing is read from it either: each of its pings would make an answer that waits.
     """
 
-    def __init__(self, http: HTTPRequest, head: bytes, binary: bool) -> None:
+    def __init__(self, http: HTTPRequest, greeting: bytes, binary: bool, head: int) -> None:
         super().__init__(http)
         self._binary = binary
+        self._head = head
         self._frames = FrameProtocol(client=False, extensions=[])  # for control frames that are sent
         self._received = ClientFrames()
         self._producer: IPushProducer | None = None
         self._closed = False
         self._paused = False
-        self.transport.write(head)
+        self.transport.write(greeting)
 
     def registerProducer(self, producer: IPushProducer, streaming: bool) -> None:
         self._producer = producer
@@ -162,7 +167,7 @@ class WatchSocket(TakenConnection):
 
     def write(self, data: bytes) -> None:
         """Sends an event."""
-        self._send(message(data, self._binary))
+        self._send(message(data, self._binary, self._head))
 
     def message_writer(self) -> Callable[[bytes], None]:
         """A function that sends events that are messages already."""

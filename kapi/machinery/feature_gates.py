@@ -11,13 +11,12 @@ from kapi.machinery.lifecycles import CURRENT, PRE_ALPHA, RELEASE, TABLE, Effect
 
 #: names that set all gates of a stage, except those that are set by name
 STAGES = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
-#: gates that kapi refuses to enable -> why
-REFUSED = {"CBORServingAndStorage": "kapi answers and stores no CBOR; clients get JSON or protobuf"}
 #: gates that change something in kapi
 WITH_EFFECT = frozenset(
     """
     AllowInsecureKubeletCertificateSigningRequests AllowParsingUserUIDFromCertAuth AllowUnsafeMalformedObjectDeletion
     APIServerIdentity
+    CBORServingAndStorage
     AuthorizePodWebsocketUpgradeCreatePermission
     ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz
     ComponentStatusz ConstrainedImpersonation ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
@@ -60,7 +59,7 @@ def resolve(given: Mapping[str, bool], release: Release = RELEASE) -> dict[str, 
 
 
 def problems(given: Mapping[str, bool], version: EffectiveVersion = CURRENT) -> list[str]:
-    """The errors of settings: upstream's, in its words, and gates of ``REFUSED``."""
+    """The errors of settings, in upstream's words."""
     if unknown := [name for name in given if name not in GATES and name not in STAGES]:
         return [f"unrecognized feature gate: {unknown[0]}"]
     errors = []
@@ -77,8 +76,6 @@ def problems(given: Mapping[str, bool], version: EffectiveVersion = CURRENT) -> 
                 f"cannot set feature gate {name} to {value}, feature is PreAlpha at emulated version "
                 f"{version.emulated}, min compatibility version {version.min_compatibility}"
             )
-        elif on and name in REFUSED:
-            errors.append(f"cannot set feature gate {name} to true: {REFUSED[name]}")
     return errors or list(_unmet(resolve(given, version.emulated)))
 
 

@@ -325,7 +325,7 @@ def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]
     )
     if info.subresource in ("exec", "attach", "portforward", "proxy", "log"):
         verb = "CONNECT"
-    elif verb == "PATCH" and "apply-patch" in (ctx.header("content-type") or ""):
+    elif verb == "PATCH" and "apply-patch+yaml" in (ctx.header("content-type") or ""):
         verb = "APPLY"
     if info.verb == "create" or info.name and verb not in ("LIST", "WATCH"):
         scope = "resource"

@@ -76,6 +76,7 @@ class RequestContext:
         "interrupt",
         "flow",
         "no_protobuf",
+        "cbor",
         "waited",
         "_worked",
         "_resumed",
@@ -119,6 +120,7 @@ class RequestContext:
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
         self.flow: Flow | None = None  # whom the thread's time is counted for; set by priority and fairness
         self.no_protobuf = False  # the resource is a custom one
+        self.cbor = False  # its endpoint has CBOR (feature gate CBORServingAndStorage)
         self.waited = 0.0  # seconds spent waiting in queues and for webhooks
         self._worked = 0.0
         self._resumed = perf_counter()

@@ -21,7 +21,7 @@ import orjson
 
 from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
-from kapi.codecs.reading import DecodingError, Document, type_meta, unrecognized
+from kapi.codecs.reading import CBORDocument, DecodingError, Document, type_meta, unrecognized
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.freeing import free_in_steps
@@ -143,6 +143,8 @@ def decode(
         obj, problems = decode_tree(body, type_, strict=validation != "Ignore", make_decoder=make_decoder)
     except ValueError as error:
         raise cannot_handle(given, kind, str(error)) from None
+    if problems and isinstance(body, CBORDocument) and type_.schema is None:
+        problems = [_unknown_field(body, problems)]
     duplicates = body.duplicates if isinstance(body, Document) else []
     if validation == "Strict" and (problems or duplicates):
         texts = ["yaml: unmarshal errors:\n  " + "\n  ".join(duplicates), *problems] if duplicates else problems
@@ -170,6 +172,28 @@ def decode(
     if isinstance(body, Document):
         free_in_steps(result, len(body.source))
     return result
+
+
+def _unknown_field(body: Object, problems: list[str]) -> str:
+    """What upstream says of unknown fields in CBOR: where one of them is in the map that has it."""
+
+    def position(node: Tree, path: str) -> int | None:
+        found = None
+        if isinstance(node, list):
+            for index, item in enumerate(elements(node)):
+                inside = position(item, f"{path}[{index}]")
+                found = inside if found is None else found
+        elif isinstance(node, dict):
+            for index, (key, value) in enumerate(entries(node)):
+                below = f"{path}.{key}" if path else key
+                if below in unknown:
+                    return index
+                inside = position(value, below)
+                found = inside if found is None else found
+        return found
+
+    unknown = {problem.partition('"')[2].removesuffix('"') for problem in problems}
+    return f"cbor: found unknown field at map element index {position(body, '') or 0}"
 
 
 def _is_readable(text: bytes) -> bool:
@@ -201,7 +225,11 @@ def decode_tree(
     Raises ValueError with Go's text for a value that the type cannot hold.
     """
     raw = tree.raw if isinstance(tree, Document) else None
-    plain = dict(tree) if isinstance(tree, Document) else tree
+    plain = tree
+    if isinstance(tree, Document):
+        if tree.refusal:
+            raise ValueError(tree.refusal)
+        plain = dict(tree)
     if type_.schema is not None:
         return custom.decode(plain, raw, type_, strict=strict)
     keys = [0]
@@ -264,6 +292,8 @@ def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> G
     version, kind = type_meta(body)
     if not kind:
         source = body.source if isinstance(body, Document) else b""
+        if isinstance(body, CBORDocument):
+            raise unrecognized(source, expected, f"Object 'Kind' is missing in '{_notation(body)}'")
         if validation == "Ignore":  # upstream's lenient decoder then knows the expected kind
             if not source.lstrip().startswith(b"{"):  # YAML, which upstream has converted to JSON
                 shown = _with_digits(body)
@@ -276,6 +306,13 @@ def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> G
             f"the API version in the data ({version}) does not match the expected API version ({expected.group_version})"
         )
     return expected._replace(kind=kind)
+
+
+def _notation(body: CBORDocument) -> str:
+    from kapi.codecs.cbor_reading import SELF_DESCRIBED, notation  # there since the body was read
+
+    shown = notation(body)
+    return f"55799({shown})" if body.source.startswith(SELF_DESCRIBED) else shown
 
 
 def _is_options(given: GroupVersionKind, expected: GroupVersionKind) -> bool:

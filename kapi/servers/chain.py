@@ -29,13 +29,18 @@ class ServerChain:
 
 
 def create_server_chain(
-    handlers: dict[str, Endpoint], *, table: ResourceTable | None = None, end: Delegate | None = None
+    handlers: dict[str, Endpoint],
+    *,
+    table: ResourceTable | None = None,
+    end: Delegate | None = None,
+    cbor: bool = False,
 ) -> ServerChain:
     """The three servers, still without resources.  ``handlers`` are the special endpoints by name.
 
-    ``table`` already has the core server's resources; ``end`` takes the place of "404 page not found".
+    ``table`` already has the core server's resources; ``end`` takes the place of "404 page not found"; ``cbor`` adds that form.
     """
-    extensions = GenericServer("apiextensions-apiserver", delegate=end or NotFound(), table=ResourceTable(handlers))
-    core = GenericServer("kube-apiserver", delegate=extensions, table=table or ResourceTable(handlers))
-    aggregator = AggregatorServer(delegate=core, table=ResourceTable(handlers))
+    own, custom, services = (ResourceTable(handlers, cbor) for _ in range(3))
+    extensions = GenericServer("apiextensions-apiserver", delegate=end or NotFound(), table=custom)
+    core = GenericServer("kube-apiserver", delegate=extensions, table=table or own)
+    aggregator = AggregatorServer(delegate=core, table=services)
     return ServerChain(aggregator, core, extensions)

@@ -37,14 +37,7 @@ def test_stages_switch_what_is_not_named_and_not_locked() -> None:
             ["cannot set feature gate APIServerTracing to false, feature is locked to true"],
         ),
         ({"APIServerTracing": True, "AllAlpha": False, "GitRepoVolumeDriver": False}, []),
-        (
-            {"CBORServingAndStorage": True, "AllAlpha": True},
-            [
-                "cannot set feature gate CBORServingAndStorage to true: "
-                "kapi answers and stores no CBOR; clients get JSON or protobuf"
-            ],
-        ),
-        ({"CBORServingAndStorage": False, "AllAlpha": True}, []),
+        ({"CBORServingAndStorage": True, "AllAlpha": True}, []),
         (
             {"GitRepoVolumeDriver": True},
             ["cannot set feature gate GitRepoVolumeDriver to true, feature is locked to false"],

@@ -19,6 +19,7 @@ from kapi.codecs.negotiation import (
     not_acceptable_on_route,
     not_accepted,
     plain_media_type,
+    supported,
     wants_indented,
     written_as,
 )
@@ -255,9 +256,12 @@ class DiscoveryHandler:
     A changed group must be a new GroupEntry: documents that are kept in unchanged entries stay valid.
     """
 
-    def __init__(self, source: Source, address: Callable[[], str], find: Find | None = None) -> None:
+    def __init__(
+        self, source: Source, address: Callable[[], str], find: Find | None = None, cbor: bool = False
+    ) -> None:
         self._source = source
         self._address = address
+        self._cbor = cbor  # of the documents of group versions
         self._find = find or (lambda name: next((group for group in source() if group.name == name), None))
         self._trees: dict[str, Object | None] = {}
         self._bodies: dict[tuple[str, MediaType], tuple[Document, bytes]] = {}  # aggregated: path, form -> body, etag
@@ -296,8 +300,10 @@ class DiscoveryHandler:
         if routed and ctx.method != "GET":
             raise status.method_not_allowed()
         accept = ctx.header("accept") or ""
-        if routed and not route_accepts(accept, SUPPORTED):
-            raise not_acceptable_on_route("get")
+        ctx.cbor = self._cbor and routed and len(parts) > 2
+        known = supported(ctx.cbor)
+        if routed and not route_accepts(accept, known):
+            raise not_acceptable_on_route("get", ctx.cbor)
         if len(parts) == 2:
             chosen = choose(accept, SUPPORTED, lambda media, convert: convert == _AGGREGATED)
             if chosen is not None and chosen.convert is not None:
@@ -306,7 +312,7 @@ class DiscoveryHandler:
                 return self._aggregated(ctx, path, written_as(chosen.media, chosen.pretty or wants_indented(ctx)))
         media = plain_media_type(ctx)
         if media is None:
-            raise not_accepted(SUPPORTED)
+            raise not_accepted(known)
         return respond_tree(200, self._trees[path], media)
 
     def _is_custom(self, name: str, version: str) -> bool:

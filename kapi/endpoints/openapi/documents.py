@@ -73,10 +73,10 @@ def _within(schema: Object, group: str, version: str) -> Object:
 
 
 def group_version_v3(
-    group: str, version: str, resources: Iterable[Resource], form: Form, about: Object = INFO
+    group: str, version: str, resources: Iterable[Resource], cbor: bool, form: Form, about: Object = INFO
 ) -> Packed:
     rows = list(resources)
-    return document_v3(paths(group, version, rows), form, custom.custom_schemas(rows, V3), group, version, about)
+    return document_v3(paths(group, version, rows, cbor), form, custom.custom_schemas(rows, V3), group, version, about)
 
 
 def _simple(

@@ -62,9 +62,12 @@ def _types_digest() -> str:
 class OpenAPIHandler:
     """The documents of all groups; ``invalidate`` is called when they change."""
 
-    def __init__(self, source: Callable[[], Sequence[GroupEntry]], release: Release = RELEASE) -> None:
-        """``release``: the emulated one."""
+    def __init__(
+        self, source: Callable[[], Sequence[GroupEntry]], release: Release = RELEASE, cbor: bool = False
+    ) -> None:
+        """``release``: the emulated one; ``cbor``: whether built-in resources have that form."""
         self._source = source
+        self._cbor = cbor
         self._about = documents.info(release)
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
         self._bodies: dict[tuple[str, str, bytes], Packed] = {}  # key in the index, hash and content type -> body
@@ -107,7 +110,7 @@ class OpenAPIHandler:
         if self._builds is None:
             self._builds = dict(_roots())
             for group in self._source():
-                self._builds.update(_of_group(group))
+                self._builds.update(_of_group(group, self._cbor))
             current = {(key, digest) for key, (digest, _) in self._builds.items()}
             self._bodies = {known: body for known, body in self._bodies.items() if known[:2] in current}
         return self._builds
@@ -201,7 +204,9 @@ class OpenAPIHandler:
         missing = dict.fromkeys([form] if document is not None else [_JSON, form])
         forms = [JSON if each == _JSON else protobuf.FORM for each in missing]
         specifications = self.remote.specifications()
-        made = dict(zip(missing, v2.documents_v2(versions, specifications, forms, self._about), strict=True))
+        made = dict(
+            zip(missing, v2.documents_v2(versions, specifications, forms, self._about, self._cbor), strict=True)
+        )
         if document is None:
             document = _digest(made[_JSON]), made
             if changes == self._changes:
@@ -229,7 +234,7 @@ def _roots() -> dict[str, tuple[str, Build]]:
     return {key: (_hash(key, ()), functools.partial(documents.root_document_v3, key)) for key in documents.root_items()}
 
 
-def _of_group(group: GroupEntry) -> dict[str, tuple[str, Build]]:
+def _of_group(group: GroupEntry, cbor: bool) -> dict[str, tuple[str, Build]]:
     """The documents of a group and its versions, except versions of extension API servers; kept in the group."""
     found = group.openapi
     if found is not None:
@@ -243,8 +248,8 @@ def _of_group(group: GroupEntry) -> dict[str, tuple[str, Build]]:
     for entry in group.versions:
         if entry.remote is None:
             key = f"apis/{group.name}/{entry.version}" if group.name else f"api/{entry.version}"
-            build = functools.partial(documents.group_version_v3, group.name, entry.version, entry.resources)
-            found[key] = (_hash(key, entry.resources), build)
+            build = functools.partial(documents.group_version_v3, group.name, entry.version, entry.resources, cbor)
+            found[key] = (_hash(f"{key} cbor" if cbor else key, entry.resources), build)
     return found
 
 

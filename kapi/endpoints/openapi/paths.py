@@ -32,10 +32,13 @@ _MEDIA = ("application/json", "application/vnd.kubernetes.protobuf", "applicatio
 _WATCH_MEDIA = (
     _MEDIA[0], f"{_MEDIA[0]};stream=watch", _MEDIA[1], f"{_MEDIA[1]};stream=watch", _MEDIA[2],
 )  # fmt: skip
+_CBOR_MEDIA = ("application/cbor", *_MEDIA)
+_CBOR_WATCH_MEDIA = ("application/cbor", "application/cbor-seq", *_WATCH_MEDIA)
 _PATCHES = (
     "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )  # fmt: skip
+_CBOR_PATCHES = ("application/apply-patch+cbor", *_PATCHES)
 _CONNECT = frozenset(["attach", "exec", "portforward", "proxy"])
 
 
@@ -66,18 +69,22 @@ def definition_name(kind: GroupVersionKind, custom: bool = False) -> str | None:
     return custom_name(kind) if found is None and custom else found
 
 
-def paths(group: str, version: str, resources: Iterable[Resource]) -> dict[str, Make]:
-    """Path -> what makes its item, of all operations of a group version; an item without operations is empty."""
-    return dict(sorted(_items(group, version, resources)))
+def paths(group: str, version: str, resources: Iterable[Resource], cbor: bool = False) -> dict[str, Make]:
+    """Path -> what makes its item, of all operations of a group version; an item without operations is empty.
+
+    ``cbor``: with that form, which upstream does not name for custom resources.
+    """
+    return dict(sorted(_items(group, version, resources, cbor)))
 
 
-def _items(group: str, version: str, resources: Iterable[Resource]) -> Iterator[tuple[str, Make]]:
+def _items(group: str, version: str, resources: Iterable[Resource], cbor: bool) -> Iterator[tuple[str, Make]]:
     base = base_path(group, version)
     rows = list(resources)
+    built_in = _CBORMaker if cbor else _Maker
     if not all(row.typed_items for row in rows):  # upstream's server of custom resources does not describe this one
-        yield f"{base}/", lambda: {"get": _resources_operation(group, version)}
+        yield f"{base}/", lambda: {"get": _resources_operation(group, version, built_in.media)}
     for row in costly(rows):
-        yield from (_CustomMaker if row.typed_items else _Maker)(row).items(base)
+        yield from (_CustomMaker if row.typed_items else built_in)(row).items(base)
 
 
 def _item(operations: Make, parameters: list[Object]) -> Object:
@@ -105,11 +112,11 @@ def _by_name(parameters: list[Object]) -> list[Object]:
     return sorted(parameters, key=lambda parameter: (parameter["name"], parameter["in"]))
 
 
-def _resources_operation(group: str, version: str) -> Object:
+def _resources_operation(group: str, version: str, media: tuple[str, ...]) -> Object:
     return {
         "description": "get available resources",
         "operationId": f"get{group_words(group)}{version[:1].upper()}{version[1:]}APIResources",
-        "responses": _responses(_META + "APIResourceList", {"200": "OK"}),
+        "responses": _responses(_META + "APIResourceList", {"200": "OK"}, media),
         "tags": [tag(group, version)],
     }
 
@@ -121,12 +128,12 @@ def _article(noun: str) -> str:
     return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"
 
 
-def _content(name: str | None, media: tuple[str, ...] = _MEDIA) -> Object:
+def _content(name: str | None, media: tuple[str, ...]) -> Object:
     schema: Object = {"$ref": V3 + name} if name else {"type": "string"}
     return {kind: {"schema": schema} for kind in media}
 
 
-def _responses(name: str | None, codes: dict[str, str], media: tuple[str, ...] = _MEDIA) -> Object:
+def _responses(name: str | None, codes: dict[str, str], media: tuple[str, ...]) -> Object:
     found: Object = {code: {"content": _content(name, media), "description": text} for code, text in codes.items()}
     found["401"] = {"description": "Unauthorized"}
     return found
@@ -288,7 +295,7 @@ class _Maker:
 
     def _log(self, kind: GroupVersionKind, words: str) -> Object:
         text = self._verbs(("get",), self.row.kind, words, None, kind, "log of ")
-        text["get"]["responses"] = _responses(None, {"200": "OK"}, (*_MEDIA, "text/plain"))
+        text["get"]["responses"] = _responses(None, {"200": "OK"}, (*self.media, "text/plain"))
         return text
 
     def _of_subresource(self, sub: Subresource, kind: GroupVersionKind, words: str) -> Object:
@@ -301,7 +308,7 @@ class _Maker:
                 **self._operation("post", f"create {sub.name} of {_article(row.kind)}", f"create{words}", kind),
                 "parameters": of_write(),
                 "requestBody": {"content": _content(name, self.body_media), "required": True},
-                "responses": _responses(name, {"200": "OK", "201": "Created", "202": "Accepted"}),
+                "responses": _responses(name, {"200": "OK", "201": "Created", "202": "Accepted"}, self.media),
             }
         return item
 
@@ -346,8 +353,16 @@ class _Maker:
             yield f"{base}/watch/{row.plural}", watch("watchlist", several, operation)
 
     def _watch(self, action: str, text: str, operation: str) -> Object:
-        responses = _responses(_META + "WatchEvent", {"200": "OK"}, _WATCH_MEDIA)
+        responses = _responses(_META + "WatchEvent", {"200": "OK"}, self.list_media)
         return {"get": {**self._operation(action, text, operation), "responses": responses}}
+
+
+class _CBORMaker(_Maker):
+    """The operations of one resource of a server with CBOR."""
+
+    media = _CBOR_MEDIA
+    list_media = _CBOR_WATCH_MEDIA
+    patches = _CBOR_PATCHES
 
 
 class _CustomMaker(_Maker):

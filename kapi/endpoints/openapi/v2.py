@@ -29,12 +29,12 @@ _METHODS = frozenset(["get", "put", "post", "delete", "options", "head", "patch"
 #: media types in upstream's order
 _PRODUCED = (
     "*/*", "text/plain", "application/jwk-set+json", "application/json", "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-    "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch",
+    "application/vnd.kubernetes.protobuf", "application/cbor",
+    "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch", "application/cbor-seq",
 )  # fmt: skip
 _PATCHES = (
     "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
+    "application/apply-patch+yaml", "application/apply-patch+cbor",
 )  # fmt: skip
 _ORDER = ("uniqueItems", "type", "description", "name", "in", "required", "schema")  # as Go writes a parameter
 _HTML = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))  # what Go escapes besides
@@ -47,6 +47,7 @@ def documents_v2(
     others: Sequence[tuple[str, Packed]],
     forms: Sequence[Form],
     about: Object = INFO,
+    cbor: bool = False,
 ) -> list[Packed]:
     """``/openapi/v2`` of all group versions, in several forms.
 
@@ -57,7 +58,7 @@ def documents_v2(
     for group, version, resources in versions:
         checkpoint()
         own.update(custom_schemas(resources, V2))
-        parts[f"{base_path(group, version)}/"] = partial(paths, group, version, resources)
+        parts[f"{base_path(group, version)}/"] = partial(paths, group, version, resources, cbor)
         if group and not all(row.typed_items for row in resources):  # upstream describes no group of custom resources
             parts[f"/apis/{group}/"] = partial(group_items, group)
     parts.update((path, partial(dict, items)) for items in root_items().values() for path in items)

@@ -140,7 +140,7 @@ class Eviction:
 
 def _decoded(ctx: RequestContext, data: bytes, validation: str) -> Object:
     """The Eviction of a request, of policy/v1 or of policy/v1beta1, which has the same fields."""
-    body = read_any(data, input_media_type(ctx.header("content-type")), EVICTION)
+    body = read_any(data, input_media_type(ctx), EVICTION)
     if body.get("apiVersion") == "policy/v1beta1":
         body["apiVersion"] = str(EVICTION.group_version)
     return decode(body, EVICTION, type_of(EVICTION), validation, ctx.warn)

@@ -83,9 +83,9 @@ class AggregatorServer(GenericServer):
             remote,
         )
         self.remotes = RemoteResources(RemoteObjects(reactor, backends), remote)
-        discovery = DiscoveryHandler(groups.all, address, groups.find)
-        openapi = self._openapi = OpenAPIHandler(groups.all, release)
         custom = tables[-1]
+        discovery = DiscoveryHandler(groups.all, address, groups.find, custom.cbor)
+        openapi = self._openapi = OpenAPIHandler(groups.all, release, custom.cbor)
 
         def custom_version(gv: GroupVersion) -> bool:
             return any(row.typed_items and row.version == gv.version for row in custom.rows(gv.group))
