@@ -7,7 +7,7 @@ run once more.  Plugins that have nothing to do with a resource are not called, 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 
 from kapi.admission import metrics
 from kapi.admission.catalogue import enabled_names, make_plugins
@@ -28,7 +28,6 @@ class Chain(AdmissionChain):
         self.meter = meter
 
     async def admit(self, attributes: Attributes) -> None:
-        """Lets every plugin change the object.  Raises StatusError when one refuses."""
         found = self.pass_of("admit", attributes)
         if not found.plugins:
             return
@@ -37,10 +36,10 @@ class Chain(AdmissionChain):
         start = _perf()
         rejected = True
         try:
-            await self._admit_once(found, attributes)
+            await self._run(found, attributes)
             if reinvocation.requested:
                 reinvocation.again = True
-                await self._admit_once(found, attributes)
+                await self._run(found, attributes)
             rejected = False
         finally:
             if self.meter is not None:
@@ -48,28 +47,16 @@ class Chain(AdmissionChain):
         if before is not None and _managed_fields(attributes) is not before:
             _keep_readable(attributes, before)
 
-    async def _admit_once(self, found: Pass, attributes: Attributes) -> None:
-        marks = [_perf()]
-        rejected = True
-        try:
-            for plugin in found.called:
-                waiting = plugin.admit(attributes)
-                if waiting is not None:
-                    await waiting
-                marks.append(_perf())
-            rejected = False
-        finally:
-            if self.meter is not None:
-                self.meter.controllers(found, rejected, marks)
+    def validate(self, attributes: Attributes) -> Coroutine[object, None, None]:
+        return self._run(self.pass_of("validate", attributes), attributes, is_step=True)
 
-    async def validate(self, attributes: Attributes) -> None:
-        """Lets every plugin refuse the object.  Raises StatusError."""
-        found = self.pass_of("validate", attributes)
+    async def _run(self, found: Pass, attributes: Attributes, *, is_step: bool = False) -> None:
+        """Calls the plugins of a pass; ``is_step``: the pass is all that the chain does for the operation."""
         marks = [_perf()]
         rejected = True
         try:
-            for plugin in found.called:
-                waiting = plugin.validate(attributes)
+            for call in found.calls:
+                waiting = call(attributes)
                 if waiting is not None:
                     await waiting
                 marks.append(_perf())
@@ -77,7 +64,8 @@ class Chain(AdmissionChain):
         finally:
             if self.meter is not None:
                 self.meter.controllers(found, rejected, marks)
-                self.meter.step("validate", attributes.operation, rejected, _perf() - marks[0])
+                if is_step:
+                    self.meter.step(found.kind, attributes.operation, rejected, _perf() - marks[0])
 
 
 def _managed_fields(attributes: Attributes) -> Tree:
