@@ -33,9 +33,9 @@ class Comparison:
         if not reset:
             return self
         return Comparison(
-            fieldset.recursive_difference(self.removed, reset),
-            fieldset.recursive_difference(self.modified, reset),
-            fieldset.recursive_difference(self.added, reset),
+            fieldset.difference(self.removed, reset, recursive=True),
+            fieldset.difference(self.modified, reset, recursive=True),
+            fieldset.difference(self.added, reset, recursive=True),
         )
 
     def only(self, pattern: Set) -> Comparison:

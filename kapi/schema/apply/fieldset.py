@@ -120,8 +120,11 @@ def contains(one: Set, other: Set) -> bool:
     return True
 
 
-def difference(one: Set, other: Set) -> Set:
-    """Paths of the first set that the second does not name; a parent and its child are different paths."""
+def difference(one: Set, other: Set, recursive: bool = False) -> Set:
+    """Paths of the first set that the second does not name; a parent and its child are different paths.
+
+    ``recursive``: nor are paths kept that lie below a member of the second set.
+    """
     if not one or not other:
         return {key: node for key, node in entries(one) if key != "."} if "." in one else one
     left: Set = {}
@@ -132,27 +135,12 @@ def difference(one: Set, other: Set) -> Set:
         if theirs is None:
             left[element] = node
             continue
-        kept = make_node(is_member(node) and not is_member(theirs), difference(node, theirs))
+        named = is_member(theirs)
+        if named and recursive:
+            continue
+        kept = make_node(not named and is_member(node), difference(node, theirs, recursive))
         if kept is not None:
             left[element] = kept
-    return left
-
-
-def recursive_difference(one: Set, other: Set) -> Set:
-    """Paths of the first set that neither are in the second nor lie below one of its members."""
-    if not one or not other:
-        return {key: node for key, node in entries(one) if key != "."} if "." in one else one
-    left: Set = {}
-    for element, node in entries(one):
-        if element == ".":
-            continue
-        theirs = other.get(element)
-        if theirs is None:
-            left[element] = node
-        elif not is_member(theirs):
-            kept = make_node(is_member(node), recursive_difference(node, theirs))
-            if kept is not None:
-                left[element] = kept
     return left
 
 

@@ -47,7 +47,7 @@ class Updater(msgspec.Struct):
     def filtered(self, fields: Set) -> Set:
         if self.only is not None:
             fields = fieldset.include_matches(fields, self.only)
-        return fieldset.recursive_difference(fields, self.reset) if self.reset else fields
+        return fieldset.difference(fields, self.reset, recursive=True) if self.reset else fields
 
     def compare(self, old: Object | None, new: Object | None) -> comparing.Comparison:
         difference = comparing.compare(self.shape, old, new).without(self.reset)
