@@ -7,9 +7,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from kapi.admission.cel import AuthorizationChecks, Bindings
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import Attributes, Plugin, denied
-from kapi.admission.manifests import manifests_of
+from kapi.admission.interface import Attributes, denied
+from kapi.admission.policy.dispatcher import PolicyPlugin
 from kapi.admission.policy.evaluation import (
     Compiled,
     Evaluation,
@@ -19,9 +18,8 @@ from kapi.admission.policy.evaluation import (
     error_type,
     namespace_of,
 )
-from kapi.admission.policy.params import ParamError, ParamKinds, collect_params
 from kapi.admission.policy.patches import MutationError, apply_configuration, apply_json_patch
-from kapi.admission.policy.source import Binding, Policy, PolicySource
+from kapi.admission.policy.source import Binding, Policy
 from kapi.admission.versions import in_version, to_storage
 from kapi.admission.webhook.mutating import begin_pass, decoded
 from kapi.cel.types import list_of
@@ -29,7 +27,7 @@ from kapi.machinery import tree
 from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import (
     JSON_PATCH,
     OBJECT,
@@ -98,19 +96,10 @@ class _Outcome:
     ran: bool
 
 
-class MutatingAdmissionPolicy(Plugin):
+class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
     gate = "MutatingAdmissionPolicy"
-    configured = True
-
-    def __init__(self, initializer: Initializer, configuration: Tree = None) -> None:
-        self.initializer = initializer
-        self._kinds = ParamKinds(initializer)
-        rows = (MUTATING, MUTATING_BINDING)
-        manifests = manifests_of(type(self).__name__, initializer, configuration, rows)
-        self.source = PolicySource(initializer, *rows, MutatingPolicy, manifests)
-
-    def reload(self) -> None:
-        self.source.reload()
+    rows = (MUTATING, MUTATING_BINDING)
+    make = MutatingPolicy
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return self.source.run(attributes, self._dispatch)
@@ -128,22 +117,16 @@ class MutatingAdmissionPolicy(Plugin):
         self, policies: tuple[MutatingPolicy, ...], attributes: Attributes, failures: list[_Failure]
     ) -> list[_Invocation]:
         found: list[_Invocation] = []
+
+        def refuse(policy: MutatingPolicy, binding: Binding | None, why: str) -> None:
+            failures.append(_Failure(policy, binding, why))
+
         for policy, bindings in costly(self.source.matching(policies, attributes)):
-            try:
-                meant = await policy.match.find(self.initializer, attributes)
-            except StatusError as error:
-                failures.append(_Failure(policy, None, f"failed to configure policy: {error.message}"))
-                continue
+            meant = await self.meant(policy, attributes, refuse)
             if meant is None:
                 continue
             for binding in elements(bindings):
-                try:
-                    if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
-                        continue
-                    params = collect_params(self._kinds, policy.param_kind, binding, attributes.namespace)
-                except (StatusError, ParamError) as error:
-                    failures.append(_Failure(policy, binding, f"failed to configure binding: {error}"))
-                    continue
+                params = await self.params(policy, binding, attributes, refuse)
                 found.extend(_Invocation(policy, binding, *meant, param) for param in params)
         return found
 

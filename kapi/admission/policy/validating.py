@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 
 from kapi.admission.cel import AuthorizationChecks, Bindings
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import Attributes, Plugin, denied
-from kapi.admission.manifests import manifests_of
+from kapi.admission.interface import Attributes, denied
+from kapi.admission.policy.dispatcher import PolicyPlugin
 from kapi.admission.policy.evaluation import (
     Evaluation,
     compiled,
@@ -20,14 +20,13 @@ from kapi.admission.policy.evaluation import (
     error_type,
     namespace_of,
 )
-from kapi.admission.policy.params import ParamError, ParamKinds, collect_params
-from kapi.admission.policy.source import Binding, Policy, PolicySource
+from kapi.admission.policy.source import Binding, Policy
 from kapi.admission.versions import in_version
 from kapi.cel.types import NULL, STRING
 from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import Composition, EvaluationError
 from kapi.resources.admissionregistration.policies import VALIDATING, VALIDATING_BINDING
 
@@ -74,18 +73,9 @@ class _Denial:
     by_validation: bool = False
 
 
-class ValidatingAdmissionPolicy(Plugin):
-    configured = True
-
-    def __init__(self, initializer: Initializer, configuration: Tree = None) -> None:
-        self.initializer = initializer
-        self._kinds = ParamKinds(initializer)
-        rows = (VALIDATING, VALIDATING_BINDING)
-        manifests = manifests_of(type(self).__name__, initializer, configuration, rows)
-        self.source = PolicySource(initializer, *rows, ValidatingPolicy, manifests)
-
-    def reload(self) -> None:
-        self.source.reload()
+class ValidatingAdmissionPolicy(PolicyPlugin[ValidatingPolicy]):
+    rows = (VALIDATING, VALIDATING_BINDING)
+    make = ValidatingPolicy
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         return self.source.run(attributes, self._dispatch)
@@ -94,21 +84,11 @@ class ValidatingAdmissionPolicy(Plugin):
         denials: list[_Denial] = []
         checks = AuthorizationChecks(self.initializer.authorizer, attributes.user)
         for policy, bindings in costly(self.source.matching(policies, attributes)):
-            try:
-                found = await policy.match.find(self.initializer, attributes)
-            except StatusError as error:
-                self._misconfigured(denials, policy, None, str(error.message))
-                continue
+            found = await self.meant(policy, attributes, partial(_misconfigured, denials))
             if found is not None:
                 await self._policy(policy, bindings, attributes, *found, checks, denials)
         if denials:
             raise _refusal(attributes, denials[0])
-
-    @staticmethod
-    def _misconfigured(denials: list[_Denial], policy: ValidatingPolicy, binding: Binding | None, why: str) -> None:
-        if not policy.ignore_failures:
-            what = "policy" if binding is None else "binding"
-            denials.append(_Denial(policy, binding, f"failed to configure {what}: {why}"))
 
     async def _policy(
         self,
@@ -123,16 +103,7 @@ class ValidatingAdmissionPolicy(Plugin):
         published: dict[str, dict[str, None]] = {}
         bindings: Bindings | None = None
         for binding in elements(bound):
-            try:
-                if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
-                    continue
-                params = collect_params(self._kinds, policy.param_kind, binding, attributes.namespace)
-            except StatusError as error:
-                self._misconfigured(denials, policy, binding, str(error.message))
-                continue
-            except ParamError as error:
-                self._misconfigured(denials, policy, binding, str(error))
-                continue
+            params = await self.params(policy, binding, attributes, partial(_misconfigured, denials))
             if bindings is None and params:
                 obj, old = in_version(attributes.obj, kind, attributes), in_version(attributes.old, kind, attributes)
                 namespace = await namespace_of(self.initializer, attributes)
@@ -227,6 +198,11 @@ class ValidatingAdmissionPolicy(Plugin):
         if not message:
             message = f"failed expression: {validation['expression'].strip()}"
         return _Denial(policy, binding, message, validation.get("reason") or "Invalid", index, by_validation=True)
+
+
+def _misconfigured(denials: list[_Denial], policy: ValidatingPolicy, binding: Binding | None, why: str) -> None:
+    if not policy.ignore_failures:
+        denials.append(_Denial(policy, binding, why))
 
 
 def _act(action: str, denial: _Denial, attributes: Attributes, denials: list[_Denial]) -> None:

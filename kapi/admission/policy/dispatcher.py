@@ -1,16 +1,64 @@
-"""The parameters a binding gives its policy (upstream: ``generic/policy_dispatcher.go`` CollectParams)."""
+"""What both plugins of policies do for a request: find the policies that it concerns, with their bindings and parameters.
+
+Upstream: apiserver ``admission/plugin/policy/generic/policy_dispatcher.go``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Generic
+
 from kapi.admission.initializer import Initializer
-from kapi.admission.policy.source import Binding
+from kapi.admission.interface import Attributes, Plugin
+from kapi.admission.manifests import manifests_of
+from kapi.admission.policy.source import Binding, P, PolicySource
 from kapi.admission.versions import in_version, row_of
 from kapi.machinery import status
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import elements
-from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import from_label_selector
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
+from kapi.resources.definition import Resource
+
+
+class PolicyPlugin(Plugin, Generic[P]):
+    """The policies of a kind, of the API and of files."""
+
+    configured = True
+    rows: ClassVar[tuple[Resource, Resource]]  # policies, bindings
+    make: Callable[[Object, list[Binding]], P]
+
+    def __init__(self, initializer: Initializer, configuration: Tree = None) -> None:
+        self.initializer = initializer
+        self._kinds = ParamKinds(initializer)
+        manifests = manifests_of(type(self).__name__, initializer, configuration, self.rows)
+        self.source: PolicySource[P] = PolicySource(initializer, *self.rows, self.make, manifests)
+
+    def reload(self) -> None:
+        self.source.reload()
+
+    async def meant(
+        self, policy: P, attributes: Attributes, refuse: Callable[[P, Binding | None, str], None]
+    ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
+        """The kind and resource under which a policy means a request, if it does; ``refuse`` is called with an error."""
+        try:
+            return await policy.match.find(self.initializer, attributes)
+        except status.StatusError as error:
+            refuse(policy, None, f"failed to configure policy: {error.message}")
+            return None
+
+    async def params(
+        self, policy: P, binding: Binding, attributes: Attributes, refuse: Callable[[P, Binding | None, str], None]
+    ) -> Sequence[Object | None]:
+        """The parameters of a binding, if it means a request; ``refuse`` is called with an error."""
+        try:
+            if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
+                return ()
+            return collect_params(self._kinds, policy.param_kind, binding, attributes.namespace)
+        except (status.StatusError, ParamError) as error:
+            refuse(policy, binding, f"failed to configure binding: {error}")
+            return ()
 
 
 class ParamError(ValueError):
