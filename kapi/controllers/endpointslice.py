@@ -40,15 +40,9 @@ def reconciled(
     """The changes of the slices of a Service."""
     metadata = service["metadata"]
     owner = Owner(
+        kind="Service",
         name=metadata["name"],
-        reference={
-            "apiVersion": "v1",
-            "kind": "Service",
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        },
+        uid=metadata["uid"],
         labels=metadata.get("labels") or {},
         annotations={},
         manager=MANAGER,

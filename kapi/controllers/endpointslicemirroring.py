@@ -40,15 +40,9 @@ def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
     metadata = endpoints["metadata"]
     annotations = metadata.get("annotations") or {}
     owner = Owner(
+        kind="Endpoints",
         name=metadata["name"],
-        reference={
-            "apiVersion": "v1",
-            "kind": "Endpoints",
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        },
+        uid=metadata["uid"],
         labels={name: value for name, value in entries(metadata, "labels") if name != SKIP_MIRROR_LABEL},
         annotations={name: value for name, value in annotations.items() if name not in _NOT_COPIED},
         manager=MANAGER,

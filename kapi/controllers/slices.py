@@ -62,16 +62,22 @@ class Plan(msgspec.Struct):
 
 
 class Owner(msgspec.Struct):
-    """The object whose endpoints are in the slices.  Two endpoints with the same ``identity`` are one, changed."""
+    """The object, of ``kind``, whose endpoints are in the slices.  Two endpoints with the same ``identity`` are one, changed."""
 
+    kind: str
     name: str
-    reference: Object
+    uid: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     manager: str
     headless: bool
     identity: Callable[[Object], str]
     limit: int = MAX_ENDPOINTS
+
+    @property
+    def reference(self) -> Object:
+        mark = {"controller": True, "blockOwnerDeletion": True}
+        return {"apiVersion": "v1", "kind": self.kind, "name": self.name, "uid": self.uid, **mark}
 
     def slice_labels(self) -> dict[str, str]:
         labels = {name: value for name, value in self.labels.items() if name not in _RESERVED}

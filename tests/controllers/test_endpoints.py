@@ -285,7 +285,7 @@ changes = st.lists(st.dictionaries(groups, st.sets(names, max_size=25), max_size
 def test_slices_hold_what_is_wanted_and_no_more_of_them_than_needed(
     wanted: list[dict[Group, set[str]]], limit: int
 ) -> None:
-    owner = Owner("s", {}, {}, {}, "m", False, lambda endpoint: str(endpoint["addresses"][0]), limit)
+    owner = Owner("Service", "s", "0", {}, {}, "m", False, lambda endpoint: str(endpoint["addresses"][0]), limit)
     slices: dict[str, Object] = {}
     numbers = iter(range(10_000))
     for state in wanted:
