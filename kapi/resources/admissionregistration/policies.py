@@ -29,14 +29,14 @@ from kapi.resources.admissionregistration.rules import (
     validate_param_kind,
     validate_param_ref,
 )
-from kapi.resources.admissionregistration.webhooks import static_name_errors, static_name_warnings
+from kapi.resources.admissionregistration.webhooks import ConfigurationStrategy
 from kapi.resources.definition import Resource, StrategyContext, Subresource, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import Errors, need, not_supported, present, supported
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
+from kapi.resources.shared.strategies import StatusOnlyStrategy
 
 _SPEC = Path("spec")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
@@ -52,20 +52,16 @@ _RESERVED = frozenset(
 )
 
 
-class _Guarded(PlainStrategy):
+class _Guarded(ConfigurationStrategy):
     """Common parts of policies and bindings.
 
     Reports that the author may not read the parameters' kind only when there is no other error.
     """
 
-    namespaced = False
-    allow_unconditional_update = False
     generation_parts = ("spec",)
-    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
-    qualified_finalizers = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
-        return super().validate(obj, ctx) + static_name_errors(obj, ctx) or list(ctx.guard_errors)
+        return super().validate(obj, ctx) or list(ctx.guard_errors)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
         return super().validate_update(obj, old, ctx) or list(ctx.guard_errors)
@@ -125,12 +121,6 @@ class _Policy(_Guarded):
             except CompileError as error:
                 errors.append(error.at(path.child("expression"), expression))
         return composition
-
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return static_name_warnings(obj)
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return static_name_warnings(obj)
 
 
 def _check_expression(text: str, env: Environment, wanted: tuple[CelType, ...], path: Path, errors: Errors) -> None:
@@ -203,10 +193,8 @@ class ValidatingPolicyStrategy(_Policy):
                 errors.append(error.at(here, given))
 
 
-class ValidatingPolicyStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("spec", "metadata")
+class ValidatingPolicyStatusStrategy(StatusOnlyStrategy):
     validates_metadata = False
-    keeps_metadata = True
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status, path = obj.get("status") or {}, Path("status")
@@ -291,12 +279,6 @@ class BindingStrategy(_Guarded):
             _validation_actions(spec.get("validationActions") or [], _SPEC.child("validationActions"), errors)
         else:
             _mutating_operations(spec.get("matchResources") or {}, _SPEC.child("matchResources"), errors)
-
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return static_name_warnings(obj)
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return static_name_warnings(obj)
 
 
 def _validation_actions(actions: list[str], path: Path, errors: Errors) -> None:

@@ -49,12 +49,33 @@ TABLE = printing.table(
 )
 
 
-class WebhookStrategy(PlainStrategy):
+class ConfigurationStrategy(PlainStrategy):
+    """The strategy of objects that files of the server may contain as well; names of such files are not for the API."""
+
     namespaced = False
     allow_unconditional_update = False
-    generation_parts = ("webhooks",)
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     qualified_finalizers = False
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
+        errors = super().validate(obj, ctx)
+        if ctx.features.get(_MANIFESTS) and _is_static(obj):
+            errors.append(invalid(Path("metadata").child("name"), obj["metadata"]["name"], _RESERVED))
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return [f"metadata.name: {_RESERVED}"] if _is_static(obj) else []
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
+
+def _is_static(obj: Object) -> bool:
+    return (obj["metadata"].get("name") or "").endswith(STATIC_SUFFIX)
+
+
+class WebhookStrategy(ConfigurationStrategy):
+    generation_parts = ("webhooks",)
 
     def __init__(self, *, mutating: bool) -> None:
         self.mutating = mutating
@@ -131,31 +152,6 @@ class WebhookStrategy(PlainStrategy):
         _client_config(webhook.get("clientConfig") or {}, path.child("clientConfig"), errors)
         if not same_conditions:
             validate_conditions(webhook.get("matchConditions") or [], path.child("matchConditions"), errors)
-
-    def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
-        return super().validate(obj, ctx) + static_name_errors(obj, ctx)
-
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return static_name_warnings(obj)
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return static_name_warnings(obj)
-
-
-def _is_static(obj: Object) -> bool:
-    return (obj["metadata"].get("name") or "").endswith(STATIC_SUFFIX)
-
-
-def static_name_errors(obj: Object, ctx: StrategyContext) -> Errors:
-    """The error of a new object with a name for configurations from files, when these may be used."""
-    if not ctx.features.get(_MANIFESTS) or not _is_static(obj):
-        return []
-    return [invalid(Path("metadata").child("name"), obj["metadata"]["name"], _RESERVED)]
-
-
-def static_name_warnings(obj: Object) -> list[str]:
-    """Warnings about names that are reserved for configurations from files."""
-    return [f"metadata.name: {_RESERVED}"] if _is_static(obj) else []
 
 
 def _qualified_name(name: str, path: Path, errors: Errors) -> None:
