@@ -19,7 +19,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, need, not_supported
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep_metadata
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
 #: a label of local APIServices that says who manages them; those with "onstart" and "true" are the server's own
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
@@ -129,12 +129,7 @@ class APIServiceStrategy(PlainStrategy):
             errors.append(invalid(_SPEC.child("insecureSkipTLSVerify"), True, text))
 
 
-class APIServiceStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("spec", "metadata")
-
-    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        keep_metadata(obj, old)
-
+class APIServiceStatusStrategy(StatusOnlyStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         path = Path("status").child("conditions")
         for item, here in each_of(path, (obj.get("status") or {}).get("conditions")):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kapi.cel.library.semver import Semver, parse
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_immutable
@@ -70,11 +70,7 @@ LEASE = Resource(
     strategy=LeaseStrategy(),
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "Holder",
-            lambda obj, now: (obj.get("spec") or {}).get("holderIdentity") or "",
-            FieldText("api.coordination.v1.LeaseSpec", "holderIdentity"),
-        ),
+        printing.field_column("Holder", "api.coordination.v1.LeaseSpec", "spec", "holderIdentity"),
         printing.AGE,
     ),
 )
@@ -135,11 +131,7 @@ LEASE_CANDIDATE = Resource(
     strategy=LeaseCandidateStrategy(),
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "LeaseName",
-            printing.of_spec("leaseName"),
-            FieldText("api.coordination.v1alpha2.LeaseCandidateSpec", "leaseName"),
-        ),
+        printing.field_column("LeaseName", "api.coordination.v1alpha2.LeaseCandidateSpec", "spec", "leaseName"),
         printing.column("BinaryVersion", printing.of_spec("binaryVersion")),
         printing.column("EmulationVersion", printing.of_spec("emulationVersion")),
         printing.AGE,

@@ -15,7 +15,7 @@ from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.rules import Errors
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
 _STATUS = Path("status")
 _INT64 = 1 << 63
@@ -43,10 +43,7 @@ class MigrationStrategy(PlainStrategy):
                 errors.append(invalid(Path(name), new.get(name, ""), "field is immutable"))
 
 
-class MigrationStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("metadata", "spec")
-    keeps_metadata = True
-
+class MigrationStatusStrategy(StatusOnlyStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status, before = obj.get("status") or {}, old.get("status") or {}
         revision, here = status.get("resourceVersion") or "", _STATUS.child("resourceVersion")

@@ -16,7 +16,7 @@ from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
-from kapi.resources.shared.printing import AGE, NAME, column, label_selector, labels, table, without_annotation
+from kapi.resources.shared.printing import AGE, NAME, column, field_column, labels, table, without_annotation
 from kapi.resources.shared.replicas import (
     CONTAINERS,
     IMAGES,
@@ -25,6 +25,7 @@ from kapi.resources.shared.replicas import (
     count,
     number_of,
     parse_int,
+    selector_column,
     template_warnings,
     validate_always_restart,
     validate_at_most_all,
@@ -177,35 +178,21 @@ RESOURCE = Resource(
     table=replace(
         table(
             NAME,
-            column(
-                "Desired",
-                count("status", "desiredNumberScheduled"),
-                FieldText("api.apps.v1.DaemonSetStatus", "desiredNumberScheduled"),
-                "integer",
+            field_column(
+                "Desired", "api.apps.v1.DaemonSetStatus", "status", "desiredNumberScheduled", empty=0, type="integer"
             ),
-            column(
-                "Current",
-                count("status", "currentNumberScheduled"),
-                FieldText("api.apps.v1.DaemonSetStatus", "currentNumberScheduled"),
-                "integer",
+            field_column(
+                "Current", "api.apps.v1.DaemonSetStatus", "status", "currentNumberScheduled", empty=0, type="integer"
             ),
-            column(
-                "Ready",
-                count("status", "numberReady"),
-                FieldText("api.apps.v1.DaemonSetStatus", "numberReady"),
-                "integer",
-            ),
+            field_column("Ready", "api.apps.v1.DaemonSetStatus", "status", "numberReady", empty=0, type="integer"),
             column(
                 "Up-to-date",
                 count("status", "updatedNumberScheduled"),
                 "The total number of nodes that are running updated daemon pod",
                 "integer",
             ),
-            column(
-                "Available",
-                count("status", "numberAvailable"),
-                FieldText("api.apps.v1.DaemonSetStatus", "numberAvailable"),
-                "integer",
+            field_column(
+                "Available", "api.apps.v1.DaemonSetStatus", "status", "numberAvailable", empty=0, type="integer"
             ),
             column(
                 "Node Selector",
@@ -215,12 +202,7 @@ RESOURCE = Resource(
             AGE,
             CONTAINERS,
             IMAGES,
-            column(
-                "Selector",
-                lambda obj, now: label_selector(obj["spec"].get("selector")),
-                FieldText("api.apps.v1.DaemonSetSpec", "selector"),
-                priority=1,
-            ),
+            selector_column("api.apps.v1.DaemonSetSpec"),
         ),
         view=without_annotation(GENERATION),
     ),

@@ -13,7 +13,7 @@ from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContex
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
-from kapi.resources.shared.printing import AGE, NAME, column, table, without_annotation
+from kapi.resources.shared.printing import AGE, NAME, column, field_column, table, without_annotation
 from kapi.resources.shared.replicas import (
     CONTAINERS,
     IMAGES,
@@ -165,16 +165,8 @@ RESOURCE = Resource(
                 plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
                 "Number of the pod with ready state",
             ),
-            column(
-                "Up-to-date",
-                count("status", "updatedReplicas"),
-                FieldText("api.apps.v1.DeploymentStatus", "updatedReplicas"),
-            ),
-            column(
-                "Available",
-                count("status", "availableReplicas"),
-                FieldText("api.apps.v1.DeploymentStatus", "availableReplicas"),
-            ),
+            field_column("Up-to-date", "api.apps.v1.DeploymentStatus", "status", "updatedReplicas", empty=0),
+            field_column("Available", "api.apps.v1.DeploymentStatus", "status", "availableReplicas", empty=0),
             AGE,
             CONTAINERS,
             IMAGES,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
-from kapi.resources.shared.printing import AGE, NAME, column, label_selector, table
+from kapi.resources.shared.printing import AGE, NAME, field_column, table
 from kapi.resources.shared.replicas import (
     CONTAINERS,
     IMAGES,
     ReplicasStatusStrategy,
     ReplicasStrategy,
-    count,
+    selector_column,
     validate_counts,
     validate_selector,
     validate_template_for_replicas,
@@ -63,24 +63,12 @@ RESOURCE = Resource(
     strategy=STRATEGY,
     table=table(
         NAME,
-        column("Desired", count("spec", "replicas"), FieldText("api.apps.v1.ReplicaSetSpec", "replicas"), "integer"),
-        column(
-            "Current", count("status", "replicas"), FieldText("api.apps.v1.ReplicaSetStatus", "replicas"), "integer"
-        ),
-        column(
-            "Ready",
-            count("status", "readyReplicas"),
-            FieldText("api.apps.v1.ReplicaSetStatus", "readyReplicas"),
-            "integer",
-        ),
+        field_column("Desired", "api.apps.v1.ReplicaSetSpec", "spec", "replicas", empty=0, type="integer"),
+        field_column("Current", "api.apps.v1.ReplicaSetStatus", "status", "replicas", empty=0, type="integer"),
+        field_column("Ready", "api.apps.v1.ReplicaSetStatus", "status", "readyReplicas", empty=0, type="integer"),
         AGE,
         CONTAINERS,
         IMAGES,
-        column(
-            "Selector",
-            lambda obj, now: label_selector(obj["spec"].get("selector")),
-            FieldText("api.apps.v1.ReplicaSetSpec", "selector"),
-            priority=1,
-        ),
+        selector_column("api.apps.v1.ReplicaSetSpec"),
     ),
 )

@@ -17,8 +17,8 @@ from kapi.resources.definition import FieldText, Resource, StrategyContext, Subr
 from kapi.resources.shared.compute import validate_container_resource_name
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import is_dns1123_label, is_path_segment_name
-from kapi.resources.shared.printing import AGE, NAME, NONE, UNKNOWN, UNSET, column, table
-from kapi.resources.shared.replicas import count, validate_counts
+from kapi.resources.shared.printing import AGE, NAME, NONE, UNKNOWN, UNSET, column, field_column, table
+from kapi.resources.shared.replicas import validate_counts
 from kapi.resources.shared.rules import (
     Errors,
     Rule,
@@ -348,16 +348,8 @@ TABLE = table(
     column("Reference", _target, FieldText("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef")),
     column("Targets", _targets, FieldText("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "metrics")),
     column("MinPods", _lowest, FieldText("api.autoscaling.v1.HorizontalPodAutoscalerSpec", "minReplicas")),
-    column(
-        "MaxPods",
-        count("spec", "maxReplicas"),
-        FieldText("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "maxReplicas"),
-    ),
-    column(
-        "Replicas",
-        count("status", "currentReplicas"),
-        FieldText("api.autoscaling.v2.HorizontalPodAutoscalerStatus", "currentReplicas"),
-    ),
+    field_column("MaxPods", "api.autoscaling.v2.HorizontalPodAutoscalerSpec", "spec", "maxReplicas", empty=0),
+    field_column("Replicas", "api.autoscaling.v2.HorizontalPodAutoscalerStatus", "status", "currentReplicas", empty=0),
     AGE,
 )
 STATUS = Subresource("status", kind="HorizontalPodAutoscaler", strategy=AutoscalerStatusStrategy(STRATEGY))

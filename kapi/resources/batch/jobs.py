@@ -17,8 +17,8 @@ from kapi.resources.shared.internal import internal, plain
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import AGE, NAME, column, label_selector, table
-from kapi.resources.shared.replicas import CONTAINERS, IMAGES, hostname_warning, validate_fit
+from kapi.resources.shared.printing import AGE, NAME, column, table
+from kapi.resources.shared.replicas import CONTAINERS, IMAGES, hostname_warning, selector_column, validate_fit
 from kapi.resources.shared.rules import Errors, present, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
@@ -325,12 +325,7 @@ RESOURCE = Resource(
         AGE,
         CONTAINERS,
         IMAGES,
-        column(
-            "Selector",
-            lambda obj, now: label_selector(obj["spec"].get("selector")),
-            FieldText("api.batch.v1.JobSpec", "selector"),
-            priority=1,
-        ),
+        selector_column("api.batch.v1.JobSpec"),
     ),
     selectable_fields={"status.successful": lambda obj: _succeeded(obj) or "0"},
     unsupported_field='field label "{}" not supported for Job',

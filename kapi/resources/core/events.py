@@ -98,14 +98,9 @@ TABLE = printing.table(
         lambda event, now: event.get("type", ""),
         "Type of this event (Normal, Warning), new types could be added in the future",
     ),
-    printing.column("Reason", lambda event, now: event.get("reason", ""), FieldText("api.core.v1.Event", "reason")),
+    printing.field_column("Reason", "api.core.v1.Event", "reason"),
     printing.column("Object", _target, "The object that this event is about."),
-    printing.column(
-        "Subobject",
-        lambda event, now: (event.get("involvedObject") or {}).get("fieldPath", ""),
-        FieldText("api.core.v1.ObjectReference", "fieldPath"),
-        priority=1,
-    ),
+    printing.field_column("Subobject", "api.core.v1.ObjectReference", "involvedObject", "fieldPath", priority=1),
     printing.column("Source", _source, FieldText("api.core.v1.Event", "source"), priority=1),
     printing.column(
         "Message",

@@ -201,11 +201,7 @@ RESOURCE = Resource(
             printing.of_spec("volumeAttributesClassName", printing.UNSET),
             "VolumeAttributesClass of the pv",
         ),
-        printing.column(
-            "Reason",
-            lambda obj, now: (obj.get("status") or {}).get("reason", ""),
-            FieldText("api.core.v1.PersistentVolumeStatus", "reason"),
-        ),
+        printing.field_column("Reason", "api.core.v1.PersistentVolumeStatus", "status", "reason"),
         printing.AGE,
         printing.column(
             "VolumeMode",

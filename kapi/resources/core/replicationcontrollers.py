@@ -12,7 +12,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
-from kapi.resources.shared.printing import AGE, NAME, column, table
+from kapi.resources.shared.printing import AGE, NAME, column, field_column, table
 from kapi.resources.shared.replicas import (
     CONTAINERS,
     IMAGES,
@@ -98,17 +98,9 @@ RESOURCE = Resource(
     strategy=STRATEGY,
     table=table(
         NAME,
-        column(
-            "Desired",
-            count("spec", "replicas"),
-            FieldText("api.core.v1.ReplicationControllerSpec", "replicas"),
-            "integer",
-        ),
-        column(
-            "Current",
-            count("status", "replicas"),
-            FieldText("api.core.v1.ReplicationControllerStatus", "replicas"),
-            "integer",
+        field_column("Desired", "api.core.v1.ReplicationControllerSpec", "spec", "replicas", empty=0, type="integer"),
+        field_column(
+            "Current", "api.core.v1.ReplicationControllerStatus", "status", "replicas", empty=0, type="integer"
         ),
         column(
             "Ready",

@@ -108,7 +108,7 @@ RESOURCE = Resource(
     selectable_fields={"type": selectable("type")},
     table=printing.table(
         printing.NAME,
-        printing.column("Type", lambda obj, now: obj.get("type", ""), FieldText("api.core.v1.Secret", "type")),
+        printing.field_column("Type", "api.core.v1.Secret", "type"),
         printing.column("Data", lambda obj, now: len(obj.get("data") or ()), FieldText("api.core.v1.Secret", "data")),
         printing.AGE,
     ),

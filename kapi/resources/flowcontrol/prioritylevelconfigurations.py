@@ -8,8 +8,8 @@ import math
 from typing import ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required
-from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.machinery.tree import Object
+from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.bootstrap import PRIORITY_LEVELS
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.shared import printing
@@ -172,17 +172,7 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
         validate_flow_conditions(obj, errors)
 
 
-def _cell(*path: str) -> printing.Reader:
-    def read(obj: Object, now: float) -> Tree:
-        node: Tree = obj.get("spec") or {}
-        for part in path:
-            node = (node or {}).get(part)
-        return printing.NONE if node is None else node
-
-    return read
-
-
-_QUEUING = ("limited", "limitResponse", "queuing")
+_QUEUING = ("spec", "limited", "limitResponse", "queuing")
 _STRATEGY = PriorityLevelConfigurationStrategy()
 
 RESOURCE = Resource(
@@ -196,26 +186,27 @@ RESOURCE = Resource(
     strategy=_STRATEGY,
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "Type",
-            lambda obj, now: (obj.get("spec") or {}).get("type", ""),
-            FieldText("api.flowcontrol.v1.PriorityLevelConfigurationSpec", "type"),
-        ),
-        printing.column(
+        printing.field_column("Type", "api.flowcontrol.v1.PriorityLevelConfigurationSpec", "spec", "type"),
+        printing.field_column(
             "NominalConcurrencyShares",
-            _cell("limited", "nominalConcurrencyShares"),
-            FieldText("api.flowcontrol.v1.LimitedPriorityLevelConfiguration", "nominalConcurrencyShares"),
+            "api.flowcontrol.v1.LimitedPriorityLevelConfiguration",
+            "spec",
+            "limited",
+            "nominalConcurrencyShares",
+            empty=printing.NONE,
         ),
-        printing.column(
-            "Queues", _cell(*_QUEUING, "queues"), FieldText("api.flowcontrol.v1.QueuingConfiguration", "queues")
+        printing.field_column(
+            "Queues", "api.flowcontrol.v1.QueuingConfiguration", *_QUEUING, "queues", empty=printing.NONE
         ),
-        printing.column(
-            "HandSize", _cell(*_QUEUING, "handSize"), FieldText("api.flowcontrol.v1.QueuingConfiguration", "handSize")
+        printing.field_column(
+            "HandSize", "api.flowcontrol.v1.QueuingConfiguration", *_QUEUING, "handSize", empty=printing.NONE
         ),
-        printing.column(
+        printing.field_column(
             "QueueLengthLimit",
-            _cell(*_QUEUING, "queueLengthLimit"),
-            FieldText("api.flowcontrol.v1.QueuingConfiguration", "queueLengthLimit"),
+            "api.flowcontrol.v1.QueuingConfiguration",
+            *_QUEUING,
+            "queueLengthLimit",
+            empty=printing.NONE,
         ),
         printing.AGE,
     ),

@@ -14,7 +14,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr, parse_network
 from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.rules import Errors
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
 
 _CIDRS = Path("spec").child("cidrs")
 
@@ -60,11 +60,6 @@ class ServiceCIDRStrategy(PlainStrategy):
             errors.append(invalid(_CIDRS, new or None, IMMUTABLE))
 
 
-class ServiceCIDRStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("metadata", "spec")
-    keeps_metadata = True
-
-
 _STRATEGY = ServiceCIDRStrategy()
 
 RESOURCE = Resource(
@@ -74,7 +69,7 @@ RESOURCE = Resource(
     plural="servicecidrs",
     namespaced=False,
     storage_version_hash="gNLvruQhW2g=",
-    subresources=(Subresource("status", strategy=ServiceCIDRStatusStrategy(_STRATEGY)),),
+    subresources=(Subresource("status", strategy=StatusOnlyStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table(
         printing.NAME,

@@ -13,7 +13,7 @@ from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.rules import Errors, at_most
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
 
 _SPEC, _CONDITIONS = Path("spec"), Path("status").child("conditions")
 _MAX_CONDITIONS = 8
@@ -44,10 +44,7 @@ class DeviceTaintRuleStrategy(PlainStrategy):
         devices.check_taint(spec.get("taint") or {}, _SPEC.child("taint"), errors, known)
 
 
-class DeviceTaintRuleStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("metadata", "spec")
-    keeps_metadata = True
-
+class DeviceTaintRuleStatusStrategy(StatusOnlyStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         conditions = (obj.get("status") or {}).get("conditions") or []
         validate_conditions(conditions, _CONDITIONS, errors)

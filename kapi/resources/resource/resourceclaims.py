@@ -30,7 +30,7 @@ from kapi.resources.shared.claims import validate_template_metadata
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions, validate_metadata_update
 from kapi.resources.shared.rules import Errors, at_most, fits, need, same, supported
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
 #: driver, pool, device, share
 DeviceID = tuple[str, str, str, str]
@@ -65,10 +65,7 @@ class ResourceClaimStrategy(PlainStrategy):
             errors.append(invalid(_SPEC, shown, "field is immutable"))
 
 
-class ResourceClaimStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("metadata", "spec")
-    keeps_metadata = True
-
+class ResourceClaimStatusStrategy(StatusOnlyStrategy):
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         """Drops the status of devices that are no longer allocated."""
         status = obj.get("status") or {}

@@ -16,7 +16,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, fits, need, present, same
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
 _LIMIT, _MAX_LIMIT = 100, 1000
@@ -56,10 +56,7 @@ class ResourcePoolStatusRequestStrategy(PlainStrategy):
             errors.append(invalid(_SPEC, NIL, "field is immutable"))
 
 
-class ResourcePoolStatusRequestStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("metadata", "spec")
-    keeps_metadata = True
-
+class ResourcePoolStatusRequestStatusStrategy(StatusOnlyStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         """The status may be set only once."""
         status, before = obj.get("status"), old.get("status")

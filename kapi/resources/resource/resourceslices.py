@@ -12,8 +12,8 @@ from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found,
 from kapi.machinery.golang import quote
 from kapi.machinery.quantities import ceiling, compare, value_of
 from kapi.machinery.sorting import ordered
-from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
+from kapi.machinery.tree import Object
+from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.affinity import validate_node_selector
@@ -364,16 +364,6 @@ def _valid_range(span: Object, default: str, most: str, path: Path, errors: Erro
             errors.append(invalid(here, value, detail))
 
 
-def _part(*names: str) -> printing.Reader:
-    def read(obj: Object, now: float) -> str:
-        value: Tree = obj.get("spec") or {}
-        for name in names:
-            value = (value or {}).get(name)
-        return value or ""
-
-    return read
-
-
 RESOURCE = Resource(
     group="resource.k8s.io",
     version="v1",
@@ -387,9 +377,9 @@ RESOURCE = Resource(
     unsupported_field="field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {}",
     table=printing.table(
         printing.NAME,
-        printing.column("Node", _part("nodeName"), FieldText("api.resource.v1.ResourceSliceSpec", "nodeName")),
-        printing.column("Driver", _part("driver"), FieldText("api.resource.v1.ResourceSliceSpec", "driver")),
-        printing.column("Pool", _part("pool", "name"), FieldText("api.resource.v1.ResourcePool", "name")),
+        printing.field_column("Node", "api.resource.v1.ResourceSliceSpec", "spec", "nodeName"),
+        printing.field_column("Driver", "api.resource.v1.ResourceSliceSpec", "spec", "driver"),
+        printing.field_column("Pool", "api.resource.v1.ResourcePool", "spec", "pool", "name"),
         printing.AGE,
     ),
 )

@@ -19,7 +19,7 @@ from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_conditions, validate_label_name
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain, is_path_segment_name
 from kapi.resources.shared.rules import Errors, same, supported
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
 
 MAX_CLAIMS = 4
 _MAX_TOPOLOGY_CONSTRAINTS = 1
@@ -193,10 +193,7 @@ def _check_reference(reference: Object, path: Path, errors: Errors) -> None:
         check_required(workload, "podGroupTemplateName", check_short_name, here, errors)
 
 
-class PodGroupStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("metadata", "spec")
-    keeps_metadata = True
-
+class PodGroupStatusStrategy(StatusOnlyStrategy):
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         claims = (old.get("spec") or {}).get("resourceClaims")
         if not claims and not gate(ctx, "DRAWorkloadResourceClaims"):

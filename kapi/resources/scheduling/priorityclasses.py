@@ -8,7 +8,7 @@ from kapi.machinery import status
 from kapi.machinery.field import Path, forbidden, required
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.rules import Errors, not_supported
@@ -98,17 +98,9 @@ RESOURCE = Resource(
     strategy=PriorityClassStrategy(),
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "Value",
-            lambda obj, now: obj.get("value", 0),
-            FieldText("api.scheduling.v1.PriorityClass", "value"),
-            "integer",
-        ),
-        printing.column(
-            "Global-Default",
-            lambda obj, now: bool(obj.get("globalDefault")),
-            FieldText("api.scheduling.v1.PriorityClass", "globalDefault"),
-            "boolean",
+        printing.field_column("Value", "api.scheduling.v1.PriorityClass", "value", empty=0, type="integer"),
+        printing.field_column(
+            "Global-Default", "api.scheduling.v1.PriorityClass", "globalDefault", empty=False, type="boolean"
         ),
         printing.AGE,
         printing.column(

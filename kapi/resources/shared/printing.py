@@ -54,6 +54,32 @@ def column(
     return PrintedColumn(Column(name, type, description, format, priority), cell)
 
 
+def value(*path: str, empty: Tree = "") -> Reader:
+    """The cell of a field; ``empty`` when it is not set."""
+
+    def read(obj: Object, now: float) -> Tree:
+        node: Tree = obj
+        for part in path:
+            node = (node or {}).get(part)
+        return empty if node is None else node
+
+    return read
+
+
+def field_column(
+    name: str,
+    definition: str,
+    *path: str,
+    empty: Tree = "",
+    type: str = "string",
+    priority: int = 0,
+    format: str = "",
+) -> PrintedColumn:
+    """The column of a field, described by its own text in the definition that the path leads to."""
+    text = FieldText(definition, path[-1])
+    return column(name, value(*path, empty=empty), text, type, priority=priority, format=format)
+
+
 def name(obj: Object, now: float) -> str:
     return str((obj.get("metadata") or {}).get("name", ""))
 

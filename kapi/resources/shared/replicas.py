@@ -12,7 +12,7 @@ from typing import ClassVar
 from kapi.machinery import field, golang
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import StrategyContext
+from kapi.resources.definition import FieldText, StrategyContext
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
@@ -20,7 +20,7 @@ from kapi.resources.shared.names import is_dns1123_label, is_percent
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.podtemplate import prepare_template, validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
-from kapi.resources.shared.printing import Reader, column
+from kapi.resources.shared.printing import PrintedColumn, Reader, column, label_selector, value
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
@@ -190,14 +190,7 @@ def images(*path: str) -> Reader:
 
 def count(*path: str) -> Reader:
     """A number of the object, 0 when absent."""
-
-    def read(obj: Object, now: float) -> int:
-        node: Tree = obj
-        for part in path:
-            node = (node or {}).get(part)
-        return node or 0
-
-    return read
+    return value(*path, empty=0)
 
 
 def plain(template: str, *readers: Reader) -> Reader:
@@ -212,6 +205,16 @@ CONTAINERS = column(
 IMAGES = column(
     "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
 )
+
+
+def selector_column(definition: str) -> PrintedColumn:
+    """The column of the selector of pods; ``definition`` is that of the spec."""
+    return column(
+        "Selector",
+        lambda obj, now: label_selector(obj["spec"].get("selector")),
+        FieldText(definition, "selector"),
+        priority=1,
+    )
 
 
 # -- strategies --------------------------------------------------------------------------------------------------------

@@ -144,6 +144,13 @@ class PlainStatusStrategy(Strategy):
         return errors
 
 
+class StatusOnlyStrategy(PlainStatusStrategy):
+    """The strategy of a status subresource whose writes change the metadata as little as the spec."""
+
+    reset_fields = ("metadata", "spec")
+    keeps_metadata = True
+
+
 def keep(obj: Object, old: Object, part: str) -> None:
     """Replaces a part of the object by the old one's, or drops it when the old one has none."""
     before = [obj.get(part)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, duplicate, invalid, required
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
@@ -112,14 +112,6 @@ class CSIDriverStrategy(PlainStrategy):
         return self.warnings_on_create(obj, ctx)
 
 
-def _spec(name: str, empty: object) -> printing.Reader:
-    def read(obj: Object, now: float) -> Tree:
-        value = (obj.get("spec") or {}).get(name)
-        return empty if value is None else value
-
-    return read
-
-
 def _audiences(obj: Object, now: float) -> str:
     requests = (obj.get("spec") or {}).get("tokenRequests")
     if not requests:
@@ -138,30 +130,23 @@ RESOURCE = Resource(
     returns_deleted=True,
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "AttachRequired",
-            _spec("attachRequired", True),
-            FieldText("api.storage.v1.CSIDriverSpec", "attachRequired"),
-            "boolean",
+        printing.field_column(
+            "AttachRequired", "api.storage.v1.CSIDriverSpec", "spec", "attachRequired", empty=True, type="boolean"
         ),
-        printing.column(
-            "PodInfoOnMount",
-            _spec("podInfoOnMount", False),
-            FieldText("api.storage.v1.CSIDriverSpec", "podInfoOnMount"),
-            "boolean",
+        printing.field_column(
+            "PodInfoOnMount", "api.storage.v1.CSIDriverSpec", "spec", "podInfoOnMount", empty=False, type="boolean"
         ),
-        printing.column(
-            "StorageCapacity",
-            _spec("storageCapacity", False),
-            FieldText("api.storage.v1.CSIDriverSpec", "storageCapacity"),
-            "boolean",
+        printing.field_column(
+            "StorageCapacity", "api.storage.v1.CSIDriverSpec", "spec", "storageCapacity", empty=False, type="boolean"
         ),
         printing.column("TokenRequests", _audiences, FieldText("api.storage.v1.CSIDriverSpec", "tokenRequests")),
-        printing.column(
+        printing.field_column(
             "RequiresRepublish",
-            _spec("requiresRepublish", False),
-            FieldText("api.storage.v1.CSIDriverSpec", "requiresRepublish"),
-            "boolean",
+            "api.storage.v1.CSIDriverSpec",
+            "spec",
+            "requiresRepublish",
+            empty=False,
+            type="boolean",
         ),
         printing.column(
             "Modes",

@@ -9,14 +9,14 @@ from typing import ClassVar
 from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.persistent_volumes import default_volume_source, validate_volume_spec
 from kapi.resources.shared.rules import Errors, check, need
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
 from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -96,10 +96,7 @@ class VolumeAttachmentStrategy(PlainStrategy):
         return errors
 
 
-class VolumeAttachmentStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("metadata", "spec")
-    keeps_metadata = True
-
+class VolumeAttachmentStatusStrategy(StatusOnlyStrategy):
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
         # upstream applies the rules of the whole object to a status, too
         return self.parent.validate_update(obj, old, ctx)
@@ -127,18 +124,13 @@ RESOURCE = Resource(
     returns_deleted=True,
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "Attacher", _spec("attacher"), FieldText("api.storage.v1.VolumeAttachmentSpec", "attacher"), format="name"
-        ),
+        printing.field_column("Attacher", "api.storage.v1.VolumeAttachmentSpec", "spec", "attacher", format="name"),
         printing.column("PV", _volume, "persistentVolumeName represents the name of the persistent volume to attach."),
         printing.column(
             "Node", _spec("nodeName"), "nodeName represents the node that the volume should be attached to."
         ),
-        printing.column(
-            "Attached",
-            lambda obj, now: bool((obj.get("status") or {}).get("attached")),
-            FieldText("api.storage.v1.VolumeAttachmentStatus", "attached"),
-            "boolean",
+        printing.field_column(
+            "Attached", "api.storage.v1.VolumeAttachmentStatus", "status", "attached", empty=False, type="boolean"
         ),
         printing.AGE,
     ),
