@@ -15,6 +15,7 @@ from twisted.internet.task import deferLater
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.three_way import OpenAPISchema, three_way_patch
+from kapi.kubectl import last_applied
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
@@ -71,6 +72,7 @@ FLAGS = (
 )
 #: applies one object; returns what was done, such as "created"
 Apply = Callable[[Info], Awaitable[str]]
+SUBCOMMANDS = last_applied.COMMANDS
 HELP = Help(
     "-f FILENAME",
     "Makes objects as files describe them: creates what is not there, and changes what differs. Fields that no file ever had\n"

@@ -66,7 +66,7 @@ HELP = Help(
 
 
 @dataclass(slots=True)
-class _Results:
+class Results:
     """Of one round: ``reasons`` are shown in the next one; ``again``, ``missing`` and ``refused`` count objects."""
 
     reasons: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -88,25 +88,29 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError(
             f"invalid subresource value: {quote(subresource)}. Must be one of [{' '.join(SUBRESOURCES)}]"
         )
-    if flags.get_string("output") not in ("", *_FORMATS):
-        raise no_printer(flags.get_string("output"), _FORMATS)
-    if not infos:
-        raise CommandError("edit cancelled, no objects found")
-    return await _Editing(factory, program, infos).run()
+    return await Editing(factory, program, infos, validation(flags.get_string("validate"))).run()
 
 
-class _Editing:
-    def __init__(self, factory: Factory, program: str, infos: list[Info]) -> None:
-        self._factory, self._program, self._infos = factory, program, infos
-        self._json = factory.flags.get_string("output") == "json"
+class Editing:
+    """Editing of what ``infos`` have.  ``fields`` is the value of ``fieldValidation``.  Raises CommandError."""
+
+    header = _HEADER  # of the file
+
+    def __init__(self, factory: Factory, program: str, infos: list[Info], fields: str) -> None:
+        output = factory.flags.get_string("output")
+        if output not in ("", *_FORMATS):
+            raise no_printer(output, _FORMATS)
+        if not infos:
+            raise CommandError("edit cancelled, no objects found")
+        self._factory, self._program, self._infos, self._fields = factory, program, infos, fields
+        self._json = output == "json"
         self._updates = Updates(factory, factory.flags.get_string("field-manager") or f"{program}-edit")
-        self._fields = validation(factory.flags.get_string("validate"))
         self._file = ""  # of the last round
 
     async def run(self) -> int:
         """Rounds of editing.  Returns the exit code.  Raises CommandError."""
         original = self._text()
-        edited, results = b"", _Results()
+        edited, results = b"", Results()
         while True:
             failed, before = bool(results.reasons), edited
             try:
@@ -120,7 +124,7 @@ class _Editing:
                 raise
             if self._file:
                 os.remove(self._file)
-            self._file, results = file, _Results()
+            self._file, results = file, Results()
             for unchanged, why in (
                 (_content(original) == _content(edited), "no changes made"),
                 (not _stripped(edited).strip(), "saved file was empty"),
@@ -135,7 +139,7 @@ class _Editing:
                 self._refuse(str(error), results)
                 continue
             try:
-                await self._send(objects, results)
+                await self.send(objects, results)
             except CommandError:
                 self._tell_file()
                 raise
@@ -159,7 +163,7 @@ class _Editing:
                 raise without_kind(obj, "edited-file")
         return objects
 
-    def _refuse(self, problem: str, results: _Results) -> None:
+    def _refuse(self, problem: str, results: Results) -> None:
         """For a file that cannot be read: with validation it is an error of the first object."""
         if self._fields == "Ignore":
             results.reasons.append((f"The edited file had a syntax error: {problem}", []))
@@ -193,9 +197,9 @@ class _Editing:
 
         return dump_yaml(whole)
 
-    async def _edit(self, results: _Results, text: bytes) -> tuple[bytes, str]:
+    async def _edit(self, results: Results, text: bytes) -> tuple[bytes, str]:
         """What the editor leaves, and in which file.  Raises CommandError."""
-        header = "" if self._json else _HEADER
+        header = "" if self._json else self.header
         for head, others in results.reasons if header else ():
             header += f"# {_commented(head)}{':' if others else ''}\n"
             header += "".join(f"# * {_commented(other)}\n" for other in others) + "#\n"
@@ -209,7 +213,7 @@ class _Editing:
         with open(path, "rb") as file:
             return file.read(), path
 
-    async def _send(self, objects: list[Object], results: _Results) -> None:
+    async def send(self, objects: list[Object], results: Results) -> None:
         """Patches what was changed.  Raises CommandError for changes that no patch can make."""
         flags, namespace = self._factory.flags, self._factory.namespace
         originals = {dig(info.object, "metadata", "uid"): info for info in self._infos}
@@ -235,7 +239,7 @@ class _Editing:
                     raise CommandError("At least one of apiVersion, kind and name was changed")
             await self._patch(info, obj, results)
 
-    async def _patch(self, info: Info, obj: Object, results: _Results) -> None:
+    async def _patch(self, info: Info, obj: Object, results: Results) -> None:
         flags, resource = self._factory.flags, _resource(info)
         kind, patch = await self._updates.difference(info, obj)
         if flags.get_bool("output-patch"):

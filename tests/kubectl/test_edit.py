@@ -22,6 +22,7 @@ _VARIES = (
     (re.compile(r'(resourceVersion"?: ?")\d+'), r"\1<version>"),
 )
 GADGET = '{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"g"},"spec":{"size":2,"names":["a","b"]}}'
+APPLIED = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"applied"},"data":{"a":"one"}}'
 REPLACE = "sed -i s/one/three/"
 #: an editor, and a command line
 CASES = [
@@ -91,6 +92,17 @@ CASES = [
     ("sed -i s/size:.2/size:\\ 0/", "edit gadget g"),
     ("sed -i '/- a/d'", "edit gadget g --output-patch"),
     ("sed -i 's/^spec:/status: {ready: true}\\nspec:/'", "edit gadget g --subresource=status --output-patch"),
+    ("true", "apply edit-last-applied"),
+    ("true", "apply edit-last-applied cm/first"),
+    ("true", "apply edit-last-applied cm/nothing"),
+    ("cat", "apply edit-last-applied cm/applied"),
+    ("cat", "apply edit-last-applied cm/applied -o json"),
+    (REPLACE, "apply edit-last-applied cm/applied"),
+    (REPLACE, "apply edit-last-applied cm applied -o name"),
+    (REPLACE, "apply edit-last-applied cm/applied --field-manager=me"),
+    ("sed -i s/one/'three four'/", "apply edit-last-applied cm/applied -o yaml"),
+    ("sed -i '/^kind/d'", "apply edit-last-applied cm/applied"),
+    ("false", "apply edit-last-applied cm/applied"),
 ]
 
 
@@ -110,8 +122,9 @@ class Cluster:
         """The objects as at first, and no files."""
         for file in self.folder.glob("*-edit-*"):
             file.unlink()
-        out, err, code = self.run(True, ["replace", "--force", "-f", str(self.folder / "objects.yaml")])
-        assert code == 0, err
+        for command in (["replace", "--force", "-f", "objects.yaml"], ["apply", "-f", "applied.yaml"]):
+            _, err, code = self.run(True, [*command[:-1], str(self.folder / command[-1])])
+            assert code == 0, err
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +136,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     *objects, definition = (HERE / "files" / "edited.yaml").read_text().split("---\n")
     (folder / "objects.yaml").write_text("---\n".join([*objects, GADGET + "\n"]))
     (folder / "definition.yaml").write_text(definition)
+    (folder / "applied.yaml").write_text(APPLIED)
     with ForkedServer() as server:
         made = Cluster(server, kubectl, folder)
         assert made.run(True, ["create", "-f", str(folder / "definition.yaml")])[2] == 0
@@ -137,10 +151,12 @@ def outcome(cluster: Cluster, editor: str, line: str, *, by_kapi: bool) -> list[
     out, err, code = cluster.run(by_kapi, words, KUBE_EDITOR=editor)
     files = sorted(cluster.folder.glob("*-edit-*"), key=lambda file: file.stat().st_mtime_ns)
     left = [file.read_text() for file in files[-1:]]  # kubectl forgets to remove the others
-    after = cluster.run(True, ["get", "cm/first", "cm/second", "svc/edited", "gadget/g", "-o", "yaml"])[0]
+    after = cluster.run(True, ["get", "cm/first", "cm/second", "cm/applied", "svc/edited", "gadget/g", "-o", "yaml"])[0]
     owners = "managed" if "field-manager" in line else ""
     if owners:
-        after += cluster.run(True, ["get", "cm/first", "-o", "jsonpath={.metadata.managedFields[*].manager}"])[0]
+        after += cluster.run(
+            True, ["get", "cm/first", "cm/applied", "-o", "jsonpath={.items[*].metadata.managedFields[*].manager}"]
+        )[0]
     found: list[object] = []
     for text in (out, err, *left, after):
         for pattern, word in _VARIES:

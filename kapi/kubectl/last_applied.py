@@ -1,0 +1,186 @@
+"""``kapi apply view-last-applied``, ``set-last-applied`` and ``edit-last-applied`` (upstream: kubectl ``cmd/apply``).
+
+The last applied manifest is in an annotation of the object; client-side apply compares the next manifest with it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.command import Command, Help
+from kapi.kubectl.creating import DRY_RUN
+from kapi.kubectl.edit import Editing, Results
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.go_json import json_text
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, with_source
+from kapi.machinery.golang import quote
+from kapi.machinery.status import NotFound
+from kapi.machinery.tree import Object, Tree, dig
+
+_HEADER = """\
+# Please edit the 'last-applied-configuration' annotations below.
+# Lines beginning with a '#' will be ignored, and an empty file will abort the edit.
+#
+"""
+
+
+def _builder(factory: Factory, program: str) -> Builder:
+    flags = factory.flags
+    builder = Builder(factory, program).flatten()
+    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    return builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+
+
+def _manifest(obj: Object) -> str:
+    """The last applied manifest in JSON; "" when there is none."""
+    found: str = dig(obj, "metadata", "annotations", LAST_APPLIED) or ""
+    return found
+
+
+def _patch(manifest: Object) -> Object:
+    """The merge patch that makes ``manifest`` the last applied one."""
+    return {"metadata": {"annotations": {LAST_APPLIED: json_text(manifest) + "\n"}}}
+
+
+async def _view(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    builder = _builder(factory, program).latest().labels(flags.get_string("selector")).select_all(flags.get_bool("all"))
+    result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()
+    manifests, errors = [], []
+    async for info in result.visit():
+        text = _manifest(info.object or {})
+        if text:
+            manifests.append(text)
+            continue
+        if info.source:  # without a file kubectl says nothing
+            problem = f"no last-applied-configuration annotation found on resource: {info.name}\n"
+            errors.append(CommandError(f"error when {problem} {quote(info.source)}: <nil>"))
+            break
+    raise_errors([*errors, *result.errors])
+    output = flags.get_string("output")
+    if output not in ("json", "yaml") and manifests:
+        raise CommandError(
+            f"Unexpected -o output mode: {output}, the flag 'output' must be one of yaml|json",
+            usage=f"{program} apply view-last-applied",
+        )
+    for text in manifests:
+        if output == "json":
+            factory.out.write(json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n")
+        else:
+            from kapi.codecs.yaml_writing import dump_yaml
+
+            factory.out.write(dump_yaml(json.loads(text)).decode())
+    return 0
+
+
+async def _set(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    printer = printer_for(flags, f"configured{dry_run_suffix(dry_run)}")
+    result = await _builder(factory, program).do()
+    changes: list[tuple[Info, Object]] = []
+    async for info in result.visit():
+        manifest = info.object or {}
+        try:
+            await info.get()
+        except NotFound:
+            raise
+        except StatusError as error:
+            raise with_source(
+                f"retrieving current configuration of:\n{info.text}\nfrom server for:", info, error
+            ) from None
+        before = _manifest(info.object or {})
+        if not before and not flags.get_bool("create-annotation"):
+            raise CommandError(
+                f"no last-applied-configuration annotation found on resource: {info.name}, to create the annotation, run the "
+                "command with --create-annotation"
+            )
+        if before and json.loads(before) == manifest:
+            factory.out.write(f"set-last-applied {info.name}: no changes required.\n")
+        else:
+            changes.append((info, _patch(manifest)))
+    raise_errors(result.errors)
+    for info, patch in changes:
+        if dry_run != "client":
+            await info.patch("merge", patch, dryRun="All" if dry_run == "server" else None)
+        factory.out.write(printer.print(info.object or {}))
+    return 0
+
+
+class _EditingManifests(Editing):
+    """What is edited are manifests: they have no uid, and are not what the server has."""
+
+    header = _HEADER
+
+    async def send(self, objects: list[Object], results: Results) -> None:
+        flags = self._factory.flags
+        manager = flags.get_string("field-manager") or f"{self._program}-client-side-apply"
+        known = {_identity(info.object or {}): info for info in self._infos}
+        for obj in objects:
+            info = known.get(_identity(obj))
+            if info is None:
+                name = dig(obj, "metadata", "name") or ""
+                raise CommandError(f"no original object found for {obj.get('kind', '')}/{name}")
+            changed = obj != info.object
+            if changed:
+                await Info(info.client, info.mapping, info.namespace, info.name).patch(
+                    "merge", _patch(obj), fieldManager=manager
+                )
+            self._factory.out.write(printer_for(flags, "edited" if changed else "skipped").print(obj))
+
+
+def _identity(obj: Object) -> tuple[Tree, ...]:
+    return obj.get("apiVersion"), obj.get("kind"), dig(obj, "metadata", "namespace"), dig(obj, "metadata", "name")
+
+
+async def _edit(factory: Factory, program: str) -> int:
+    result = await _builder(factory, program).latest().resource_type_or_name(factory.flags.arguments).do()
+    infos = await result.infos()
+    raise_errors(result.errors)
+    manifests = []
+    for info in infos:
+        if text := _manifest(info.object or {}):
+            info.object = json.loads(text)
+            manifests.append(info)
+    if not manifests:
+        raise CommandError(
+            "no last-applied-configuration annotation found on resources, to create the annotation, use command "
+            f"`{program} apply set-last-applied --create-annotation`"
+        )
+    return await _EditingManifests(factory, program, manifests, "Strict").run()
+
+
+COMMANDS = (
+    Command(
+        "view-last-applied", "Show the last applied manifest of objects", _view,
+        (
+            *FILENAME,
+            Flag("output", short="o", default="yaml", help="Output format: yaml or json."),
+            Flag("selector", short="l"),
+            Flag("all", "bool", help="All objects of the given types in the namespace."),
+        ),
+        Help(
+            "(TYPE [NAME | -l label] | TYPE/NAME | -f FILENAME)", "",
+            (("Show that of a deployment", "apply view-last-applied deployment/web"),),
+        ),
+    ),
+    Command(
+        "set-last-applied", "Note a file as the last applied manifest", _set,
+        (*FILENAME, *PRINT, DRY_RUN, Flag("create-annotation", "bool", help="Also for an object that was never applied.")),
+        Help("-f FILENAME", "", (("Note a file", "apply set-last-applied -f web.yaml --create-annotation"),)),
+    ),
+    Command(
+        "edit-last-applied", "Edit the last applied manifest of objects", _edit,
+        (
+            *FILENAME, *PRINT, Flag("field-manager"),
+            Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
+        ),
+        Help("(RESOURCE/NAME | -f FILENAME)", "", (("Edit that of a deployment", "apply edit-last-applied deployment/web"),)),
+    ),
+)  # fmt: skip
