@@ -91,12 +91,13 @@ class _Checker(Visitor[CelType]):
     def finish(self, tree: Expr) -> None:
         """Replaces type parameters by their types, unbound ones by dyn."""
         stack = [tree]
+        known: dict[int, tuple[CelType, CelType]] = {}
         while stack:
             node = stack.pop()
             if checkpoint.running is not None:
                 checkpoint.checkpoint()
             if node.type is not None and (node.type.params or node.type.kind == "param"):
-                node.type = self.subst.resolve(node.type, to_dyn=True)
+                node.type = self.subst.finished(node.type, known)
             stack.extend(children(node))
 
     def visited(self, node: Expr, found: CelType) -> None:

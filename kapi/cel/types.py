@@ -5,6 +5,7 @@ A CelType is also the value of ``type(x)``.  Struct types have their fields; the
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -133,6 +134,12 @@ def is_optional(type_: CelType) -> bool:
     return type_.kind == "opaque" and type_.name == "optional_type"
 
 
+def _with_params(type_: CelType, params: list[CelType]) -> CelType:
+    if all(map(operator.is_, params, type_.params)):
+        return type_
+    return CelType(type_.kind, type_.name, tuple(params))
+
+
 class Substitution:
     """Bindings of type parameters made while checking one expression."""
 
@@ -151,17 +158,28 @@ class Substitution:
         mapping = {name: self.fresh() for name in names}
         return [replace(type_, mapping) for type_ in types]
 
-    def resolve(self, type_: CelType, to_dyn: bool = False) -> CelType:
-        """The type with bound parameters replaced; with ``to_dyn`` unbound ones become dyn."""
+    def resolve(self, type_: CelType) -> CelType:
+        """The type with bound parameters replaced."""
         if type_.kind == "param":
             bound = self.bound.get(type_.name)
-            if bound is not None:
-                return self.resolve(bound, to_dyn)
-            return DYN if to_dyn else type_
-        if not type_.params:
-            return type_
-        params = tuple(self.resolve(item, to_dyn) for item in type_.params)
-        return type_ if params == type_.params else CelType(type_.kind, type_.name, params)
+            return type_ if bound is None else self.resolve(bound)
+        return _with_params(type_, [self.resolve(item) for item in type_.params])
+
+    def finished(self, type_: CelType, known: dict[int, tuple[CelType, CelType]]) -> CelType:
+        """The same, with dyn for unbound parameters.
+
+        ``known`` has, by identity, the types that were asked before with these bindings: those of nested lists are parts
+        of one another.
+        """
+        found = known.get(id(type_))
+        if found is None:
+            if type_.kind == "param":
+                bound = self.bound.get(type_.name)
+                final = DYN if bound is None else self.finished(bound, known)
+            else:
+                final = _with_params(type_, [self.finished(item, known) for item in type_.params])
+            found = known[id(type_)] = (type_, final)
+        return found[1]
 
     def assignable(self, expected: CelType, given: CelType) -> bool:
         """Whether ``given`` is assignable to ``expected``; binds type parameters if so."""

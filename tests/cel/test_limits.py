@@ -163,6 +163,20 @@ def test_others_may_work_while_an_expression_is_compiled(source: str) -> None:
     assert found.longest < 30_000, found.where
 
 
+@pytest.mark.parametrize("nested", ["[{}]", "{{1: {}}}"])
+def test_checking_takes_in_proportion_to_depth(nested: str) -> None:
+    """The types of nested lists and maps are as deep as they are."""
+
+    def source(depth: int) -> str:
+        text = "[]"
+        for _ in range(depth):
+            text = nested.format(text)
+        return text
+
+    few, many = (effort(lambda depth=depth: ENV.compile(source(depth))) for depth in (30, 120))  # type: ignore[misc]
+    assert many < 6 * few
+
+
 def test_an_expression_that_is_too_long_is_not_looked_at() -> None:
     source = "1\n+" * 700_000 + "1"
 
