@@ -60,6 +60,16 @@ def _remember_version_of_twisted() -> None:
         _pytest.unittest._get_twisted_version = lambda: answer("twisted.trial.unittest" in sys.modules)
 
 
+def _leave_registries_of_warnings() -> None:
+    """trial empties those of all modules, a few thousand, before each of its tests: a millisecond.
+
+    It changes the filters of warnings as well, after which Python believes no registry that was written before.
+    """
+    trial = sys.modules.get("twisted.trial._synctest")
+    if hasattr(trial, "_setWarningRegistryToNone"):
+        trial._setWarningRegistryToNone = lambda modules: None
+
+
 def _ask_this_machine_directly() -> None:
     """Where the environment names a proxy: the servers of the tests, and of their child processes, are here."""
     for name in ("no_proxy", "NO_PROXY"):
@@ -147,6 +157,7 @@ def pytest_collection_finish() -> None:
     trial = sys.modules.get("twisted.trial.util")
     if trial is not None:  # of those that have none of their own
         trial.DEFAULT_TIMEOUT_DURATION = _MAX_TRIAL_SECONDS  # type: ignore[attr-defined]
+    _leave_registries_of_warnings()
     _set_aside.begin()
 
 

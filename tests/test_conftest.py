@@ -8,14 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+import unittest
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from tests.bytecode import from_share
 from tests.garbage import SetAside
@@ -127,3 +129,16 @@ def test_no_version_is_read_before_each_test(asked: list[str], time: str) -> Non
 
 def test_a_proxy_is_not_asked_for_this_machine() -> None:
     assert all(urllib.request.proxy_bypass_environment(host) for host in ("localhost:1", "127.0.0.1:1", "127.0.0.1"))
+
+
+class _Warning(SynchronousTestCase):
+    def test(self) -> None:
+        warnings.warn("here", UserWarning, stacklevel=1)
+        self.found = self.flushWarnings()
+
+
+def test_each_test_is_told_of_a_warning_that_others_have_given() -> None:
+    for _ in range(2):
+        case = _Warning("test")
+        case.run(unittest.TestResult())
+        assert [each["message"] for each in case.found] == ["here"]
