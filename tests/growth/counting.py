@@ -84,15 +84,16 @@ def lines(work: Callable[[], Any]) -> Counts:
 def _by_code(make: Callable[[CodeType], Tracer]) -> Tracer:
     """Has a tracer of the lines of each function that is counted."""
     # by identity: the hash of a code object is computed anew from all that it consists of
-    found: dict[int, tuple[CodeType, Tracer | None]] = {}
+    found: dict[int, Tracer | None] = {}
+    kept: list[CodeType] = []
 
     def on_call(frame: FrameType, event: str, argument: Any) -> Tracer | None:
         code = frame.f_code
         try:
-            return found[id(code)][1]
+            return found[id(code)]
         except KeyError:
-            tracer = make(code) if _is_counted(code) else None
-            found[id(code)] = (code, tracer)
+            kept.append(code)
+            tracer = found[id(code)] = make(code) if _is_counted(code) else None
             return tracer
 
     return on_call
@@ -106,12 +107,24 @@ def _line_counter(runs: dict[int, int]) -> Tracer:
     return on_line
 
 
-def _function_counter(runs: dict[str, int], name: str) -> Tracer:
-    def on_line(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "line":
-            runs[name] += 1
+def _counter() -> tuple[Tracer, Callable[[], int]]:
+    """A tracer of lines, and what answers how many have run since it was last asked.
 
-    return on_line
+    One number for all functions: a counter for each takes twice as long.
+    """
+    count = 0
+
+    def on_line(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        if event == "line":
+            count += 1
+
+    def take() -> int:
+        nonlocal count
+        taken, count = count, 0
+        return taken
+
+    return on_line, take
 
 
 def _trace(work: Callable[[], Any], on_call: Tracer) -> None:
@@ -154,10 +167,9 @@ class Stretches:
     until = float("-inf")
 
     def __init__(self) -> None:
-        self.functions: dict[str, int] = defaultdict(int)  # the lines of each since the last checkpoint
+        self.on_line, self._take = _counter()
         self.longest = 0
         self._between: tuple[_Point, _Point] = ("", "")
-        self._longest_functions: dict[str, int] = {}
         self._last: _Point = "the beginning"
 
     def pause(self) -> None:
@@ -167,19 +179,15 @@ class Stretches:
         self.end("" if frame is None else (frame.f_code.co_filename, frame.f_lineno))
 
     def end(self, where: _Point = "the end") -> None:
-        length = sum(self.functions.values())
+        length = self._take()
         if length > self.longest:
             self.longest, self._between = length, (self._last, where)
-            self._longest_functions = dict(self.functions)
         self._last = where
-        self.functions.clear()
 
     @property
     def where(self) -> str:
-        """Between which two lines the longest stretch is, and whose lines are most of it."""
-        most = sorted(self._longest_functions.items(), key=lambda item: -item[1])[:5]
-        between = " -> ".join(point if isinstance(point, str) else f"{point[0]}:{point[1]}" for point in self._between)
-        return f"{between} ({', '.join(f'{count} of {name}' for name, count in most)})"
+        """Between which two lines the longest stretch is."""
+        return " -> ".join(point if isinstance(point, str) else f"{point[0]}:{point[1]}" for point in self._between)
 
     def commit(self) -> None: ...
 
@@ -195,7 +203,7 @@ def stretches(work: Callable[[], Any]) -> Stretches:
     before = checkpoint.current, checkpoint.running
     checkpoint.current = checkpoint.running = found
     try:
-        _trace(work, _by_code(lambda code: _function_counter(found.functions, code.co_qualname)))
+        _trace(work, _by_code(lambda code: found.on_line))
     finally:
         checkpoint.current, checkpoint.running = before
     found.end()
