@@ -21,7 +21,11 @@ from kapi.kubectl.writing import (
     with_source,
 )
 
-FLAGS = (*WRITE, Flag("save-config", "bool"), Flag("raw"))
+_EDIT = (
+    Flag("edit", "bool", help="Edit each object before it is created."),
+    Flag("windows-line-endings", "bool", help="Lines of the edited file end as on Windows."),
+)
+FLAGS = (*WRITE, Flag("save-config", "bool"), Flag("raw"), *_EDIT)
 HELP = Help(
     "-f FILENAME",
     "Creates the objects of files, or with a subcommand an object from its flags. An object that is there already is an error;\n"
@@ -44,7 +48,7 @@ SUBCOMMANDS = (
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    builder = file_builder(factory, program, "create")
+    builder = file_builder(factory, program, "create", needed=not flags.get_bool("edit"))
     if flags.get_string("raw"):
         return await _create_raw(factory)
     dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
@@ -54,6 +58,12 @@ async def run(factory: Factory, program: str) -> int:
     found = False
     async for info in result.visit():
         found = True
+        if flags.get_bool("edit"):
+            from kapi.kubectl.edit import Creating  # imported only when it is used
+
+            if code := await Creating(factory, program, [info], fields).run():
+                return code
+            continue
         if flags.get_bool("save-config"):
             info.object = with_last_applied(info.object or {})
         if dry_run != "client":

@@ -140,7 +140,7 @@ class Editing:
                 continue
             try:
                 await self.send(objects, results)
-            except CommandError:
+            except (CommandError, StatusError):
                 self._tell_file()
                 raise
             if results.again:
@@ -267,6 +267,24 @@ class Editing:
             self._factory.err.write(f"error: {resource} {quote(info.name)} could not be patched: {error.message}\n")
         else:
             self._factory.out.write(printer_for(flags, "edited").print(sent.object or {}))
+
+
+class Creating(Editing):
+    """Objects are edited before they are created."""
+
+    async def send(self, objects: list[Object], results: Results) -> None:
+        flags, (info,) = self._factory.flags, self._infos
+        before = info.object or {}
+        for obj in objects:
+            if any(obj.get(field) != before.get(field) for field in ("apiVersion", "kind")):
+                raise CommandError("At least one of apiVersion and kind was changed")
+            made = Info(info.client, info.mapping, info.namespace, dig(obj, "metadata", "name") or "")
+            made.object = with_last_applied(obj) if flags.get_bool("save-config") else obj
+            await made.create(
+                fieldManager=flags.get_string("field-manager") or f"{self._program}-create",
+                fieldValidation=self._fields,
+            )
+            self._factory.out.write(printer_for(flags, "created").print(made.object))
 
 
 def _resource(info: Info) -> str:

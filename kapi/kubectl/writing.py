@@ -59,12 +59,15 @@ def validation(text: str) -> str:
     return found
 
 
-def file_builder(factory: Factory, program: str, command: str) -> Builder:
-    """The Builder of a command that takes only files.  Raises CommandError."""
+def file_builder(factory: Factory, program: str, command: str, *, needed: bool = True) -> Builder:
+    """The Builder of a command that takes only files; without ``needed`` it says itself that there are none.
+
+    Raises CommandError.
+    """
     flags = factory.flags
     if flags.arguments:
         raise CommandError(f"Unexpected args: [{' '.join(flags.arguments)}]", usage=f"{program} {command}")
-    if not flags.get_list("filename"):
+    if needed and not flags.get_list("filename"):
         raise CommandError("must specify one of -f and -k")
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))

@@ -92,6 +92,17 @@ CASES = [
     ("sed -i s/size:.2/size:\\ 0/", "edit gadget g"),
     ("sed -i '/- a/d'", "edit gadget g --output-patch"),
     ("sed -i 's/^spec:/status: {ready: true}\\nspec:/'", "edit gadget g --subresource=status --output-patch"),
+    ("true", "create --edit"),
+    ("true", "create --edit -f FOLDER/edited_new.yaml"),
+    ("false", "create --edit -f FOLDER/edited_new.yaml"),
+    ("sh -c 'cat $0; sed -i s/one/three/ $0'", "create --edit -f FOLDER/edited_new.yaml"),
+    (REPLACE, "create --edit -f FOLDER/edited_new.yaml -o json"),
+    (REPLACE, "create --edit -f FOLDER/edited_new.yaml --save-config -o name"),
+    (REPLACE, "create --edit -f FOLDER/edited_one.yaml"),
+    ("sed -i s/something/more/", "create --edit -f FOLDER/edited_one.yaml"),
+    ("sed -i s/one/'three four'/", "create --edit -f FOLDER/edited_new.yaml"),
+    ("sed -i 's/name: new/name: New/'", "create --edit -f FOLDER/edited_new.yaml"),
+    ("sed -i '/^kind/d'", "create --edit -f FOLDER/edited_new.yaml"),
     ("true", "apply edit-last-applied"),
     ("true", "apply edit-last-applied cm/first"),
     ("true", "apply edit-last-applied cm/nothing"),
@@ -122,6 +133,7 @@ class Cluster:
         """The objects as at first, and no files."""
         for file in self.folder.glob("*-edit-*"):
             file.unlink()
+        self.run(True, ["delete", "configmap", "new", "--ignore-not-found"])
         for command in (["replace", "--force", "-f", "objects.yaml"], ["apply", "-f", "applied.yaml"]):
             _, err, code = self.run(True, [*command[:-1], str(self.folder / command[-1])])
             assert code == 0, err
