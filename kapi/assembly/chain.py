@@ -13,6 +13,7 @@ from kapi.endpoints.dispatch import Endpoint, ResourceTable
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.posted_review import ReviewServices
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
+from kapi.servers.aggregator.server import Aggregation
 from kapi.servers.apiextensions.serving import CustomResources
 from kapi.servers.chain import ServerChain, create_server_chain
 from kapi.servers.core.handlers import built_in_handlers
@@ -57,9 +58,7 @@ def build_chain(
 
     registry, tables = storage.registry, chain.tables
     install_parameter_checks(registry, resolver(lambda: (row for table in tables for row in table.resources())))
-    chain.aggregator.aggregate(
-        registry.client.named("kube-apiserver"),
-        config.reactor,
+    aggregation = Aggregation(
         tables=tables,
         address=config.external_address,
         now=registry.environment.now,
@@ -69,6 +68,7 @@ def build_chain(
         release=config.options.generic.version.emulated,
         egress=config.given.egress,
     )
+    chain.aggregator.aggregate(registry.client.named("kube-apiserver"), config.reactor, aggregation)
     _install_custom_resources(config, storage, policy, chain)
     return chain
 

@@ -27,6 +27,7 @@ from kapi.servers.aggregator.controller import APIServiceController
 from kapi.store.errors import StoreUnavailable
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.assembly.assembled import assembled
+from tests.servers.aggregator.controller_case import Served
 
 LEGACY = "start-legacy-token-tracking-controller"
 
@@ -48,9 +49,7 @@ def api_services(api: MemoryAPI) -> APIServiceController:
         api.registry.client,
         api.clock,
         Backends(api.clock),  # type: ignore[arg-type]
-        built_in=lambda: [GroupVersion("apps", "v1")],
-        custom=list,
-        is_custom=lambda gv: False,
+        served=Served([GroupVersion("apps", "v1")], []),
         service_changed=lambda kind, obj: None,
         remote_changed=lambda gv: None,
         now=api.environment.now,

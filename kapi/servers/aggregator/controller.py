@@ -6,7 +6,7 @@ Upstream: kube-aggregator ``apiserver.go``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -21,14 +21,12 @@ from kapi.servers.aggregator.backend_client import BackendClient
 from kapi.servers.aggregator.discovery import RemoteDiscovery
 from kapi.servers.aggregator.openapi import OpenAPIDownload
 from kapi.servers.aggregator.probing import AvailabilityController
-from kapi.servers.aggregator.registration import GROUP, AutoRegistration
+from kapi.servers.aggregator.registration import GROUP, AutoRegistration, Served
 from kapi.wire.tls.trust import Identity
 
 
 class APIServiceController:
-    """``built_in``, ``custom``, ``is_custom``: see ``AutoRegistration``.
-
-    ``service_changed`` is called with each event of an APIService, ``remote_changed`` when the resources of a group version at
+    """``service_changed`` is called with each event of an APIService, ``remote_changed`` when the resources of a group version at
     another server have changed.  These are in ``remote``, in the form of aggregated discovery.
     """
 
@@ -38,9 +36,7 @@ class APIServiceController:
         reactor: IReactorTime,
         backends: Backends,
         *,
-        built_in: Callable[[], Iterable[GroupVersion]],
-        custom: Callable[[], Iterable[GroupVersion]],
-        is_custom: Callable[[GroupVersion], bool],
+        served: Served,
         service_changed: Callable[[str, Object], None],
         remote_changed: Callable[[GroupVersion], None],
         now: Callable[[], str],
@@ -57,9 +53,7 @@ class APIServiceController:
         self._service_changed = service_changed
         self._remote_changed = remote_changed
         backend_client = backend_client or BackendClient(reactor, backends)
-        self._registration = AutoRegistration(
-            self._services, reactor, built_in=built_in, custom=custom, is_custom=is_custom
-        )
+        self._registration = AutoRegistration(self._services, reactor, served)
         self._availability = AvailabilityController(
             client,
             reactor,

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, version_rank
+from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Resource
 from kapi.servers.aggregator.registration import group_priority, version_priority
+
+
+class ServedTables:
+    """The resources of all servers of the chain; the last table is that of custom resources."""
+
+    def __init__(self, tables: Sequence[ResourceTable]) -> None:
+        self.tables = tables
+        self.last = tables[-1]
+
+    def groups(self) -> Iterable[str]:
+        return dict.fromkeys(name for table in self.tables for name in table.groups())
+
+    def rows(self, group: str) -> list[Resource]:
+        return [row for table in self.tables for row in table.rows(group)]
+
+    def built_in(self) -> list[GroupVersion]:
+        return [gv for table in self.tables for gv in table.group_versions() if not self.is_custom(gv)]
+
+    def custom(self) -> list[GroupVersion]:
+        return [gv for gv in self.last.group_versions() if self.is_custom(gv)]
+
+    def is_custom(self, gv: GroupVersion) -> bool:
+        return any(row.typed_items and row.version == gv.version for row in self.last.rows(gv.group))
 
 
 class GroupIndex:

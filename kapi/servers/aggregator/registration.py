@@ -7,8 +7,8 @@ Upstream: kube-aggregator ``autoregister``, apiextensions ``crdregistration``, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -107,28 +107,22 @@ def _managed(service: Object) -> str | None:
     return (service["metadata"].get("labels") or {}).get(AUTOMANAGED)
 
 
-class AutoRegistration:
-    """Creates and deletes the APIServices.
+class Served(Protocol):
+    """The group versions that this process serves at present."""
 
-    ``built_in`` returns the built-in group versions, ``custom`` those of custom resources, ``is_custom`` whether one is
-    among the latter; all return the current state.
-    """
+    def built_in(self) -> Iterable[GroupVersion]: ...
+    def custom(self) -> Iterable[GroupVersion]: ...
+    def is_custom(self, gv: GroupVersion) -> bool: ...
+
+
+class AutoRegistration:
+    """Creates and deletes the APIServices."""
 
     log = Logger()
 
-    def __init__(
-        self,
-        services: ResourceClient,
-        reactor: IReactorTime,
-        *,
-        built_in: Callable[[], Iterable[GroupVersion]],
-        custom: Callable[[], Iterable[GroupVersion]],
-        is_custom: Callable[[GroupVersion], bool],
-    ) -> None:
+    def __init__(self, services: ResourceClient, reactor: IReactorTime, served: Served) -> None:
         self._services = services
-        self._built_in = built_in
-        self._custom = custom
-        self._is_custom = is_custom
+        self._served = served
         self._queue: WorkQueue[GroupVersion] = WorkQueue(reactor, "autoregister", self._register, WORKERS)
         self.complete = False  # set when all that exist at the start have been registered, or refused
 
@@ -137,8 +131,8 @@ class AutoRegistration:
 
         Raises StatusError when a write is refused; the others are made all the same.
         """
-        desired = [built_in(gv) for gv in self._built_in() if gv.group != GROUP]
-        desired += [custom(gv) for gv in self._custom()]
+        desired = [built_in(gv) for gv in self._served.built_in() if gv.group != GROUP]
+        desired += [custom(gv) for gv in self._served.custom()]
         by_name = {obj["metadata"]["name"]: obj for obj in desired}
         names = {*by_name, *(obj["metadata"]["name"] for obj in self._services.lister.list())}
         await all_of(self._put_right(name, by_name.get(name)) for name in sorted(names))
@@ -162,7 +156,7 @@ class AutoRegistration:
             self._queue.add(gv)
 
     async def _register(self, gv: GroupVersion) -> None:
-        desired = custom(gv) if self._is_custom(gv) else None
+        desired = custom(gv) if self._served.is_custom(gv) else None
         change = decide(desired, self._services.lister.get("", service_name(gv)), starting=False)
         if change is None:
             return

@@ -6,6 +6,7 @@ Upstream: kube-aggregator ``apiserver.go``, ``handler_proxy.go``, ``handler_apis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.dispatch import ResourceTable
@@ -20,7 +21,7 @@ from kapi.resources.definition import Lister
 from kapi.runtime.interface import Client
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.controller import APIServiceController
-from kapi.servers.aggregator.groups import GroupIndex
+from kapi.servers.aggregator.groups import GroupIndex, ServedTables
 from kapi.servers.aggregator.objects import RemoteObjects, RemoteResources
 from kapi.servers.aggregator.proxy import ReverseProxy, unavailable
 from kapi.servers.aggregator.registration import service_name
@@ -43,6 +44,20 @@ _STEPS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """What the aggregator needs of the chain, and its settings."""
+
+    tables: Sequence[ResourceTable]  # all, the last one that of custom resources
+    address: Callable[[], str]
+    now: Callable[[], str]
+    identity: Callable[[], Identity | None]  # the present client certificate
+    rejects_redirects: bool = True
+    spread: bool = False  # requests go to all endpoints of a server
+    release: Release = RELEASE  # the emulated one
+    egress: Egress = DIRECT
+
+
 class AggregatorServer(GenericServer):
     """A generic server that proxies the group versions of other servers."""
 
@@ -50,101 +65,75 @@ class AggregatorServer(GenericServer):
 
     def __init__(self, delegate: Delegate, table: ResourceTable) -> None:
         super().__init__("kube-aggregator", delegate, table)
-        self._lister: Lister | None = None
-        self.remotes: RemoteResources  # from ``aggregate`` on
-        self._proxy: ReverseProxy | None = None
-        self._openapi: OpenAPIHandler | None = None
+        self._lister: Lister | None = None  # None until ``aggregate``, which sets the others, too
+        self.remotes: RemoteResources
+        self._groups: GroupIndex
+        self._discovery: DiscoveryHandler
+        self._openapi: OpenAPIHandler
+        self._proxy: ReverseProxy
 
-    def aggregate(
-        self,
-        client: Client,
-        reactor: Reactor,
-        *,
-        tables: Sequence[ResourceTable],
-        address: Callable[[], str],
-        now: Callable[[], str],
-        identity: Callable[[], Identity | None] = lambda: None,
-        rejects_redirects: bool = True,
-        spread: bool = False,
-        release: Release = RELEASE,
-        egress: Egress = DIRECT,
-    ) -> APIServiceController:
-        """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it.
-
-        ``tables`` have all served resources, the last one those of custom resources; ``identity`` returns the current client
-        certificate; ``spread``: requests go to all endpoints of a server; ``release``: the emulated one.
-        """
-        backends = Backends(reactor, egress)
-        self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
+    def aggregate(self, client: Client, reactor: Reactor, given: Aggregation) -> None:
+        """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it."""
+        backends = Backends(reactor, given.egress)
+        served, cbor = ServedTables(given.tables), given.tables[-1].cbor
         remote: dict[GroupVersion, list[Object]] = {}
-        groups = GroupIndex(
-            lambda: dict.fromkeys(name for table in tables for name in table.groups()),
-            lambda group: [row for table in tables for row in table.rows(group)],
-            remote,
-        )
+        self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
+        self._groups = groups = GroupIndex(served.groups, served.rows, remote)
+        self._discovery = DiscoveryHandler(groups.all, given.address, groups.find, cbor)
+        self._openapi = OpenAPIHandler(groups.all, given.release, cbor)
         self.remotes = RemoteResources(RemoteObjects(reactor, backends), remote)
-        custom = tables[-1]
-        discovery = DiscoveryHandler(groups.all, address, groups.find, custom.cbor)
-        openapi = self._openapi = OpenAPIHandler(groups.all, release, custom.cbor)
-
-        def custom_version(gv: GroupVersion) -> bool:
-            return any(row.typed_items and row.version == gv.version for row in custom.rows(gv.group))
-
-        def invalidate(group: str = "") -> None:
-            discovery.invalidate()
-            openapi.invalidate(group)
-
-        def service_changed(kind: str, obj: Object) -> None:
-            if obj["spec"].get("group", "") not in self.fixed_groups:
-                groups.service(kind, obj)
-            invalidate()
-            self.remotes.changed()
-
-        def group_changed(gv: GroupVersion) -> None:
-            groups.changed(gv.group)
-            invalidate(gv.group)
-
-        def remote_changed(gv: GroupVersion) -> None:
-            group_changed(gv)
-            self.remotes.changed()
-
         controller = APIServiceController(
             client,
             reactor,
             backends,
-            built_in=lambda: [gv for table in tables for gv in table.group_versions() if not custom_version(gv)],
-            custom=lambda: [gv for gv in custom.group_versions() if custom_version(gv)],
-            is_custom=custom_version,
-            service_changed=service_changed,
-            remote_changed=remote_changed,
-            now=now,
-            identity=identity,
+            served=served,
+            service_changed=self._service_changed,
+            remote_changed=self._remote_changed,
+            now=given.now,
+            identity=given.identity,
             remote=remote,
-            openapi=openapi.remote,
-            spread=spread,
+            openapi=self._openapi.remote,
+            spread=given.spread,
         )
-        self._proxy = ReverseProxy(reactor, backends, controller.failed, rejects_redirects)
-        for table in tables:
-            table.on_change.append(group_changed)
-        custom.on_change.append(controller.custom_changed)
-        self.discovery = discovery.handle
-        self.more_paths.append(discovery.paths)
+        self._proxy = ReverseProxy(reactor, backends, controller.failed, given.rejects_redirects)
+        for table in given.tables:
+            table.on_change.append(self._group_changed)
+        served.last.on_change.append(controller.custom_changed)
+        self.discovery = self._discovery.handle
+        self.more_paths.append(self._discovery.paths)
         self.more_paths.append(lambda: ["/openapi/v2", "/openapi/v3", "/openapi/v3/"])
         self.add_post_start_hook("apiservice-registration-controller", controller.start, _STEPS)
         self.add_closing_hook("apiservice-registration-controller", controller.stop)
         self.add_health_check("autoregister-completion", lambda: "" if controller.registered else "not registered yet")
-        return controller
+
+    def _service_changed(self, kind: str, obj: Object) -> None:
+        if obj["spec"].get("group", "") not in self.fixed_groups:
+            self._groups.service(kind, obj)
+        self._invalidate()
+        self.remotes.changed()
+
+    def _group_changed(self, gv: GroupVersion) -> None:
+        self._groups.changed(gv.group)
+        self._invalidate(gv.group)
+
+    def _remote_changed(self, gv: GroupVersion) -> None:
+        self._group_changed(gv)
+        self.remotes.changed()
+
+    def _invalidate(self, group: str = "") -> None:
+        """Lets the documents of a group, or of all, be made anew."""
+        self._discovery.invalidate()
+        self._openapi.invalidate(group)
 
     @app.route("/openapi", branch=True, listed=False)
     def openapi(self, ctx: RequestContext) -> Answer:
-        return None if self._openapi is None else self._openapi.handle(ctx)
+        return None if self._lister is None else self._openapi.handle(ctx)
 
     def api(self, ctx: RequestContext) -> Answer:
         """Proxies the request if its group version belongs to another server, else answers as any server."""
         if ctx.path.startswith("/apis/") and self._lister is not None:
             service = self._remote_service(ctx.path)
             if service is not None:
-                assert self._proxy is not None
                 return self._proxy.handle(ctx, service["metadata"]["name"]) if is_available(service) else unavailable()
         return super().api(ctx)
 

@@ -130,6 +130,22 @@ def remote(group: str = "a.example.com") -> Object:
     return {"metadata": {"name": name}, "spec": spec, "status": {}}
 
 
+class Served:
+    """Group versions of built-in and custom resources; the lists may change."""
+
+    def __init__(self, built_in: list[GroupVersion], custom: list[GroupVersion]) -> None:
+        self._built_in, self._custom = built_in, custom
+
+    def built_in(self) -> list[GroupVersion]:
+        return self._built_in
+
+    def custom(self) -> list[GroupVersion]:
+        return self._custom
+
+    def is_custom(self, gv: GroupVersion) -> bool:
+        return gv in self._custom
+
+
 class ControllerCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.client = FakeClient()
@@ -150,9 +166,7 @@ class ControllerCase(SynchronousTestCase):
             self.client,  # type: ignore[arg-type]
             self.clock,
             self.backends,
-            built_in=lambda: [GroupVersion("", "v1"), GroupVersion("apps", "v1")],
-            custom=lambda: self.custom,
-            is_custom=lambda gv: gv in self.custom,
+            served=Served([GroupVersion("", "v1"), GroupVersion("apps", "v1")], self.custom),
             service_changed=lambda kind, obj: self.events.append((kind, obj["metadata"]["name"])),
             remote_changed=lambda gv: None,
             now=lambda: "now",
