@@ -108,7 +108,9 @@ def open_storage(config: CompletedConfig) -> Storage:
     """The storage of the process's server."""
     options, store = config.options, config.given.store
     caches = _open_caches(config)
-    config.metrics.add(families(caches, counts=options.storage.etcd_count_metric_poll_period > 0))
+    counted = options.storage.etcd_count_metric_poll_period > 0
+    sharded = options.generic.features["ShardedListAndWatch"]
+    config.metrics.add(families(caches, counts=counted, sharded=sharded))
     install_encryption(config)
     environment = Environment(
         features=options.generic.features,

@@ -5,7 +5,7 @@ Upstream: cel-go ``parser/macro.go``, ``ext/comprehensions.go``, ``cel/library.g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 
@@ -16,6 +16,7 @@ _SORTED = "@__sortBy_input__"
 _NO_IDENTIFIER = "argument is not an identifier"
 
 Macro = Callable[[int, Expr | None, list[Expr]], Expr | None]
+Macros = Mapping[tuple[str, int, bool], Macro]  # by name, number of arguments, and whether there is a target
 
 
 class MacroError(Exception):

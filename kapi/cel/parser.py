@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.lexer import Token, tokenize
-from kapi.cel.macros import MACROS, MacroError
+from kapi.cel.macros import MACROS, MacroError, Macros
 from kapi.cel.recovery import MAX_DEPTH, MAX_SYNTAX_ERRORS, syntax_errors
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, balanced, qualified_name
 from kapi.machinery.checkpoint import checkpoint
@@ -31,14 +31,14 @@ class _TooDeep(Exception):
     """A limit of depth, with upstream's text."""
 
 
-def parse(text: str, optional_syntax: bool = True) -> Expr:
+def parse(text: str, optional_syntax: bool = True, macros: Macros = MACROS) -> Expr:
     """The tree of an expression.  Raises CompileErrors."""
     source = Source(text)
     if len(text) > MAX_CODE_POINTS:
         raise CompileErrors(
             source, [Issue(-1, f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_CODE_POINTS}")]
         )
-    parser = _Parser(source, optional_syntax)
+    parser = _Parser(source, optional_syntax, macros)
     try:
         tree = parser.start()
     except _Refused:
@@ -60,7 +60,7 @@ def _limited(issues: list[Issue]) -> list[Issue]:
 
 
 class _Parser:
-    def __init__(self, source: Source, optional_syntax: bool) -> None:
+    def __init__(self, source: Source, optional_syntax: bool, macros: Macros = MACROS) -> None:
         self.issues: list[Issue] = []
         self.tokens = tokenize(source.text, self.issues)
         self.position = 0
@@ -68,6 +68,7 @@ class _Parser:
         self.nesting = 0  # of expressions
         self.depth = 0  # of operators
         self.optional_syntax = optional_syntax
+        self.macros = macros
         self.source = source
 
     def advance(self) -> Token:
@@ -258,7 +259,7 @@ class _Parser:
         return args
 
     def call(self, offset: int, function: str, args: list[Expr], target: Expr | None) -> Expr:
-        macro = MACROS.get((function, len(args), target is not None))
+        macro = self.macros.get((function, len(args), target is not None))
         if macro is not None:
             try:
                 expanded = macro(offset, target, args)

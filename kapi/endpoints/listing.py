@@ -20,6 +20,7 @@ from kapi.endpoints.writer import LARGE
 from kapi.machinery import status
 from kapi.machinery.checkpoint import checkpoint, expect_tree, in_slices
 from kapi.machinery.each import costly, elements
+from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
@@ -70,7 +71,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
         try:
             if cache.unreadable:
                 _warn_unreadable(ctx, cache.unreadable_in(namespace))
-            return list_response(ctx, scope, page, media)
+            return list_response(ctx, scope, page, media, predicate)
         except Unreadable as error:
             if error.is_former:
                 raise
@@ -101,17 +102,23 @@ def _warn_unreadable(ctx: RequestContext, keys: list[str]) -> None:
         ctx.warn(f"{len(keys)} object(s) cannot be read and are not in this list: {shown}")
 
 
-def list_meta(page: read.Page) -> Object:
+def list_meta(page: read.Page, predicate: Predicate | None = None) -> Object:
     meta: Object = {"resourceVersion": str(page.revision)}
     if page.continue_:
         meta["continue"] = page.continue_
         if page.remaining is not None:
             meta["remainingItemCount"] = page.remaining
+    if predicate is not None and predicate.shards is not None:
+        meta["shardInfo"] = {"selector": str(predicate.shards)}
     return meta
 
 
-def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, media: MediaType) -> Response:
-    resource, meta = scope.resource, list_meta(page)
+def list_response(
+    ctx: RequestContext, scope: RequestScope, page: read.Page, media: MediaType, predicate: Predicate | None = None
+) -> Response:
+    resource = scope.resource
+    # upstream's lists of custom resources, tables and lists of metadata have no such field
+    meta = list_meta(page, None if resource.typed_items or media.as_kind else predicate)
     if resource.typed_items and not media.as_kind:
         meta = {"continue": "", **meta}
     if media.plain and (scope.same_version or resource.typed_items):

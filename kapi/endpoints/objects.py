@@ -212,11 +212,12 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
     chosen = list_options(ctx)
     options = _delete_options(ctx)
     namespace = info.namespace if scope.resource.namespaced else ""
+    predicate = predicate_of(scope, chosen)
     await in_slices  # each object is processed
     page = await read.list_page(
         scope.store,
         namespace,
-        predicate_of(scope, chosen),
+        predicate,
         resource_version=chosen.resource_version,
         match=chosen.resource_version_match,
         limit=chosen.limit,
@@ -230,4 +231,4 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
 
     store = scope.store
     await delete_all(store.store, page.entries, delete_one, store.environment.delete_workers, store.cache.call)
-    return list_response(ctx, scope, page, media)
+    return list_response(ctx, scope, page, media, predicate)

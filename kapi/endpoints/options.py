@@ -60,6 +60,7 @@ class ListOptions(msgspec.Struct):
     limit: int = 0
     continue_: str = ""
     send_initial_events: bool | None = None
+    shard_selector: str = ""
 
 
 def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
@@ -76,6 +77,7 @@ def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
         limit=integer(ctx, "limit") or 0,
         continue_=ctx.first("continue"),
         send_initial_events=boolean(ctx, "sendInitialEvents"),
+        shard_selector=ctx.first("shardSelector"),
     )
     # of the old paths with /watch/ the query says nothing of watching, so upstream checks it as that of a list
     errors = _check_watch(options) if boolean(ctx, "watch") else _check_list(options)

@@ -8,14 +8,23 @@ from functools import partial
 from kapi.endpoints.options import ListOptions, check_selectors
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.importing import import_in_thread
 from kapi.machinery.selectors import FieldRequirement, FieldSelector, Predicate, parse_fields
+from kapi.machinery.sharding import Shards
+from kapi.resources.shared.features import enabled
 from kapi.watchcache.entry import Entry
+
+_SHARDING = "kapi.endpoints.sharding"
 
 
 def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> Predicate | None:
-    """The predicate; None when everything is selected.  Raises BadRequest for invalid or unsupported selectors."""
+    """The predicate; None when everything is selected.
+
+    Raises BadRequest for invalid or unsupported selectors, and the error for an invalid shard selector.
+    """
     if not options.label_selector and not options.field_selector and not name:
-        return None
+        shards = _shards(scope, options.shard_selector) if options.shard_selector else None
+        return None if shards is None else Predicate(shards=shards)
     labels, fields = check_selectors(options)
     known = scope.resource.selectable_fields
     for requirement in fields.requirements:
@@ -37,7 +46,8 @@ def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> P
             fields = parse_fields(f"metadata.name={name}")
     resource = scope.resource
     converted = resource.converter is not None and resource.storage_version and bool(_of_objects(fields))
-    predicate = Predicate(labels, fields, partial(_fields_in_version, scope) if converted else None)
+    read = partial(_fields_in_version, scope) if converted else None
+    predicate = Predicate(labels, fields, read, _shards(scope, options.shard_selector))
     return None if predicate.empty else predicate
 
 
@@ -45,7 +55,20 @@ def without_conversion(predicate: Predicate) -> Predicate:
     """The part of a predicate that is known of objects in any version."""
     others = _of_objects(predicate.fields)
     fields = FieldSelector(tuple(term for term in predicate.fields.requirements if term not in others))
-    return Predicate(predicate.labels, fields)
+    return Predicate(predicate.labels, fields, shards=predicate.shards)
+
+
+def _shards(scope: RequestScope, selector: str) -> Shards | None:
+    """The shard that a request asks for.  Raises the error that upstream does not give a kind for an invalid selector."""
+    if not selector or not enabled(scope.store.environment.features, "ShardedListAndWatch"):
+        return None
+    import_in_thread(_SHARDING)
+    from kapi.endpoints import sharding  # imported only when it is used
+
+    try:
+        return sharding.parse_shards(selector)
+    except sharding.ShardSelectorError as error:
+        raise status.generic(f"invalid shard selector: {error}") from None
 
 
 def _of_objects(fields: FieldSelector) -> list[FieldRequirement]:

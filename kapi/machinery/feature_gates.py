@@ -31,7 +31,7 @@ WITH_EFFECT = frozenset(
     MutableSchedulingDirectivesForSuspendedJobs MutablePVNodeAffinity
     MutatingAdmissionPolicy NodeDeclaredFeatures PodCertificateRequest PodDeletionCost
     PodLevelResources PodTopologyLabelsAdmission RestartAllContainersOnContainerExits SELinuxMount
-    ServiceAccountNodeAudienceRestriction StorageVersionAPI StorageVersionMigrator
+    ServiceAccountNodeAudienceRestriction ShardedListAndWatch StorageVersionAPI StorageVersionMigrator
     TaintTolerationComparisonOperators TokenRequestServiceAccountUIDValidation UserNamespacesHostNetworkSupport
     TopologyAwareWorkloadScheduling VolumeLimitScaling WatchList WorkloadAwarePreemption
 """.split()

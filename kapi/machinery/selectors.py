@@ -15,6 +15,7 @@ from kapi.machinery.field import FieldError, invalid
 from kapi.machinery.golang import aggregate, quote
 from kapi.machinery.label_requirements import EXACT, LabelRequirement, PackedRequirements, is_int
 from kapi.machinery.names import checked_label_value, label_value, qualified_name
+from kapi.machinery.sharding import Shards
 from kapi.machinery.sorting import ordered
 from kapi.machinery.text_set import MAX_PACKED, MAX_UNPACKED, text_set
 from kapi.machinery.tree import Object, Tree
@@ -361,23 +362,31 @@ def with_labels(labels: Mapping[str, str], objects: Iterable[Object]) -> list[Ob
 class Predicate:
     """What a list or watch selects, by labels and by fields.
 
-    ``read`` returns the fields of a cached object, when it must be converted to another version first.
+    ``read`` returns the fields of a cached object, when it must be converted to another version first.  ``shards``: only
+    objects of this shard.
     """
 
-    __slots__ = ("labels", "fields", "read")
+    __slots__ = ("labels", "fields", "read", "shards")
 
     def __init__(
         self,
         labels: LabelSelector = EVERYTHING,
         fields: FieldSelector | None = None,
         read: Callable[..., Mapping[str, str]] | None = None,
+        shards: Shards | None = None,
     ) -> None:
         self.labels = labels
         self.fields = fields or FieldSelector()
         self.read = read
+        self.shards = shards
 
     @property
     def empty(self) -> bool:
+        return self.labels.empty and self.fields.empty and self.shards is None
+
+    @property
+    def counts(self) -> bool:
+        """Whether a page says how many objects remain; of those in a shard it counts the others as well, as upstream."""
         return self.labels.empty and self.fields.empty
 
     def matches(self, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:

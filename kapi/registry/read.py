@@ -239,5 +239,5 @@ def _page(cache: Cache, part: ListPart, revision: int, namespace: str, predicate
     cache.reads.listed(part.fetched, len(entries))
     if not part.remaining:
         return Page(entries, revision)
-    remaining = None if predicate is not None and not predicate.empty else part.remaining
+    remaining = part.remaining if predicate is None or predicate.counts else None
     return Page(entries, revision, encode_token(_relative(entries[-1], namespace), revision), remaining)

@@ -313,6 +313,16 @@ class Cache:
     def _after(self, since: int, until: int) -> builtins.list[CacheEvent]:
         return self._history.after(since, until)  # looked up at each call: ``load`` replaces the history
 
+    @property
+    def sharded_watches(self) -> int:
+        """The running watches of shards."""
+        return self._groups.sharded
+
+    @property
+    def filtered_events(self) -> int:
+        """The events that watches of shards have not got, because their objects are in other shards."""
+        return self._groups.filtered
+
     def forget(self, watch: Watch, group: Group) -> None:
         """Removes a watch that has ended."""
         group.watches.pop(watch, None)

@@ -70,6 +70,17 @@ class _Labelled(msgspec.Struct):
 _labelled_of = msgspec.json.Decoder(_Labelled).decode
 
 
+class _Identity(msgspec.Struct):
+    uid: str = ""
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Identity
+
+
+_identified_of = msgspec.json.Decoder(_Identified).decode
+
+
 @cached_function(_MAX_SHARED)
 def _shared_labels(raw: bytes) -> Mapping[str, str]:
     return _decode_labels(raw) or _NO_LABELS
@@ -260,6 +271,17 @@ class Entry(msgspec.Struct, eq=False, gc=False):
                 except msgspec.DecodeError as error:
                     raise self._unreadable(error) from None
         return self._labels
+
+    @property
+    def uid(self) -> str:
+        """The uid, looked up each time.  Raises Unreadable."""
+        if self._object is not None:
+            found: str = self._object["metadata"].get("uid", "")
+            return found
+        try:
+            return _identified_of(self.data).metadata.uid
+        except msgspec.DecodeError as error:
+            raise self._unreadable(error) from None
 
     @property
     def fields(self) -> Mapping[str, str]:

@@ -215,8 +215,31 @@ def _stores(caches: AnyCaches) -> Iterator[Metric]:
     yield available
 
 
-def families(caches: AnyCaches, *, counts: bool = True) -> Callable[[], Iterator[Metric]]:
-    """Returns what makes the metrics at a scrape; without ``counts``, those that count objects are left out."""
+def _sharded(known: list[Cache]) -> Iterator[Metric]:
+    """Metrics of the watches of shards, which upstream has behind the feature gate ShardedListAndWatch."""
+    watches = GaugeMetricFamily(
+        "apiserver_watch_shards_total",
+        "[ALPHA] Number of active sharded watch connections broken by resource type.",
+        labels=_LABELS,
+    )
+    filtered = CounterMetricFamily(
+        "apiserver_watch_filtered_events_total",
+        "[ALPHA] Counter of events filtered out by shard selector during watch dispatch, broken by resource type.",
+        labels=_LABELS,
+    )
+    for cache in known:
+        if cache.sharded_watches:
+            watches.add_metric(list(cache.resource), cache.sharded_watches)
+        if cache.filtered_events:
+            filtered.add_metric(list(cache.resource), cache.filtered_events)
+    yield from (watches, filtered)
+
+
+def families(caches: AnyCaches, *, counts: bool = True, sharded: bool = False) -> Callable[[], Iterator[Metric]]:
+    """Returns what makes the metrics at a scrape; without ``counts``, those that count objects are left out.
+
+    ``sharded``: with those of shards.
+    """
 
     def make() -> Iterator[Metric]:
         known = sorted(caches.all(), key=lambda cache: cache.resource)
@@ -238,6 +261,8 @@ def families(caches: AnyCaches, *, counts: bool = True) -> Callable[[], Iterator
             yield _objects(known)
         yield from _reads(known)
         yield from _sent(known)
+        if sharded:
+            yield from _sharded(known)
         yield from _stores(caches)
 
     return make

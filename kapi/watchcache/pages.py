@@ -20,7 +20,9 @@ class ListPart(msgspec.Struct):
 
     entries: list[Entry]
     fetched: int  # how many entries were tested
-    remaining: int = 0  # how many entries follow; with a selector 0 or 1, whether any do, be they selected or not
+    remaining: int = (
+        0  # how many entries follow; with a selector all that are beyond its limit, be they selected or not
+    )
 
 
 def read(
@@ -64,6 +66,6 @@ def _select(entries: list[Entry], choose: Choose, limit: int) -> ListPart:
         if limit and len(selected) + len(found) >= limit:
             space = limit - len(selected)
             end = start + part.index(found[space - 1]) + 1
-            return ListPart(selected + found[:space], end, int(end < len(entries)))
+            return ListPart(selected + found[:space], end, len(entries) - limit if end < len(entries) else 0)
         selected += found
     return ListPart(selected, len(entries))

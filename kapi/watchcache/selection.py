@@ -7,11 +7,12 @@ node.  So the cost of a change does not grow with the number of watches that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from kapi.machinery.label_requirements import EXACT, LabelRequirement
 from kapi.machinery.selectors import FieldRequirement, Predicate
+from kapi.machinery.sharding import UID, Shards
 from kapi.watchcache.entry import Entry, labelled
 from kapi.watchcache.event import Batch, CacheEvent, WatchEvent, select
 
@@ -42,6 +43,7 @@ class Selection(NamedTuple):
     name: str
     labels: Sequence[LabelRequirement]
     fields: tuple[FieldRequirement, ...]
+    shards: Shards | None = None
 
     @classmethod
     def of(cls, namespace: str, name: str, predicate: Predicate | None) -> Selection:
@@ -53,18 +55,22 @@ class Selection(NamedTuple):
                 name = exact
         if name:
             fields = [field for field in fields if field != ("metadata.name", "=", name)]
-        return cls(namespace, name, labels, tuple(fields))
+        return cls(namespace, name, labels, tuple(fields), None if predicate is None else predicate.shards)
 
     @property
     def by_key_only(self) -> bool:
         """Whether only namespace and name decide: no update makes an object match or stop matching."""
-        return not self.labels and not self.fields
+        return not self.labels and not self.fields and self.shards is None
 
 
 def matcher(predicate: Predicate | None) -> Matches | None:
     """A test of entries; None selects everything.  Looks at labels or fields only if the predicate does."""
     if predicate is None or predicate.empty:
         return None
+    shards = predicate.shards
+    if shards is not None:
+        rest = matcher(unsharded(predicate))
+        return lambda entry: is_in(shards, entry) and (rest is None or rest(entry))
     labels, fields = predicate.labels, predicate.fields
     if fields.empty:
         return lambda entry: labels.matches(entry.labels)
@@ -76,13 +82,23 @@ def matcher(predicate: Predicate | None) -> Matches | None:
     return lambda entry: labels.matches(entry.labels) and fields.matches(entry.fields)
 
 
+def unsharded(predicate: Predicate) -> Predicate:
+    """The predicate with no regard to shards."""
+    return Predicate(predicate.labels, predicate.fields, predicate.read)
+
+
+def is_in(shards: Shards, entry: Entry) -> bool:
+    """Whether an entry is in the shard, of which nothing that can change of it decides."""
+    return shards.has(entry.uid if shards.key == UID else entry.namespace)
+
+
 def chooser(predicate: Predicate | None) -> Choose | None:
     """As ``matcher``, but for many entries at once, which costs a tenth of single tests; the order is kept."""
     matches = matcher(predicate)
     if predicate is None or matches is None:
         return None
     terms, fields = predicate.labels.requirements, predicate.fields
-    if len(terms) > _MAX_TERMS_AT_ONCE or predicate.read is not None:
+    if len(terms) > _MAX_TERMS_AT_ONCE or predicate.read is not None or predicate.shards is not None:
         return lambda entries: [entry for entry in entries if matches(entry)]
 
     def choose(entries: list[Entry]) -> list[Entry]:
@@ -110,7 +126,7 @@ class Group:
 
     def covers(self, entry: Entry) -> bool:
         """Whether the entry has the selection's namespace and name."""
-        namespace, name, _, _ = self.selection
+        namespace, name, _, _, _ = self.selection
         return (not namespace or namespace == entry.namespace) and (not name or name == entry.name)
 
     def select(self, event: CacheEvent) -> WatchEvent | None:
@@ -123,6 +139,7 @@ class GroupIndex:
 
     def __init__(self) -> None:
         self._groups: dict[Selection, Group] = {}
+        self.filtered = 0  # events that watches of shards have not got
         self._broad: dict[str, dict[Group, None]] = {}  # namespace ("" = all)
         self._named: dict[tuple[str, str], dict[Group, None]] = {}  # (namespace, name)
         self._valued: dict[str, dict[tuple[str, str], dict[Group, None]]] = {}  # field -> (namespace, value)
@@ -141,8 +158,27 @@ class GroupIndex:
         group = self._groups.get(selection)
         if group is None:
             group = self._groups[selection] = Group(selection, predicate)
+            if predicate is not None and predicate.shards is not None:
+                group.matches = self._counting(group.watches, predicate, predicate.shards)
             self._bucket(selection)[group] = None
         return group
+
+    def _counting(self, watches: Collection[Watcher], predicate: Predicate, shards: Shards) -> Matches:
+        """As ``matcher``, and counts what is in other shards."""
+        rest = matcher(unsharded(predicate))
+
+        def matches(entry: Entry) -> bool:
+            if not is_in(shards, entry):
+                self.filtered += len(watches)
+                return False
+            return rest is None or rest(entry)
+
+        return matches
+
+    @property
+    def sharded(self) -> int:
+        """The watches of shards."""
+        return sum(len(group.watches) for group in self._groups.values() if group.selection.shards is not None)
 
     def drop(self, group: Group) -> None:
         """Removes a group without watches."""

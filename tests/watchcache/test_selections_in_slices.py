@@ -92,7 +92,7 @@ class Selected(Turns):
             self.change(turn)
         found, _ = self.read(Predicate(parse_labels("color=blue"), FieldSelector()), 3000, self.was())
         blue = [one for one in self.there if one.labels["color"] == "blue"]
-        self.assertEqual((found.entries, found.remaining), (blue[:3000], 1))
+        self.assertEqual((found.entries, found.remaining), (blue[:3000], COUNT - 3000))
 
     def test_the_size_of_a_list(self) -> None:
         size, turns = self.finish(self.slices.call(size_of, self.there))
