@@ -12,6 +12,7 @@ from kapi.controllers.bootstrap import BootstrapController
 from kapi.controllers.builtin import KNOWN, Controller, manager_controllers, server_controllers
 from kapi.controllers.clusterauthentication import ClusterAuthenticationController
 from kapi.controllers.coordinatedelection import CANDIDATES, CONTROLLER, GROUP, CoordinatedElection
+from kapi.controllers.defaultservicecidr import CONTROLLER as RANGES
 from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.identity import COLLECTION as IDENTITY_COLLECTION
 from kapi.controllers.identity import IdentityController
@@ -52,7 +53,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
         now=now,
         leases=_leases(registry, reactor) if publishes and not registry.store.exclusive else None,
         publishes=publishes,
-        ranges_client=registry.client.named("kubernetes-service-cidr-controller"),
+        ranges_client=registry.client.named(RANGES),
     )
     core.add_post_start_hook("bootstrap-controller", bootstrap.start, _BOOTSTRAP)
     core.add_pre_shutdown_hook("bootstrap-controller", bootstrap.stop)

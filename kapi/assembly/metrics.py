@@ -17,6 +17,7 @@ from kapi.controllers.servicerepair import FAILURES
 from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
+from kapi.observability import zpages
 from kapi.observability.build_metrics import build_families
 from kapi.observability.metrics import Metrics, store_requests
 from kapi.observability.metrics_shape import Shape
@@ -84,7 +85,7 @@ def install_resource_metrics(
             scope = table.scope(group, version, resource)
             if scope is not None:
                 return scope.resource.removed_in if scope.resource.deprecated else None
-        return None
+        return "" if group == zpages.GROUP and zpages.VERSIONS.get(version) else None
 
     metrics.requests.deprecated = deprecated
     addresses = registry.caches.cache(GroupResource("networking.k8s.io", "ipaddresses"))

@@ -1,7 +1,7 @@
 """The objects that every cluster has from the start: namespaces, the kubernetes Service, its range, priority classes.
 
 Created at the start and corrected periodically.  Part of the API server: ``--controllers`` does not switch it off.
-Upstream: ``pkg/controlplane/controller/{systemnamespaces,kubernetesservice,defaultservicecidr}``, the scheduling bootstrap hook.
+Upstream: ``pkg/controlplane/controller/{systemnamespaces,kubernetesservice}``, the scheduling bootstrap hook.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from kapi.controllers.defaultservicecidr import DefaultServiceCIDR, service_cidr
 from kapi.controllers.serverleases import ServerLeases
 from kapi.machinery import status, tree
 from kapi.machinery.time import seconds_of
@@ -25,7 +26,6 @@ from kapi.store.errors import StoreError
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 SERVICE = "kubernetes"
 NAMESPACE = "default"
-_READY = "Kubernetes default Service CIDR is ready"
 _PARENT = {"resource": "services", "namespace": NAMESPACE, "name": SERVICE}
 _INTERVAL_SECONDS = 10.0
 _WRITE_SECONDS = 5.0  # after an address, its Service is written by then
@@ -37,22 +37,6 @@ def namespaces() -> list[Object]:
 
 def priority_classes() -> list[Object]:
     return [dict(known) for known in SYSTEM_CLASSES]
-
-
-def service_cidr(ranges: Sequence[str]) -> Object:
-    return {"metadata": {"name": SERVICE}, "spec": {"cidrs": list(ranges)}}
-
-
-def ready_status(existing: Object, ranges: Sequence[str], now: str) -> Object | None:
-    """The status with which addresses are allocated; None when it has the condition, or the ranges differ."""
-    if (existing.get("spec") or {}).get("cidrs") != list(ranges):
-        return None
-    conditions = (existing.get("status") or {}).get("conditions") or []
-    if any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions):
-        return None
-    return {
-        "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now, "message": _READY}]}
-    }
 
 
 def first_address(cidr: str) -> str:
@@ -135,8 +119,10 @@ class BootstrapController:
         publishes: bool = True,
     ) -> None:
         self._client = client
-        self._statuses = (ranges_client or client).resource("networking.k8s.io", "servicecidrs")
         self._ranges = list(ranges)
+        self._has_ranges = client.has("networking.k8s.io", "servicecidrs")
+        if self._has_ranges:
+            self._default_range = DefaultServiceCIDR(client, ranges_client or client, ranges, now)
         self._address = address
         self._port = port
         self._node_port = node_port
@@ -152,9 +138,10 @@ class BootstrapController:
             for namespace in namespaces():
                 with refusals:
                     await self._ensure(self._client.resource("", "namespaces"), namespace)
-        if self._client.has("networking.k8s.io", "servicecidrs"):
+        if self._has_ranges:
             with refusals:
-                await self._service_cidr()
+                ranges = self._client.resource("networking.k8s.io", "servicecidrs")
+                await self._default_range.reconcile(await self._ensure(ranges, service_cidr(self._ranges)))
         if self._client.has("scheduling.k8s.io", "priorityclasses"):
             for priority_class in priority_classes():
                 with refusals:
@@ -193,13 +180,6 @@ class BootstrapController:
             return await resource.create(desired, namespace)
         except status.AlreadyExists:
             return await resource.get(name, namespace)
-
-    async def _service_cidr(self) -> None:
-        ranges = self._client.resource("networking.k8s.io", "servicecidrs")
-        existing = await self._ensure(ranges, service_cidr(self._ranges))
-        ready = ready_status(existing, self._ranges, self._now())
-        if ready is not None:
-            await self._statuses.apply(SERVICE, ready, subresource="status")
 
     async def _kubernetes_service(self) -> None:
         """Made when it is missing; one that exists may have been changed by an operator, and stays as it is."""

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from kapi.flowcontrol.concurrency import KINDS, Concurrency, Count
 from kapi.machinery.meters import Histogram as LabelledHistogram
 from kapi.machinery.meters import cumulative
+from kapi.observability.zpages import page_version
 from kapi.request import bodies
 from kapi.request.bodies import BodySizes
 from kapi.request.context import Finisher, RequestContext
@@ -69,8 +70,19 @@ class Histogram:
 
 #: cache key of a request's labels: method, verb, group, version, resource, subresource, and whether name and namespace are empty
 _Known = tuple[str, str, str, str, str, str, bool, bool]
-#: component labels: verb, group, version, resource, subresource, scope
-Key = tuple[str, str, str, str, str, str]
+#: labels: verb, group, version, resource, subresource, scope, component
+Key = tuple[str, str, str, str, str, str, str]
+_COMPONENT = "apiserver"
+#: paths that are no resources, and have labels of their own -> (resource, subresource, component)
+_PAGES = {
+    "/healthz": ("", "/healthz", ""),
+    "/livez": ("", "/livez", ""),
+    "/readyz": ("", "/readyz", ""),
+    "/statusz": ("statusz", "", _COMPONENT),
+    "/flagz": ("flagz", "", _COMPONENT),
+}
+#: the resources of series that stay: no resource, and the pages
+_ALWAYS_SERVED = frozenset({"", *(resource for resource, _, _ in _PAGES.values())})
 
 
 class Series:
@@ -160,7 +172,7 @@ class RequestMetrics:
             info, method = ctx.info, ctx.method
             seen: _Known | None = None
             series: Series | None = None
-            if info is not None and method != "PATCH":
+            if info is not None and info.is_resource and method != "PATCH":
                 seen = (
                     method, info.verb, info.group, info.version, info.resource, info.subresource, not info.name,
                     not info.namespace,
@@ -193,7 +205,7 @@ class RequestMetrics:
         kept = {
             key: series
             for key, series in self.series.items()
-            if not key[3] or series.running or known(key[1], key[2], key[3], key[4])
+            if key[3] in _ALWAYS_SERVED or series.running or known(key[1], key[2], key[3], key[4])
         }
         forgotten = {(key[1], key[3]) for key in self.series.keys() - kept.keys()}
         if forgotten:
@@ -233,7 +245,7 @@ class RequestMetrics:
             labels=names,
         )
         for key, series in self.series.items():
-            labels = [*key, "apiserver"]
+            labels = list(key)
             for (code, dry_run), count in series.codes.items():
                 total.add_metric([*labels, str(code), dry_run], count)
             if series.long:
@@ -270,7 +282,7 @@ class RequestMetrics:
             labels=("group", "resource", "verb"),
         )
         rows: dict[tuple[str, str, str], list[int]] = {}
-        for (verb, group, _, resource, _, _), series in self.series.items():
+        for (verb, group, _, resource, _, _, _), series in self.series.items():
             row = series.bodies.row
             if resource and verb in _BODY_VERBS and any(row[:-1]):
                 key = (group, resource, _BODY_VERBS[verb])
@@ -318,8 +330,12 @@ def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]
     """The bounded labels of a request."""
     info = ctx.info
     method = ctx.method if ctx.method in _METHODS else "other"
+    if info is not None and not info.is_resource and info.path in _PAGES:
+        resource, subresource, component = _PAGES[info.path]
+        group, version = page_version(ctx, resource) if resource else ("", "")
+        return (method, group, version, resource, subresource, "", component)
     if info is None or not info.is_resource or not known(info.group, info.version, info.resource, info.subresource):
-        return (method, "", "", "", "", "")
+        return (method, "", "", "", "", "", _COMPONENT)
     verb = {"list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION", "proxy": "CONNECT"}.get(
         info.verb, method
     )
@@ -331,4 +347,4 @@ def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]
         scope = "resource"
     else:
         scope = "namespace" if info.namespace else "cluster"
-    return (verb, info.group, info.version, info.resource, info.subresource, scope)
+    return (verb, info.group, info.version, info.resource, info.subresource, scope, _COMPONENT)

@@ -12,6 +12,7 @@ import orjson
 
 from kapi.codecs.negotiation import not_accepted
 from kapi.machinery.lifecycles import Release
+from kapi.machinery.status import NotAcceptable
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object
 from kapi.machinery.version import VERSION
@@ -19,15 +20,15 @@ from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.serving.generic import GenericServer
 
-_COMPONENT = "kube-apiserver"
+_COMPONENT = "apiserver"
 _PLAIN = b"text/plain; charset=utf-8"
 _HEADER = """
 {component} {page}
 Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
 debugging purposes only.
 """
-_GROUP = "config.k8s.io"
-_VERSIONS = {"v1alpha1": True, "v1beta1": False}  # version -> deprecated
+GROUP = "config.k8s.io"
+VERSIONS = {"v1alpha1": True, "v1beta1": False}  # version -> deprecated
 _TEXT = ("text/plain", "text/*", "*/*")
 #: first parts of paths that are not for debugging, and not listed
 _OTHERS = frozenset({"", "apis", "api", "openid", "openapi", ".well-known"})
@@ -44,9 +45,18 @@ def _wanted(accept: str, kind: str) -> tuple[str, str]:
         if media not in ("application/json", "application/yaml", "application/*"):
             continue
         version = parameters.get("v", "")
-        if (parameters.get("g"), parameters.get("as")) == (_GROUP, kind) and version in _VERSIONS:
+        if (parameters.get("g"), parameters.get("as")) == (GROUP, kind) and version in VERSIONS:
             return media.replace("*", "json"), version
     raise not_accepted(_TYPES)
+
+
+def page_version(ctx: RequestContext, name: str) -> tuple[str, str]:
+    """(group, version) of the object that a request asks the page for; both are empty for text, and for what is refused."""
+    try:
+        _, version = _wanted(ctx.header("accept") or "", name.capitalize())
+    except NotAcceptable:
+        version = ""
+    return (GROUP if version else "", version)
 
 
 class Page:
@@ -61,11 +71,11 @@ class Page:
         if not version:
             text = _HEADER.format(component=_COMPONENT, page=self.name) + self._text()
             return Response(200, text.encode(), _PLAIN)
-        if _VERSIONS[version]:
+        if VERSIONS[version]:
             ctx.warn(f"This version of the {self.name} endpoint is deprecated. Please use a newer version.")
         tree = {
             "kind": self.kind,
-            "apiVersion": f"{_GROUP}/{version}",
+            "apiVersion": f"{GROUP}/{version}",
             "metadata": {"name": _COMPONENT},
             **self._fields(),
         }

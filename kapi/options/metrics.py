@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping
 
@@ -9,15 +10,25 @@ from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagError, FlagSet, string
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL_OF_METRIC = re.compile(rf"{_NAME.pattern},[a-zA-Z_][a-zA-Z0-9_]*")
 _HIDDEN = "1.35"  # the minor version whose deprecated metrics can be shown
 
 
 def allowed_labels(text: str) -> dict[str, str]:
-    """``metric,label=value,value`` as one pair; values are separated by commas too."""
-    key, mark, values = text.partition("=")
-    if not mark or key.count(",") != 1:
-        raise FlagError(f"{text} must be formatted as metric,label=values")
-    return {key: values.strip("\"'")}
+    """``metric,label=value,value`` as one pair, as values are separated by commas, too; several pairs are each in quotes.
+
+    Upstream: pflag's ``stringToString``, which reads a line of CSV if there is more than one ``=``.
+    """
+    parts = next(csv.reader([text])) if text.count("=") > 1 else [text.strip('"')]
+    pairs = {}
+    for part in parts:
+        key, mark, values = part.partition("=")
+        if not mark:
+            raise FlagError(f"{part} must be formatted as key=value")
+        if not _LABEL_OF_METRIC.fullmatch(key):
+            raise FlagError(f"{part} must be formatted as metric,label=values")
+        pairs[key] = values.strip("\"'")
+    return pairs
 
 
 class MetricsOptions(FlagSet):

@@ -50,6 +50,26 @@ def test_a_reference_among_a_custom_resources_values_is_none() -> None:
         assert b'"default":{"$ref":"no path"}' in response.body
 
 
+def test_a_custom_resource_does_not_take_the_name_of_a_built_in_definition() -> None:
+    """Its group may be the reverse of a package's name."""
+    crd = definition("apps.api.k8s.io", 1)
+    names = {"plural": "deployments", "kind": "Deployment", "listKind": "DeploymentList", "singular": "deployment"}
+    crd["metadata"]["name"], crd["spec"]["names"] = "deployments.apps.api.k8s.io", names
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["probe"] = {"type": "boolean"}
+    handler = OpenAPIHandler(lambda: groups_of([*BUILT_IN, *Rows(outline(json.dumps(crd).encode())).served]))
+    response = answer(handler, context("/openapi/v2"))
+    assert response is not None and isinstance(response.body, bytes)
+    document = json.loads(response.body)
+    name, definitions, paths = "io.k8s.api.apps.v1.Deployment", document["definitions"], document["paths"]
+    assert "template" in definitions[name + "Spec"]["properties"] and "probe" not in definitions[name]["properties"]
+    assert "probe" in definitions[f"{name}_v2"]["properties"]
+    lists = definitions[f"{name}List_v2"]["properties"]["items"]
+    assert lists["items"] == {"$ref": f"#/definitions/{name}_v2"}
+    for group, expected in (("apps", name), ("apps.api.k8s.io", f"{name}_v2")):
+        one = paths[f"/apis/{group}/v1/namespaces/{{namespace}}/deployments/{{name}}"]["get"]
+        assert one["responses"]["200"]["schema"] == {"$ref": f"#/definitions/{expected}"}
+
+
 PRESERVES = {"x-kubernetes-preserve-unknown-fields": True}
 
 

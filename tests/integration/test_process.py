@@ -421,7 +421,7 @@ def test_health_checks_and_pages_have_upstreams_names(running: ServerProcess) ->
         assert {f"poststarthook/{name}" for name in UPSTREAM_CHECKS} <= there
         assert {"ping", "log", "etcd", "autoregister-completion"} <= there
     assert api_request(running, "GET", "readyz/poststarthook/crd-informer-synced") == (200, b"ok")
-    assert b"kube-apiserver flagz" in api_request(running, "GET", "flagz")[1]
+    assert b"\napiserver flagz" in api_request(running, "GET", "flagz")[1]
     assert b"Paths: " in api_request(running, "GET", "statusz")[1]
 
     def is_told_of() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from prometheus_client.exposition import generate_latest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -12,6 +13,7 @@ from twisted.internet.task import Clock
 from kapi.machinery.meters import Counter
 from kapi.observability.metrics import Exposition, Metrics
 from kapi.observability.metrics_shape import Shape
+from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
@@ -77,6 +79,32 @@ def test_the_scope_of_a_create_is_the_resource() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("path", "accept", "labels"),
+    [
+        ("/readyz", None, ("", "", "", "/readyz", "")),
+        ("/readyz/ping", None, ("", "", "", "", "apiserver")),
+        ("/statusz", None, ("", "", "statusz", "", "apiserver")),
+        ("/statusz", "json;v=v1beta1;g=config.k8s.io;as=Statusz", ("config.k8s.io", "v1beta1", "statusz", "", "apiserver")),
+        ("/flagz", "yaml;v=v1alpha1;g=config.k8s.io;as=Flagz", ("config.k8s.io", "v1alpha1", "flagz", "", "apiserver")),
+        ("/flagz", "json;v=v1beta1;g=config.k8s.io;as=Statusz", ("", "", "flagz", "", "apiserver")),
+        ("/version", None, ("", "", "", "", "apiserver")),
+    ],
+)  # fmt: skip
+def test_pages_have_labels_of_their_own(path: str, accept: str | None, labels: tuple[str, ...]) -> None:
+    server = Server()
+    for _ in range(2):
+        ctx: Any = RequestContext(
+            SimpleNamespace(sentLength=1, getHeader=lambda _: accept and f"application/{accept}"), "GET", path, {}
+        )
+        ctx.reactor, ctx.received, ctx.info = server.clock, 0.0, RequestInfo(False, path, "get")
+        server.count(ctx)
+        for finish in ctx.finishers:
+            finish(ctx, 200)
+    ((key, series),) = server.metrics.requests.series.items()
+    assert key[0] == "GET" and (*key[1:5], key[6]) == labels and series.codes == {(200, ""): 2}
+
+
 def test_bounds_are_written_as_the_client_library_does() -> None:
     server = Server()
     server.request(0.001)
@@ -97,6 +125,21 @@ def test_metrics_can_be_switched_off_and_labels_be_held_to_some_values() -> None
     assert "apiserver_response_sizes" not in text
     (line,) = [line for line in text.splitlines() if line.startswith("apiserver_request_total{")]
     assert 'code="unexpected"' in line and line.endswith(" 1.0")
+
+
+def test_labels_of_several_metrics_are_in_one_flag_each_in_quotes() -> None:
+    text = '"apiserver_request_total,code=201,500","apiserver_request_duration_seconds,verb=POST,LIST"'
+    options = Options.from_command_line([f"--allow-metric-labels={text}"]).metrics
+    assert options.labels == {
+        "apiserver_request_total": {"code": frozenset({"201", "500"})},
+        "apiserver_request_duration_seconds": {"verb": frozenset({"POST", "LIST"})},
+    }
+
+
+@pytest.mark.parametrize("text", ["apiserver_request_total", "a,b=1,c,d=2", '"a,b=1","a-b,c=2"', "a,b,c=1"])
+def test_labels_without_a_metric_or_quotes_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="must be formatted as"):
+        Options.from_command_line([f"--allow-metric-labels={text}"])
 
 
 def test_a_large_family_is_made_in_pieces() -> None:

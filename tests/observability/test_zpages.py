@@ -47,7 +47,7 @@ def test_text_is_for_people(server: GenericServer, accept: str) -> None:
     answer, _ = ask(server, "/statusz", accept)
     assert isinstance(answer.body, bytes)
     lines = answer.body.decode().splitlines()
-    assert lines[1] == "kube-apiserver statusz" and lines[2].startswith("Warning: This endpoint is not meant")
+    assert lines[1] == "apiserver statusz" and lines[2].startswith("Warning: This endpoint is not meant")
     assert "Started: Tue Nov 14 22:13:20 UTC 2023" in lines and "Up: 1 hr 02 min 05 sec" in lines
     assert lines[-1] == "Paths: /flagz /healthz /livez /statusz", "each with what is below it"
     answer, _ = ask(server, "/flagz", accept)

@@ -84,10 +84,10 @@ def merge(ours: dict[str, dict[str, Make]], other: Object) -> Object:
         for name, value in entries(other[place]):
             new_name = names.get((place, name), name)
             if new_name not in found:
-                found[new_name] = partial(json_pieces.loads, json_pieces.dumps(_renamed(value, names)))
+                found[new_name] = partial(json_pieces.loads, json_pieces.dumps(renamed(value, names)))
             elif _more_kinds(found[new_name](), value):
                 found[new_name] = partial(_joined, found[new_name], _kinds(value))
-    return {path: _renamed(item, names) for path, item in sorted(other["paths"].items())}
+    return {path: renamed(item, names) for path, item in sorted(other["paths"].items())}
 
 
 def _new_name(name: str, value: object, ours: Mapping[str, Make], theirs: Mapping[str, object]) -> str:
@@ -152,16 +152,16 @@ def _references(node: object) -> list[tuple[str, str]]:
     return found
 
 
-def _renamed(node: object, names: dict[tuple[str, str], str]) -> Tree:
+def renamed(node: object, names: Mapping[tuple[str, str], str]) -> Tree:
     """A copy that refers to the new names."""
     if not names:
         return node
     checkpoint()
     if isinstance(node, list):
-        return [_renamed(item, names) for item in node]
+        return [renamed(item, names) for item in node]
     if not isinstance(node, dict):
         return node
-    result = {key: _renamed(value, names) for key, value in node.items()}
+    result = {key: renamed(value, names) for key, value in node.items()}
     reference = node.get("$ref")
     place = _place(reference) if isinstance(reference, str) else None
     if place is not None and place in names:

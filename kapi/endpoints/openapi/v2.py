@@ -16,13 +16,14 @@ from kapi.endpoints.openapi.custom import REFERENCES, custom_schemas
 from kapi.endpoints.openapi.documents import BEARER, INFO, group_items, root_items
 from kapi.endpoints.openapi.paths import base_path, paths
 from kapi.endpoints.openapi.pieces import Form, Make, Section, path_section, schema_section, whole
-from kapi.endpoints.openapi.remote import merge
+from kapi.endpoints.openapi.remote import merge, renamed
 from kapi.endpoints.openapi.schemas import V2, V3, closure, definition_v2, references
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object
 from kapi.request.packed import Packed
 from kapi.resources.definition import Resource
+from kapi.schema import builtin
 
 _FIELDS = ("swagger", "info", "parameters", "paths", "definitions", "securityDefinitions", "security")  # in their order
 _METHODS = frozenset(["get", "put", "post", "delete", "options", "head", "patch"])
@@ -55,15 +56,25 @@ def documents_v2(
     """
     parts: dict[str, Callable[[], Mapping[str, Make]]] = {}  # prefix of paths -> their items
     own: dict[str, Make] = {}
+    custom: set[str] = set()  # prefixes of the paths of custom resources
     for group, version, resources in versions:
         checkpoint()
-        own.update(custom_schemas(resources, V2))
+        found = custom_schemas(resources, V2)
+        own.update(found)
+        if found:
+            custom.add(f"{base_path(group, version)}/")
         parts[f"{base_path(group, version)}/"] = partial(paths, group, version, resources, cbor)
         if group and not all(row.typed_items for row in resources):  # upstream describes no group of custom resources
             parts[f"/apis/{group}/"] = partial(group_items, group)
     parts.update((path, partial(dict, items)) for items in root_items().values() for path in items)
     names: set[str] = set(REFERENCES if own else ())
     shared = _SharedParameters()
+    #: new names of custom resources' definitions that have the name of a built-in one
+    names_taken = {("definitions", name): f"{name}_v2" for name in own if name in builtin.definitions()}
+    own = {
+        names_taken.get(("definitions", name), name): partial(_renaming, make, names_taken) if names_taken else make
+        for name, make in own.items()
+    }
     #: the paths in their order; others' paths are written when all of ours are known, and until then prefixes
     order: list[Section | str] = []
     section = path_section(forms)
@@ -75,8 +86,11 @@ def documents_v2(
         for path, make in parts[prefix]().items():
             item = make()
             if item:
+                item = _path_v2(item)
+                if names_taken and prefix in custom:
+                    item = renamed(item, names_taken)
                 names.update(references(item))
-                section.add(path, shared.replaced(_path_v2(item)))
+                section.add(path, shared.replaced(item))
     definitions: dict[str, Make] = {**{name: partial(definition_v2, name) for name in closure(names)}, **own}
     parameters: dict[str, Make] = {name: partial(dict, value) for name, value in shared.by_name.items()}
     ours = {"definitions": definitions, "parameters": parameters}
@@ -98,6 +112,11 @@ def documents_v2(
         whole(form, {**dict.fromkeys(_FIELDS), **rest, "paths": path_text, "definitions": schema_text})
         for form, path_text, schema_text in zip(forms, written.texts, schemas.texts, strict=True)
     ]
+
+
+def _renaming(make: Make, names: Mapping[tuple[str, str], str]) -> Object:
+    definition: Object = renamed(make(), names)
+    return definition
 
 
 def _written(forms: Sequence[Form], items: Object) -> Section:
