@@ -29,12 +29,13 @@ def run_round(
     *,
     keep: bool = False,
     without: Sequence[str] = (),
+    pause: float = 0.0,
 ) -> tuple[Result, Path | None]:
     """The result, and where its logs are when it found something.  Raises Unsupported."""
     directory = Path(tempfile.mkdtemp(prefix=f"kapi-{scenario}-{seed}-", dir=logs))
     kept: Path | None = directory
     try:
-        result = asyncio.run(Round(scenario, seed, seconds, directory, without).run())
+        result = asyncio.run(Round(scenario, seed, seconds, directory, without, pause).run())
         (directory / "result.json").write_text(json.dumps({**result.summary(), "told": result.told}, indent=1))
         if not result.violations and not keep:
             kept = None
@@ -98,6 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=None, help="file to which a line of JSON a round is appended")
     parser.add_argument("--logs", type=Path, default=None, help="directory for the logs of failed rounds")
     parser.add_argument("--without", default="", help="faults and failpoints to leave out, with commas")
+    parser.add_argument(
+        "--pause", type=float, default=0.0, help="seconds, on average, between two requests of a client"
+    )
     parser.add_argument("--keep", action="store_true", help="keeps the logs of good rounds, too")
     parser.add_argument("--show", type=Path, default=None, help="shows the totals of such a file and does nothing else")
     options = parser.parse_args(arguments)
@@ -113,7 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scenario = names[position % len(names)]
         try:
             result, logs = run_round(
-                scenario, seed, options.round_seconds, options.logs, keep=options.keep, without=without
+                scenario,
+                seed,
+                options.round_seconds,
+                options.logs,
+                keep=options.keep,
+                without=without,
+                pause=options.pause,
             )
         except KeyboardInterrupt:
             break

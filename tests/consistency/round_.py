@@ -92,11 +92,20 @@ class Prober(Worker):
 
 
 class Round:
-    """Raises Unsupported when it is made on a machine that cannot do it."""
+    """Raises Unsupported when it is made on a machine that cannot do it.  ``pause`` is that of the workers."""
 
-    def __init__(self, scenario: str, seed: int, seconds: float, directory: Path, without: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        scenario: str,
+        seed: int,
+        seconds: float,
+        directory: Path,
+        without: Sequence[str] = (),
+        pause: float = 0.0,
+    ) -> None:
         self.rng = random.Random(seed)
         self.seconds = seconds
+        self._pause = pause
         self.topology = SCENARIOS[scenario](directory)
         self.journal = Journal()
         self.result = Result(scenario, seed)
@@ -172,6 +181,8 @@ class Round:
             name = f"{'w' if kind is Worker else 'v'}{number}"
             seed = self.rng.randrange(1 << 30) * 2 + number % 2
             client = kind(name, self.topology.ports, self.journal, seed, self.topology.slow)
+            if isinstance(client, Worker):
+                client.pause = self._pause
             self._clients.append(client)
             self._tasks.append(asyncio.create_task(client.run()))  # type: ignore[attr-defined]
 

@@ -21,11 +21,13 @@ class Rounds:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[str] = []
         self.violated = ""
+        self.pauses: set[float] = set()
         self.unsupported: set[str] = set()
         monkeypatch.setattr(campaign, "run_round", self.run)
         monkeypatch.setattr("signal.signal", lambda *_: None)
 
-    def run(self, scenario: str, seed: int, *_: Any, **__: Any) -> tuple[Result, Path | None]:
+    def run(self, scenario: str, seed: int, *_: Any, pause: float, **__: Any) -> tuple[Result, Path | None]:
+        self.pauses.add(pause)
         if scenario in self.unsupported:
             raise Unsupported("not here")
         self.made.append(scenario)
@@ -41,6 +43,11 @@ def test_each_scenario_has_its_round_but_for_those_that_cannot_be_made_here(roun
     rounds.unsupported = {"disk", "sentinel"}
     assert campaign.main(["--once", "--seed=1"]) == 0
     assert rounds.made == [name for name in SCENARIOS if name not in rounds.unsupported]
+
+
+def test_clients_pause_when_they_are_told_to(rounds: Rounds) -> None:
+    assert campaign.main(["--once", "--pause=0.25"]) == campaign.main(["--once"]) == 0
+    assert rounds.pauses == {0.25, 0.0}
 
 
 def test_a_violation_in_any_round_is_a_failure(rounds: Rounds, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tests.consistency import resources
@@ -17,6 +18,8 @@ _ACTS = {"write": 48, "read": 34, "list": 9, "pages": 4, "exact": 5}
 class Worker(Client):
     """One request at a time."""
 
+    pause = 0.0  # seconds before an act, on average
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.known: dict[str, int] = {}  # the revision last seen of a key, 0 for gone
@@ -25,6 +28,8 @@ class Worker(Client):
     async def run(self) -> None:
         acts = {"write": self.write, "read": self.read, "list": self.list, "pages": self.pages, "exact": self.exact}
         while not self.stopping:
+            if self.pause:
+                await asyncio.sleep(self.rng.expovariate(1 / self.pause))
             await acts[self.rng.choices(list(_ACTS), list(_ACTS.values()))[0]]()
             if self.rng.random() < 0.02:
                 self.server = self.rng.randrange(len(self._connections))
