@@ -44,7 +44,7 @@ def test_the_manual_page_is_that_of_its_source(manual: Manual) -> None:
 def test_the_pages_are_built_without_a_warning(manual: Manual, tmp_path: Path) -> None:
     directory, complaints = manual
     assert complaints == (0, "")  # of what is read
-    assert build("dummy", directory / "trees", tmp_path) == (0, "")  # of what refers to it
+    assert build("html", directory / "trees", tmp_path) == (0, "")  # of what refers to it, and of what is written
 
 
 def test_the_manual_page_names_flags_that_exist() -> None:
