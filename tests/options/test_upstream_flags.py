@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import ssl
 import sys
@@ -23,6 +24,7 @@ OTHER_DEFAULTS = {
 }
 
 
+@functools.cache
 def shown() -> dict[str, tuple[str, str, str]]:
     """flag -> group, type, default of the help text."""
     found: dict[str, tuple[str, str, str]] = {}
