@@ -42,7 +42,7 @@ def encode(tree: Tree, media: MediaType) -> bytes:
         return json_pieces.dumps(tree) + b"\n"
     if checkpoint.running is not None:
         tree = _in_parts(tree)
-    return orjson.dumps(tree, option=orjson.OPT_INDENT_2) + b"\n"
+    return json_pieces.with_long_numbers(orjson.dumps(tree, option=orjson.OPT_INDENT_2)) + b"\n"
 
 
 def _in_parts(tree: Tree) -> Tree:
@@ -55,7 +55,7 @@ def _in_parts(tree: Tree) -> Tree:
 
 
 def _part(entry: object) -> orjson.Fragment:
-    lines = orjson.dumps(entry, option=orjson.OPT_INDENT_2)
+    lines = json_pieces.with_long_numbers(orjson.dumps(entry, option=orjson.OPT_INDENT_2))
     return orjson.Fragment(
         lines.replace(b"\n", b"\n    ")
     )  # the indent of list items; line breaks in texts are escaped

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 import orjson
 
+from kapi.codecs import json_pieces
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.tree import Object
@@ -94,7 +95,7 @@ class RequestScope(msgspec.Struct, eq=False):
         if not resource.storage_version and obj == stored:
             entry.served_as = resource.identity
             return entry.data
-        return orjson.dumps(obj)
+        return json_pieces.with_long_numbers(orjson.dumps(obj))
 
     async def answered(self, obj: Object) -> Object:
         """An object that was just written, in the requested version.

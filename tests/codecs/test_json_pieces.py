@@ -133,7 +133,7 @@ def test_the_same_outcome(text: bytes) -> None:
 @given(TREES, st.integers(0, 20))
 def test_the_same_text(tree: object, depth: int) -> None:
     with small():
-        assert json_pieces.dumps(tree, None, depth) == orjson.dumps(tree)
+        assert json_pieces.dumps(tree, None, depth) == json_pieces.with_long_numbers(orjson.dumps(tree))
 
 
 @pytest.mark.parametrize("tree", [{"a": [1, {"b": object()}] * 20}, [{"a": "\ud800"}] * 30, {"\ud800": [1] * 30}])
@@ -225,3 +225,29 @@ def test_a_large_text_makes_a_small_computation_one_that_may_take_long() -> None
     finally:
         checkpoint.current = checkpoint.running = None
     assert found.count > json_pieces.LARGE // json_pieces._PIECE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (-9.223372036854776e18, b"-9223372036854776000"),
+        (1e16, b"10000000000000000"),
+        (1.8446744073709552e19, b"18446744073709552000"),
+        (1.2345678901234567e20, b"123456789012345670000"),
+        (9.999999999999999e20, b"999999999999999900000"),
+        (1e21, b"1e+21"),
+        (-1.5e300, b"-1.5e+300"),
+        (1e15, b"1000000000000000.0"),
+        (0.5, b"0.5"),
+    ],
+)
+def test_whole_numbers_have_an_exponent_from_where_go_writes_one(number: float, text: bytes) -> None:
+    assert json_pieces.dumps({"a": [number, number]}) == b'{"a":[%s,%s]}' % (text, text)
+    assert json_pieces.loads(text) == number
+
+
+def test_texts_that_look_like_numbers_stay() -> None:
+    tree = {"1e+17": 'a "1e+17" \\', "b": "1e+18", "\\": 1e17, "c": ["\\\\", "2e+18,"]}
+    assert json_pieces.dumps(tree) == (
+        rb'{"1e+17":"a \"1e+17\" \\","b":"1e+18","\\":100000000000000000,"c":["\\\\","2e+18,"]}'
+    )
