@@ -148,10 +148,12 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
     endpoints = _health(config, storage, server, hooks)
     server.app.include(Index(server.listed_paths))
     server.app.include(Version(options.generic.version))
-    if options.generic.features["ComponentStatusz"]:
-        install_statusz(server, options.generic.version.emulated)
-    if options.generic.features["ComponentFlagz"]:
-        install_flagz(server, dict(options.settings()))
+    features = options.generic.features
+    cbor = features["CBORServingAndStorage"]
+    if features["ComponentStatusz"]:
+        install_statusz(server, options.generic.version.emulated, cbor=cbor)
+    if features["ComponentFlagz"]:
+        install_flagz(server, dict(options.settings()), cbor)
     for checks in endpoints:
         server.app.route(checks.path, branch=True)(checks.handle)
     server.more_paths.append(lambda: [path for checks in endpoints for path in checks.paths])

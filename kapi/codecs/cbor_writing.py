@@ -19,12 +19,13 @@ from kapi.machinery.tree import Tree
 _UNSIGNED, _NEGATIVE, _BYTES, _ARRAY, _MAP = 0x00, 0x20, 0x40, 0x80, 0xA0
 _FALSE, _TRUE, _NULL = b"\xf4", b"\xf5", b"\xf6"
 _FLOATS = ((b"\xf9", struct.Struct(">e")), (b"\xfa", struct.Struct(">f")), (b"\xfb", struct.Struct(">d")))
+_BASE64 = b"\xd6"  # tag 22: what follows is base64 in JSON
 _MAX_KEPT_BYTES = 64  # of a key whose form is kept
 Write = Callable[[bytes], object]
 
 
 def dumps(tree: Tree) -> bytes:
-    """A tree as a self-described data item."""
+    """A tree as a self-described data item; bytes in it are base64 in JSON."""
     parts = [SELF_DESCRIBED]
     _write(tree, parts.append)
     return b"".join(parts)
@@ -76,6 +77,9 @@ def _write(node: Tree, write: Write) -> None:
         write(_float(node))
     elif isinstance(node, str):
         write(_text(node))
+    elif kind is bytes:
+        write(_BASE64 + _head(_BYTES, len(node)))
+        write(node)
     elif isinstance(node, Sequence):
         write(_head(_ARRAY, len(node)))
         for value in elements(node):

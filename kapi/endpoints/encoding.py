@@ -21,7 +21,7 @@ from kapi.watchcache.entry import Entry
 
 PROTOBUF_TYPE = PROTOBUF.encode()
 MIN_SHARED_BYTES = 256 * 1024  # of an object whose bytes all clients share that wait for it, instead of each a copy
-_YAML_WRITING, _CBOR_WRITING = "kapi.codecs.yaml_writing", "kapi.codecs.cbor_writing"
+_YAML_WRITING, _CBOR = "kapi.codecs.yaml_writing", "kapi.schema.cbor"
 
 
 def encode(tree: Tree, media: MediaType) -> bytes:
@@ -29,10 +29,10 @@ def encode(tree: Tree, media: MediaType) -> bytes:
     if media.protobuf:
         return protobuf_writing.encode_tree(tree)
     if media.cbor:
-        import_in_thread(_CBOR_WRITING)
-        from kapi.codecs import cbor_writing  # only when it is used
+        import_in_thread(_CBOR)
+        from kapi.schema import cbor  # only when it is used
 
-        return cbor_writing.dumps(tree)
+        return cbor.encode_tree(tree)
     if media.yaml:
         import_in_thread(_YAML_WRITING)  # only when it is used
         from kapi.codecs.yaml_writing import dump_yaml

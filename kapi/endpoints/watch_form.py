@@ -247,9 +247,10 @@ class Form:
         if self.media.protobuf:
             return protobuf_writing.watch_frame(kind, protobuf_writing.encode_tree(tree))
         if self.media.cbor:
-            from kapi.codecs import cbor_writing  # imported only when it is used
+            from kapi.codecs.cbor_writing import dump_event  # imported only when they are used
+            from kapi.schema.cbor import encode_tree
 
-            return cbor_writing.dump_event(kind, cbor_writing.dumps(tree))
+            return dump_event(kind, encode_tree(tree))
         return b'{"type":"' + kind.encode() + b'","object":' + orjson.dumps(tree) + b"}\n"
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-import orjson
-
-from kapi.codecs.negotiation import not_accepted
+from kapi.codecs.negotiation import CBOR, JSON, YAML, not_accepted, written_as
+from kapi.endpoints.encoding import respond_tree
 from kapi.machinery.lifecycles import Release
 from kapi.machinery.status import NotAcceptable
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object
 from kapi.machinery.version import VERSION
 from kapi.request.context import RequestContext
-from kapi.request.response import JSON, Response
+from kapi.request.response import Response
 from kapi.serving.generic import GenericServer
 
 _COMPONENT = "apiserver"
@@ -32,42 +31,50 @@ VERSIONS = {"v1alpha1": True, "v1beta1": False}  # version -> deprecated
 _TEXT = ("text/plain", "text/*", "*/*")
 #: first parts of paths that are not for debugging, and not listed
 _OTHERS = frozenset({"", "apis", "api", "openid", "openapi", ".well-known"})
-_TYPES = ("text/plain", "application/json", "application/yaml")
+_OBJECTS = (JSON, YAML)  # media types of objects
 
 
-def _wanted(accept: str, kind: str) -> tuple[str, str]:
+def _wanted(ctx: RequestContext, kind: str) -> tuple[str, str]:
     """(media type, version) of the answer; the version is "" for text.  Raises NotAcceptable."""
+    accept = ctx.header("accept") or ""
+    objects = (*_OBJECTS, CBOR) if ctx.cbor else _OBJECTS
     for clause in accept.split(",") if accept.strip() else ("text/plain",):
         media, *rest = (part.strip() for part in clause.split(";"))
         parameters = dict(part.partition("=")[::2] for part in rest)
         if media in _TEXT:
             return "text/plain", ""
-        if media not in ("application/json", "application/yaml", "application/*"):
+        if media not in objects and media != "application/*":
             continue
         version = parameters.get("v", "")
         if (parameters.get("g"), parameters.get("as")) == (GROUP, kind) and version in VERSIONS:
             return media.replace("*", "json"), version
-    raise not_accepted(_TYPES)
+    raise not_accepted((*_OBJECTS, "text/plain", *objects[len(_OBJECTS) :]))
 
 
 def page_version(ctx: RequestContext, name: str) -> tuple[str, str]:
     """(group, version) of the object that a request asks the page for; both are empty for text, and for what is refused."""
     try:
-        _, version = _wanted(ctx.header("accept") or "", name.capitalize())
+        _, version = _wanted(ctx, name.capitalize())
     except NotAcceptable:
         version = ""
     return (GROUP if version else "", version)
 
 
 class Page:
-    """A page: ``text`` makes the text below the heading, ``fields`` the fields of the object."""
+    """A page: ``text`` makes the text below the heading, ``fields`` the fields of the object.
 
-    def __init__(self, name: str, text: Callable[[], str], fields: Callable[[], Mapping[str, object]]) -> None:
+    ``cbor``: the object has that form, too.
+    """
+
+    def __init__(
+        self, name: str, text: Callable[[], str], fields: Callable[[], Mapping[str, object]], cbor: bool
+    ) -> None:
         self.name, self.kind = name, name.capitalize()
-        self._text, self._fields = text, fields
+        self._text, self._fields, self._cbor = text, fields, cbor
 
     def handle(self, ctx: RequestContext) -> Response:
-        media, version = _wanted(ctx.header("accept") or "", self.kind)
+        ctx.cbor = self._cbor
+        media, version = _wanted(ctx, self.kind)
         if not version:
             text = _HEADER.format(component=_COMPONENT, page=self.name) + self._text()
             return Response(200, text.encode(), _PLAIN)
@@ -79,14 +86,12 @@ class Page:
             "metadata": {"name": _COMPONENT},
             **self._fields(),
         }
-        if media == "application/yaml":
-            import yaml  # imported only when it is used
-
-            return Response(200, yaml.safe_dump(tree, sort_keys=False).encode(), b"application/yaml")
-        return Response(200, orjson.dumps(tree), JSON)
+        return respond_tree(200, tree, written_as(media, pretty=False))
 
 
-def install_statusz(server: GenericServer, emulated: Release, clock: Callable[[], float] = time.time) -> None:
+def install_statusz(
+    server: GenericServer, emulated: Release, clock: Callable[[], float] = time.time, cbor: bool = False
+) -> None:
     """``clock`` gives unix seconds; the server is taken to start now."""
     started = clock()
 
@@ -117,10 +122,10 @@ def install_statusz(server: GenericServer, emulated: Release, clock: Callable[[]
         }
         return "\n" + "".join(f"{name}: {value}\n" for name, value in lines.items())
 
-    server.app.route("/statusz")(Page("statusz", text, fields).handle)
+    server.app.route("/statusz")(Page("statusz", text, fields, cbor).handle)
 
 
-def install_flagz(server: GenericServer, settings: Mapping[str, str]) -> None:
+def install_flagz(server: GenericServer, settings: Mapping[str, str], cbor: bool = False) -> None:
     """``settings`` are the values of all flags, without secrets."""
     text = "".join(f"{name}={value}\n" for name, value in sorted(settings.items()))
-    server.app.route("/flagz")(Page("flagz", lambda: text, lambda: {"flags": dict(settings)}).handle)
+    server.app.route("/flagz")(Page("flagz", lambda: text, lambda: {"flags": dict(settings)}, cbor).handle)

@@ -278,6 +278,19 @@ def test_texts_and_byte_strings_are_the_same(on: MemoryAPI) -> None:
     assert answered(ask(on, "PUT", f"{secrets}/s", again))["data"] == {"k": "AQID"}
 
 
+def test_bytes_are_bytes(on: MemoryAPI) -> None:
+    """With the tag that says that they are base64 in JSON."""
+    secrets = "/api/v1/namespaces/n/secrets"
+    assert on.ask("POST", secrets, {"metadata": {"name": "s"}, "data": {"k": "AQID", "empty": ""}}).code == 201
+    wanted = {b"k": cbor2.CBORTag(22, b"\x01\x02\x03"), b"empty": cbor2.CBORTag(22, b"")}
+    watch = ask(on, "GET", f"{secrets}?watch=1&resourceVersion=0")
+    on.turn()
+    event = cbor2.loads(watch.written[3:])
+    one = cbor2.loads(ask(on, "GET", f"{secrets}/s").written[3:])
+    [item] = cbor2.loads(ask(on, "GET", secrets).written[3:])[b"items"]
+    assert one[b"data"] == item[b"data"] == event[b"object"][b"data"] == wanted
+
+
 def test_delete_options_that_cannot_be_read(on: MemoryAPI) -> None:
     assert on.ask("POST", MAPS, config("a")).code == 201
     refused = ask(on, "DELETE", f"{MAPS}/a", b"\xa1")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from twisted.internet.task import Clock
 
+from kapi.codecs.cbor_reading import loads
 from kapi.machinery.lifecycles import RELEASE
 from kapi.machinery.status import NotAcceptable
 from kapi.observability.zpages import install_flagz, install_statusz
@@ -73,3 +74,17 @@ def test_objects_are_for_programs(server: GenericServer) -> None:
 def test_nothing_else_is_there(server: GenericServer, accept: str) -> None:
     with pytest.raises(NotAcceptable):
         ask(server, "/statusz", accept)
+
+
+def test_cbor_comes_with_its_gate(server: GenericServer) -> None:
+    accept = structured("Flagz", media="application/cbor")
+    known = "only the following media types are accepted: application/json, application/yaml, text/plain"
+    with pytest.raises(NotAcceptable, match=f"{known}$"):
+        ask(server, "/flagz", accept)
+    made = GenericServer("kube-apiserver", NotFound())
+    install_flagz(made, {"v": "2"}, cbor=True)
+    answer, _ = ask(made, "/flagz", accept)
+    assert answer.content_type == b"application/cbor" and isinstance(answer.body, bytes)
+    assert loads(answer.body)["flags"] == {"v": "2"}
+    with pytest.raises(NotAcceptable, match=f"{known}, application/cbor$"):
+        ask(made, "/flagz", "application/cbor")
