@@ -151,8 +151,9 @@ class APIService(Service):
         self.prepared.config.reloaders.run()
 
     def reloaded_files(self) -> list[str]:
-        """The files for which ``reload`` looks."""
-        return self.options.reloaded_files()
+        """The files and directories for which ``reload`` looks."""
+        plugins = self.prepared.policy.admission.plugins
+        return [*self.options.reloaded_files(), *(path for plugin in plugins for path in plugin.reloaded_files())]
 
     def _look(self, changes: FileChanges) -> None:
         if changes.look():

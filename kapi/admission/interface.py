@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from kapi.machinery import warnings as texts
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
@@ -127,6 +127,10 @@ class Plugin:
 
     def reload(self) -> None:
         """Reads the files of its configuration again."""
+
+    def reloaded_files(self) -> Sequence[str]:
+        """The files and directories that ``reload`` reads."""
+        return ()
 
     def handles(self, operation: str) -> bool:
         return operation in self.operations

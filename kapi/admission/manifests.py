@@ -72,7 +72,7 @@ class Manifests:
         rows: Sequence[Resource],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._plugin, self._directory, self._clock = plugin, directory, clock
+        self._plugin, self.directory, self._clock = plugin, directory, clock
         self._initializer = initializer
         self._rows = {(f"{row.group}/{row.version}", row.kind): row for row in rows}
         self._objects: dict[str, list[Object]] = {}
@@ -91,14 +91,14 @@ class Manifests:
         except ValueError as error:
             if self._initializer.meter is not None:
                 self._initializer.meter.manifests.failed(self._plugin)
-            _log.error("{plugin}: not reloading {path}: {why}", plugin=self._plugin, path=self._directory, why=error)
+            _log.error("{plugin}: not reloading {path}: {why}", plugin=self._plugin, path=self.directory, why=error)
 
     def _load(self) -> None:
         """Raises ValueError."""
         try:
             content = [(path, path.read_bytes()) for path in self._files()]
         except OSError as error:
-            raise ValueError(f"failed to read manifest directory {quote(str(self._directory))}: {error}") from None
+            raise ValueError(f"failed to read manifest directory {quote(str(self.directory))}: {error}") from None
         read = b"".join(data + b"\0" for _, data in content if data)
         digest = hashed(read)
         if digest == self.changes:
@@ -117,10 +117,10 @@ class Manifests:
         self.changes = digest
         if self._initializer.meter is not None:
             self._initializer.meter.manifests.succeeded(read, self._plugin)
-        _log.info("{plugin}: loaded {path}", plugin=self._plugin, path=self._directory)
+        _log.info("{plugin}: loaded {path}", plugin=self._plugin, path=self.directory)
 
     def _files(self) -> list[FilePath]:
-        return sorted(path for path in self._directory.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file())
+        return sorted(path for path in self.directory.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file())
 
     def _add(self, given: Object, path: str, digest: str, found: dict[str, dict[str, Object]]) -> None:
         """Raises ValueError, StatusError."""

@@ -6,7 +6,7 @@ once more for each that comes meanwhile.  Upstream's informers read them; a requ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -54,6 +54,9 @@ class Source(Generic[Made]):
         """Reads files that have changed."""
         if self.manifests is not None:
             self.manifests.reload()
+
+    def reloaded_files(self) -> Sequence[str]:
+        return () if self.manifests is None else (str(self.manifests.directory),)
 
     def get(self) -> Made | None:
         """None while it is being read: then ``wait``.  Raises the error of reading it."""

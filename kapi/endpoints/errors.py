@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from kapi.codecs.negotiation import error_media_type
+from kapi.codecs.negotiation import MediaType, error_media_type
 from kapi.endpoints.encoding import encode
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.status import StatusError, internal
+from kapi.machinery.status import OutOfTime, StatusError, internal
 from kapi.registry.errors import interpret
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.store.errors import StoreError
+
+_PLAIN = b"text/plain; charset=utf-8"
 
 
 def status_response(ctx: RequestContext, error: StatusError) -> Response:
     """The response with an API error, in the requested media type."""
     if ctx.audit is not None:
         ctx.audit.error(error.status)
+    if isinstance(error, OutOfTime):
+        # the bare structure: clients that ask for a Status get none, and say that no response came in time
+        untyped = {name: value for name, value in error.status.items() if name not in ("kind", "apiVersion")}
+        return Response(error.code, encode(untyped, MediaType()), _PLAIN)
     media = error_media_type(ctx)
     headers = [(name.encode(), value.encode()) for name, value in error.headers]
     if error.retry_after:

@@ -137,6 +137,10 @@ class Timeout(StatusError):
     code, reason = 504, "Timeout"
 
 
+class OutOfTime(Timeout):
+    """Of a request that has reached its deadline.  Not the endpoint answers, but a filter, without a media type."""
+
+
 def resource_details(resource: GroupResource, name: str = "") -> Object:
     """``details`` that name a resource."""
     return _details(name, resource.group, resource.resource)
@@ -266,9 +270,9 @@ def timeout(message: str, retry_after: int = 0) -> Timeout:
     return Timeout(f"Timeout: {message}", details=details)
 
 
-def out_of_time() -> Timeout:
+def out_of_time() -> OutOfTime:
     """The 504 of a request that has reached its deadline."""
-    return timeout("request did not complete within the allotted timeout")
+    return OutOfTime("Timeout: request did not complete within the allotted timeout", details={})
 
 
 def too_large_resource_version(requested: int, current: int, retry_after: int = 1) -> Timeout:

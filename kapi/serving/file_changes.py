@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
+
+#: mode, inode, size and time of a file; None if there is none
+Stamp = tuple[int, int, int, int] | None
 
 
 class FileChanges:
-    """Compares inode, size and time of files.  A look costs one system call for each; links are followed."""
+    """Compares inode, size and time of files.  A look costs one system call for each; links are followed.
+
+    The files in a directory are looked at, too.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = tuple(sorted(set(paths)))
@@ -24,13 +31,25 @@ class FileChanges:
         self._seen = stamps
         return changed
 
-    def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
-        return tuple(map(_stamp, self._paths))
+    def _stamps(self) -> dict[str, Stamp]:
+        stamps = {}
+        for path in self._paths:
+            stamps[path] = stamp = _stamp(path)
+            if stamp is not None and stat.S_ISDIR(stamp[0]):
+                stamps.update((inside, _stamp(inside)) for inside in _entries(path))
+        return stamps
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _entries(directory: str) -> list[str]:
+    try:
+        return [os.path.join(directory, name) for name in os.listdir(directory)]
+    except OSError:
+        return []
+
+
+def _stamp(path: str) -> Stamp:
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 from unittest.mock import Mock, patch
@@ -107,6 +108,33 @@ class Answers(SynchronousTestCase):
                 self.assertEqual(http.code, 504)
             ready.callback(None)
             self.assertEqual(len(dropped), 1, leaves)
+
+    def test_a_request_at_its_deadline_is_answered_without_a_media_type(self) -> None:
+        """As Go's server names JSON that a handler writes without saying so: clients find no Status in it."""
+        clock, ready = Clock(), Deferred[None]()
+
+        async def handle(ctx: RequestContext) -> Response:
+            ctx.deadline = 5.0
+            await ready
+            return Response(200)
+
+        http = MemoryRequest("GET", "/", {"accept": "application/yaml"})
+        RequestRunner(FilterChain([], handle), clock).serve(http)  # type: ignore[arg-type]
+        clock.advance(6)
+        self.assertEqual(http.code, 504)
+        self.assertEqual(http.responseHeaders.getRawHeaders("content-type"), ["text/plain; charset=utf-8"])
+        self.assertEqual(
+            json.loads(http.written),
+            {
+                "metadata": {},
+                "status": "Failure",
+                "message": "Timeout: request did not complete within the allotted timeout",
+                "reason": "Timeout",
+                "details": {},
+                "code": 504,
+            },
+        )
+        ready.callback(None)
 
     def test_what_ends_with_a_request_ends_though_one_part_of_it_fails(self) -> None:
         """As its seats, when its audit event cannot be made."""

@@ -41,6 +41,19 @@ def test_a_link_that_names_another_file_is_a_change(tmp_path: Path) -> None:
     assert changes.look() and not changes.look()
 
 
+def test_the_files_of_a_directory_are_looked_at(tmp_path: Path) -> None:
+    changes = FileChanges([str(tmp_path)])
+    path = tmp_path / "a.yaml"
+    path.write_text("one")
+    assert changes.look() and not changes.look()
+    before = os.stat(tmp_path)
+    path.write_text("longer")
+    os.utime(tmp_path, ns=(before.st_atime_ns, before.st_mtime_ns))  # a write changes no directory
+    assert changes.look() and not changes.look()
+    path.unlink()
+    assert changes.look() and not changes.look()
+
+
 def test_only_files_that_flags_name_and_that_are_read_again_are_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("")

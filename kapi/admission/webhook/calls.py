@@ -6,7 +6,7 @@ All matchConditions, CEL expressions, must hold before a webhook is called.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 from twisted.internet.defer import CancelledError
@@ -127,6 +127,9 @@ class WebhookPlugin(Plugin):
 
     def reload(self) -> None:
         self.source.reload()
+
+    def reloaded_files(self) -> Sequence[str]:
+        return self.source.reloaded_files()
 
     def call(self, attributes: Attributes) -> Awaitable[None] | None:
         """Calls the hooks that match a request."""
