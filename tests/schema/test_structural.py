@@ -158,6 +158,18 @@ def test_unchanged_parts_that_fail_are_warned_of() -> None:
     assert warnings == ["spec.min: Forbidden: too large"]
 
 
+def test_rules_below_a_node_of_another_type_cannot_be_compiled() -> None:
+    """Such a schema is accepted; objects that were stored before, under another one, are told."""
+    rule = {"rule": "self.n < 10"}
+    item = {"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [rule]}
+    rules = validator({"type": "object", "properties": {"x": {"type": "object", "items": item}}})
+    assert rules is not None
+    assert _texts(rules.validate(Path(""), {"x": [{"n": 1}]}, None, Budget())) == [
+        'x[0]: Invalid value: "object": rule compiler initialization error: '
+        "failed to convert to declType for CEL validation rules"
+    ]
+
+
 def test_field_paths() -> None:
     schema: Schema = {
         "properties": {

@@ -23,6 +23,7 @@ from kapi.schema.structural.structure import Schema, additional, anywhere, embed
 
 _MAX_MESSAGE_BYTES = 5 * 1024  # of a message from messageExpression
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+_UNTYPED = "rule compiler initialization error: failed to convert to declType for CEL validation rules"
 
 
 class Budget:
@@ -68,30 +69,33 @@ _NEVER = _Ratchet(None, ABSENT, {})
 class RuleValidator:
     """The rules of a schema node and of all nodes below it."""
 
-    __slots__ = ("schema", "rules", "convert", "items", "extra", "fields", "is_root")
+    __slots__ = ("schema", "rules", "convert", "items", "extra", "fields", "is_root", "untyped")
 
     def __init__(self, schema: Schema, declared: DeclType | None, is_root: bool) -> None:
         self.schema = schema
         self.is_root = is_root
         self.convert = declared.convert if declared is not None else None
-        self.rules = (
-            compile_rules(schema, declared) if declared is not None and schema.get("x-kubernetes-validations") else []
-        )
+        ruled = bool(schema.get("x-kubernetes-validations"))
+        self.rules = compile_rules(schema, declared) if declared is not None and ruled else []
+        #: it has rules, but no type: ``items`` of an object, for example
+        self.untyped = declared is None and ruled
         self.items: RuleValidator | None = None
         self.extra: RuleValidator | None = None
         self.fields: dict[str, RuleValidator] = {}
         elem = declared.elem if declared is not None else None
         items, extra = schema.get("items"), additional(schema)
         if isinstance(items, dict) and has_rules(items):
-            self.items = RuleValidator(items, elem or declare(items, embedded(items)), embedded(items))
+            self.items = RuleValidator(items, elem, embedded(items))
         if extra is not None and has_rules(extra):
-            self.extra = RuleValidator(extra, elem or declare(extra, embedded(extra)), embedded(extra))
+            self.extra = RuleValidator(extra, elem, embedded(extra))
         for name, field in (schema.get("properties") or {}).items():
             if not has_rules(field):
                 continue
             escaped = escape(name)
-            below = declared.fields.get(escaped) if declared is not None and escaped is not None else None
-            below = below or declare(field, embedded(field))
+            if escaped is None:
+                below = declare(field, embedded(field))
+            else:  # a field whose type is not known has no rules
+                below = None if declared is None else declared.fields.get(escaped)
             if below is not None:
                 self.fields[name] = RuleValidator(field, below, embedded(field))
 
@@ -124,7 +128,7 @@ class RuleValidator:
     ) -> None:
         if value is None or budget.spent:
             return
-        if self.rules:
+        if self.rules or self.untyped:
             self._run_rules(path, value, None if old is ABSENT else old, ratchet, budget, warn, errors)
             if budget.spent:
                 return
@@ -163,6 +167,9 @@ class RuleValidator:
     ) -> None:
         type_ = self.schema.get("type") or ""
         shown = str(path) or "<nil>"
+        if self.untyped:
+            errors.append(invalid(shown, type_, _UNTYPED))
+            return
         if budget.remaining <= 0:
             errors.append(invalid(shown, type_, _OUT_OF_BUDGET))
             budget.remaining = -1
