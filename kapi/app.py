@@ -100,6 +100,7 @@ class App(APIService):
         self._log_validity()
         self.url = local_url(serving.bind_address, self.port)
         self.prepared = assemble(self._config(self.files, self.advertise, self.port), self._extension)
+        self._name_authorities()
         config = self.prepared.config
         runner = RequestRunner(
             self.prepared.handler_chain(),
@@ -251,6 +252,10 @@ class App(APIService):
         self._renew_certificates()
         self._contexts.reload()
         super().reload()
+        self._name_authorities()
+
+    def _name_authorities(self) -> None:
+        self._contexts.name_authorities(self.prepared.policy.identity.client_authorities())
 
     def reloaded_files(self) -> list[str]:
         return [*super().reloaded_files(), *self._contexts.files()]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
 import msgspec
-from cryptography.x509 import load_pem_x509_certificates
+from cryptography.x509 import Certificate, load_pem_x509_certificates
 from twisted.logger import Logger
 
 from kapi.assembly.config import CompletedConfig, Reloaders
@@ -64,6 +64,12 @@ class Identity:
             await self.signer.start(max_token_seconds)
         except SigningError as error:
             raise ConfigError(f"--service-account-signing-endpoint: {error}") from None
+
+    def client_authorities(self) -> Sequence[Certificate]:
+        """The certificates that client certificates have to lead to: of clients first, then of front proxies."""
+        settings = self.settings
+        authorities = [settings.client_ca, None if settings.front_proxy is None else settings.front_proxy.authority]
+        return [one for authority in authorities if authority is not None for one in authority.certificates]
 
     def stop(self) -> None:
         if self.signer is not None:

@@ -43,6 +43,7 @@ class CertificateAuthority:
         self._clock = clock
         self._verified: dict[bytes, tuple[float, float]] = {}  # fingerprint -> (believed until, valid until)
         self._store = crypto.X509Store()
+        self.certificates: Sequence[x509.Certificate] = ()
         self.reload(bundle)
 
     def reload(self, bundle: bytes) -> None:
@@ -52,7 +53,7 @@ class CertificateAuthority:
         for certificate in certificates:
             store.add_cert(crypto.X509.from_cryptography(certificate))
         store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)  # any certificate of the bundle is an anchor
-        self._store = store
+        self._store, self.certificates = store, certificates
         self._verified.clear()
 
     def verify(self, chain: Sequence[x509.Certificate]) -> float:

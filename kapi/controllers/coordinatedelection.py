@@ -122,10 +122,19 @@ def next_step(
         silent, answered = [], list(candidates)
     answered = [one for one in answered if seconds_of(one["spec"]["renewTime"]) + 2 * ANSWER_SECONDS >= now]
     strategy = strategy_of(answered) if answered else ""
-    chosen = best(answered) if strategy == OLDEST_EMULATION_VERSION else None
-    if chosen is None:
+    if not strategy:
         return Step(silent, again=RECHECK_SECONDS)
-    written = _elected(namespace, name, lease, chosen["metadata"]["name"], strategy, now, stamp)
+    if strategy == OLDEST_EMULATION_VERSION:
+        chosen = best(answered)
+        if chosen is None:
+            return Step(silent, again=RECHECK_SECONDS)
+        written = _elected(namespace, name, lease, chosen["metadata"]["name"], strategy, now, stamp)
+    elif lease is None:
+        written = _made(
+            namespace, name, {"leaseDurationSeconds": _LEASE_SECONDS, "renewTime": stamp, "strategy": strategy}
+        )
+    else:  # a controller that knows the strategy chooses the holder
+        written = {**lease, "spec": {**(lease.get("spec") or {}), "strategy": strategy}}
     return Step(silent, None if written == lease else written, RECHECK_SECONDS)
 
 
@@ -143,8 +152,7 @@ def _elected(
     """The Lease of the chosen candidate; for a Lease that is held, it names the preferred holder."""
     mine = {"holderIdentity": chosen, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": stamp, "strategy": strategy}
     if lease is None:
-        metadata = {"name": name, "namespace": namespace, "annotations": {ELECTED_BY: CONTROLLER}}
-        return {"metadata": metadata, "spec": mine}
+        return _made(namespace, name, mine)
     spec: Object = {**(lease.get("spec") or {}), "strategy": strategy}
     holder = spec.get("holderIdentity")
     if holder and not lease_expired(lease, now):
@@ -156,6 +164,11 @@ def _elected(
         spec.pop(field, None)
     annotations = {**(lease["metadata"].get("annotations") or {}), ELECTED_BY: CONTROLLER}
     return {**lease, "metadata": {**lease["metadata"], "annotations": annotations}, "spec": spec}
+
+
+def _made(namespace: str, name: str, spec: Object) -> Object:
+    metadata = {"name": name, "namespace": namespace, "annotations": {ELECTED_BY: CONTROLLER}}
+    return {"metadata": metadata, "spec": spec}
 
 
 def _with(candidate: Object, **fields: object) -> Object:
@@ -222,7 +235,8 @@ class CoordinatedElection:
             except (status.Conflict, status.NotFound) as error:  # its answer to the ping has changed it
                 self.log.info("leader election of {lease}: {error}", lease=name, error=error.message)
         if step.lease is not None:
-            chosen = step.lease["spec"].get("preferredHolder") or step.lease["spec"]["holderIdentity"]
+            spec = step.lease["spec"]
+            chosen = spec.get("preferredHolder") or spec.get("holderIdentity") or "nobody"
             if lease is None:
                 await self._leases.create(step.lease, namespace)
             else:

@@ -112,6 +112,17 @@ class Elections(Served):
         held = self.code(f"{LEASES}/l") == 200
         self.assertTrue(not held or self.spec()["holderIdentity"] == "a")  # it may have been there alone for a moment
 
+    async def test_a_strategy_of_another_controller_gets_a_lease_without_a_holder(self) -> None:
+        await self.begin()
+        self.stand("a", strategy="example.com/other")
+        self.stand("b", strategy="example.com/other")
+        self.live("a", "b")
+        spec = self.spec()
+        self.assertEqual((spec["strategy"], spec.get("holderIdentity")), ("example.com/other", None))
+        self.hold("b")
+        self.live("a", "b")
+        self.assertEqual((self.spec()["holderIdentity"], self.spec().get("preferredHolder")), ("b", None))
+
     async def test_leases_of_others_are_left_alone(self) -> None:
         await self.begin()
         lease = self.create(LEASES, {"metadata": {"name": "other"}, "spec": {"holderIdentity": "x"}})

@@ -17,6 +17,7 @@ from OpenSSL import SSL
 from kapi.serving import pki
 from kapi.serving.pki import write_admin
 from kapi.wire.tls.server import CertificateError, KeyPair, ServerContexts, TLSSettings, load_pair
+from tests.certificates import self_signed
 
 NAMES = ["localhost", "127.0.0.1", "10.0.0.1", "kubernetes.default.svc"]
 
@@ -185,6 +186,23 @@ def handshake(
     assert all(done)
     client.set_app_data(server)
     return client
+
+
+def test_clients_are_told_whose_certificates_count(files: pki.Files, tmp_path: Path) -> None:
+    def told(name: bytes) -> list[str]:
+        return [one.CN for one in handshake(contexts, name).get_client_ca_list()]
+
+    pair = KeyPair(str(files.serving), str(files.serving_key))
+    contexts = ServerContexts(TLSSettings(pair, sni=[KeyPair(pair.certificate, pair.key, ("api.example",))]))
+    assert told(b"localhost") == []
+    one, two = (x509.load_pem_x509_certificate(self_signed(name)[0]) for name in ("one", "two"))
+    for authorities in ([one], [one, two], [two]):
+        contexts.name_authorities(authorities)
+        for name in (b"localhost", b"api.example"):
+            assert told(name) == ["one" if each is one else "two" for each in authorities]
+    pki.ensure(files.directory, [*NAMES, "another"])
+    assert contexts.reload()
+    assert len(told(b"localhost")) == 1
 
 
 def subject(connection: SSL.Connection) -> str:

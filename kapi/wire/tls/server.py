@@ -90,6 +90,7 @@ class ServerContexts:
 
     def __init__(self, settings: TLSSettings) -> None:
         self.settings = settings
+        self._authorities: tuple[x509.Certificate, ...] = ()
         self._stamp: tuple[object, ...] = ()
         self._named: list[tuple[tuple[str, ...], SSL.Context]] = []
         self._default: SSL.Context
@@ -99,6 +100,17 @@ class ServerContexts:
         """The certificates and keys."""
         pairs = (self.settings.default, *self.settings.sni)
         return [file for pair in pairs for file in (pair.certificate, pair.key)]
+
+    def name_authorities(self, certificates: Sequence[x509.Certificate]) -> None:
+        """Whose certificates clients are asked for: without their names a client may not know which of its own to show."""
+        before, self._authorities = self._authorities, tuple(certificates)
+        if self._authorities == before:
+            return
+        try:
+            self._load()
+        except ValueError as error:
+            self._authorities = before
+            log.error("The names of authorities were not changed: {error}", error=str(error))
 
     def _fingerprint(self) -> tuple[object, ...]:
         return tuple((path, _read(path)) for path in self.files())
@@ -143,6 +155,8 @@ class ServerContexts:
             context.add_extra_chain_cert(crypto.X509.from_cryptography(extra))
         context.use_privatekey(crypto.PKey.from_cryptography_key(key))
         context.set_verify(SSL.VERIFY_PEER, _accept_any)
+        for authority in self._authorities:
+            context.add_client_ca(crypto.X509.from_cryptography(authority))
         context.set_alpn_select_callback(self._select_protocol)
         context.set_tlsext_servername_callback(self._select_certificate)
         return context, chain
