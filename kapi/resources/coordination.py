@@ -10,13 +10,17 @@ from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
-from kapi.resources.shared.features import gate
+from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_config_map_key, is_label_key
 from kapi.resources.shared.rules import Errors, need, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
+_GATED = (
+    gated("CoordinatedLeaderElection", "spec.strategy"),
+    gated("CoordinatedLeaderElection", "spec.preferredHolder"),
+)
 _OLDEST = "OldestEmulationVersion"
 _NO_VERSION = Semver(0, 0, 0, ())
 
@@ -27,12 +31,8 @@ class LeaseStrategy(PlainStrategy):
     allow_unconditional_update = False
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        spec = obj.setdefault("spec", {})
-        if gate(ctx, "CoordinatedLeaderElection"):
-            return
-        for name in ("strategy", "preferredHolder"):
-            if ((old or {}).get("spec") or {}).get(name) is None:
-                spec.pop(name, None)
+        obj.setdefault("spec", {})
+        drop_disabled(_GATED, obj, old, ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}

@@ -60,8 +60,8 @@ def test_the_gates_with_effect_are_those_that_the_code_asks_for() -> None:
             asked |= set(re.findall(r'(?:gate|enabled|feature|features)[(\[][^"\n]*"([A-Z]\w+)"', text))
             asked |= set(re.findall(r'(?:GATE|\bgate) = "(\w+)"', text))
             asked |= set(re.findall(r'"(\w+)" in [\w.]*gates\b', text))
+            for gates in re.findall(r'\bgated\(\s*"([\w ]+)"', text):  # of fields
+                asked |= set(gates.split())
             for gates in re.findall(r"\bgates=\(([^)]*)\)", text):  # of a resource's row
                 asked |= set(re.findall(r'"(\w+)"', gates))
-    gated = (SOURCE / "resources/shared/gated.py").read_text()
-    asked |= {name for name in re.findall(r'\("([A-Z]\w+)", ', gated)}
     assert asked & set(GATES) == set(WITH_EFFECT)

@@ -14,6 +14,7 @@ from kapi.machinery.freeing import free_now
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
+from kapi.resources.shared.gated import drop_disabled, gated
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _VALIDATION = "kapi.resources.apiextensions.validation"
@@ -152,6 +153,11 @@ class CustomResourceDefinitionStrategy(Strategy):
         return [text for text in _unrecognized(obj) if text not in known]
 
 
+_GATED_STATUS = (
+    gated("CRDObservedGenerationTracking", "status.observedGeneration", "status.conditions.*.observedGeneration"),
+)
+
+
 class StatusStrategy(CustomResourceDefinitionStrategy):
     reset_fields = ("spec",)
 
@@ -159,6 +165,7 @@ class StatusStrategy(CustomResourceDefinitionStrategy):
         before = [obj.get("spec")]
         obj["spec"] = old.get("spec")
         free_now(before)
+        drop_disabled(_GATED_STATUS, obj, old, ctx)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         import_in_thread(_VALIDATION)

@@ -134,6 +134,7 @@ class DeploymentStatusStrategy(ReplicasStatusStrategy):
     reset_fields = ("spec", "metadata.labels")
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare(obj, old, ctx)
         keep(obj["metadata"], old["metadata"], "labels")
 
 

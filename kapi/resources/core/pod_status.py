@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kapi.machinery import field, quantities
 from kapi.machinery.each import each, each_of, elements, entries
 from kapi.machinery.field import Path
@@ -11,6 +9,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.core.pod_update import validate_annotation_changes
 from kapi.resources.shared.addresses import check_ip_legacy, family_of
 from kapi.resources.shared.features import gate
+from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_label, is_group_id, is_qualified_name, is_user_id, subdomain_name
@@ -240,19 +239,19 @@ def _health(resources: list[Object], path: Path, errors: Errors) -> None:
         seen.add(key)
 
 
+_ENTRY = f"{'|'.join(_LISTS)}.*"
+_GATED = (
+    gated("DRANodeAllocatableResources", "nodeAllocatableResourceClaimStatuses"),
+    gated("ImageVolumeWithDigest", f"{_ENTRY}.volumeMounts.*.volumeStatus"),
+    gated("DRAExtendedResource", "extendedResourceClaimStatus"),
+    gated("ResourceHealthStatus", f"{_ENTRY}.allocatedResourcesStatus", kept=False),
+    gated("ResourceHealthStatusMessage", f"{_ENTRY}.allocatedResourcesStatus.*.resources.*.message", kept=False),
+)
+
+
 def drop_disabled_status(status: Object, before: Object, ctx: object) -> None:
     """Drops, in place, fields whose feature gate is off, unless they are stored already."""
-    if not gate(ctx, "DRANodeAllocatableResources") and not before.get("nodeAllocatableResourceClaimStatuses"):
-        status.pop("nodeAllocatableResourceClaimStatuses", None)
-    if not gate(ctx, "ImageVolumeWithDigest") and not any("volumeStatus" in mount for mount in _mounts(before)):
-        for mount in _mounts(status):
-            mount.pop("volumeStatus", None)
-
-
-def _mounts(status: Object) -> Iterator[Object]:
-    for name in _LISTS:
-        for entry in elements(status, name):
-            yield from entry.get("volumeMounts") or ()
+    drop_disabled(_GATED, status, before, ctx)
 
 
 def _volumes(status: Object, errors: Errors) -> None:

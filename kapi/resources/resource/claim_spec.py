@@ -10,6 +10,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
 from kapi.resources.resource import devices
+from kapi.resources.shared.gated import gated
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, need, not_supported
 
@@ -19,6 +20,20 @@ _MAX_ALTERNATIVES = 8
 ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _CHOICE = "exactly one of `exactly` or `firstAvailable` is required"
+
+
+_REQUEST = "devices.requests.*"
+#: in the spec of a claim
+GATED = (
+    gated("DRAPrioritizedList", f"{_REQUEST}.firstAvailable"),
+    gated("DRADeviceTaints", f"{_REQUEST}.exactly.tolerations", f"{_REQUEST}.firstAvailable.*.tolerations"),
+    gated(
+        "DRAConsumableCapacity",
+        "devices.constraints.*.distinctAttribute",
+        f"{_REQUEST}.exactly.capacity",
+        f"{_REQUEST}.firstAvailable.*.capacity",
+    ),
+)
 
 
 def default_claim_spec(spec: Object) -> None:

@@ -9,12 +9,14 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
+from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.resource_names import is_extended
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _SPEC = Path("spec")
+_GATED = (gated("DRAExtendedResource", "spec.extendedResourceName"),)
 
 
 class DeviceClassStrategy(PlainStrategy):
@@ -22,6 +24,9 @@ class DeviceClassStrategy(PlainStrategy):
     name_rule = staticmethod(long_object_name)
     generation_parts = ("spec",)
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.CHANGED_METADATA, UpdateRules.TYPE)
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        drop_disabled(_GATED, obj, old, ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}

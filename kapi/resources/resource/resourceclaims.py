@@ -14,6 +14,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.resource import devices
 from kapi.resources.resource.claim_spec import (
+    GATED,
     Requests,
     check_admin_access,
     check_admin_namespace,
@@ -27,6 +28,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_interface_address
 from kapi.resources.shared.affinity import validate_node_selector
 from kapi.resources.shared.claims import validate_template_metadata
+from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions, validate_metadata_update
 from kapi.resources.shared.rules import Errors, at_most, fits, need, same, supported
@@ -43,6 +45,24 @@ _UUID = (
 )
 
 
+_RESULT = "status.allocation.devices.results.*"
+_GATED_STATUS = (
+    gated("DRAResourceClaimDeviceStatus", "status.devices"),
+    gated(
+        "DRAConsumableCapacity",
+        f"{_RESULT}.shareID",
+        f"{_RESULT}.consumedCapacity",
+        "status.devices.*.shareID",
+        also=[
+            "spec.devices.constraints.*.distinctAttribute",
+            "spec.devices.requests.*.exactly.capacity",
+            "spec.devices.requests.*.firstAvailable.*.capacity",
+        ],
+    ),
+    gated("DRADeviceBindingConditions", f"{_RESULT}.bindingConditions", f"{_RESULT}.bindingFailureConditions"),
+)
+
+
 class ResourceClaimStrategy(PlainStrategy):
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
@@ -50,6 +70,10 @@ class ResourceClaimStrategy(PlainStrategy):
 
     def default(self, obj: Object) -> None:
         default_claim_spec(obj.get("spec") or {})
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        super().prepare(obj, old, ctx)
+        drop_disabled(GATED, obj.get("spec") or {}, None if old is None else old.get("spec") or {}, ctx)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -74,6 +98,7 @@ class ResourceClaimStatusStrategy(StatusOnlyStrategy):
         status.pop("devices", None)
         if kept:
             status["devices"] = kept
+        drop_disabled(_GATED_STATUS, obj, old, ctx)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -241,6 +266,11 @@ RESOURCE_CLAIM = Resource(
 class ResourceClaimTemplateStrategy(PlainStrategy):
     def default(self, obj: Object) -> None:
         default_claim_spec((obj.get("spec") or {}).get("spec") or {})
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        super().prepare(obj, old, ctx)
+        before = None if old is None else (old.get("spec") or {}).get("spec") or {}
+        drop_disabled(GATED, (obj.get("spec") or {}).get("spec") or {}, before, ctx)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []

@@ -5,7 +5,6 @@ Upstream: ``pkg/apis/resource/validation`` ValidateResourceSlice, ``pkg/registry
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, required, too_many
@@ -17,7 +16,7 @@ from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.affinity import validate_node_selector
-from kapi.resources.shared.features import gate
+from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
@@ -43,6 +42,25 @@ _DEVICE_PLACES = (
 )
 
 
+_DEVICE = "spec.devices.*"
+_GATED = (
+    gated("DRADeviceTaints", f"{_DEVICE}.taints"),
+    gated(
+        "DRAPartitionableDevices",
+        "spec.sharedCounters",
+        "spec.perDeviceNodeSelection",
+        *(f"{_DEVICE}.{name}" for name in ("consumesCounters", "nodeName", "nodeSelector", "allNodes")),
+    ),
+    gated(
+        "DRADeviceBindingConditions DRAResourceClaimDeviceStatus",
+        *(f"{_DEVICE}.{name}" for name in ("bindingConditions", "bindingFailureConditions", "bindsToNode")),
+    ),
+    gated("DRAConsumableCapacity", f"{_DEVICE}.allowMultipleAllocations", f"{_DEVICE}.capacity.*.requestPolicy"),
+    gated("DRANodeAllocatableResources", f"{_DEVICE}.nodeAllocatableResourceMappings"),
+    gated("DRAListTypeAttributes", *(f"{_DEVICE}.attributes.*.{name}" for name in _UNION[1])),
+)
+
+
 class ResourceSliceStrategy(PlainStrategy):
     namespaced = False
     generation_parts = ("spec",)
@@ -58,14 +76,7 @@ class ResourceSliceStrategy(PlainStrategy):
             for taint in elements(device, "taints"):
                 if not taint.get("timeAdded"):
                     taint["timeAdded"] = ctx.now
-        before = elements(_devices((old or {}).get("spec") or {}))
-        mapped = any(device.get("nodeAllocatableResourceMappings") for device in before)
-        if not gate(ctx, "DRANodeAllocatableResources") and not mapped:
-            for device in elements(_devices(obj.get("spec") or {})):
-                device.pop("nodeAllocatableResourceMappings", None)
-        if not gate(ctx, "DRAListTypeAttributes") and not any(_lists((old or {}).get("spec") or {})):
-            for attribute, name in list(_lists(obj.get("spec") or {})):
-                del attribute[name]
+        drop_disabled(_GATED, obj, old, ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         _validate_spec(obj.get("spec") or {}, None if old is None else old.get("spec") or {}, errors)
@@ -82,13 +93,6 @@ class ResourceSliceStrategy(PlainStrategy):
 
 def _devices(spec: Object) -> list[Object]:
     return spec.get("devices") or []
-
-
-def _lists(spec: Object) -> Iterator[tuple[Object, str]]:
-    """The names of attributes' lists of values."""
-    for device in elements(_devices(spec)):
-        for attribute in elements((device.get("attributes") or {}).values()):
-            yield from ((attribute, name) for name in _UNION[1] if attribute.get(name) is not None)
 
 
 def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:

@@ -1,58 +1,91 @@
-"""Drops fields whose feature gate is off, unless they are stored already (upstream: ``pkg/api/pod`` DropDisabledPodFields)."""
+"""Drops fields whose feature gate is off, unless they are stored already (upstream: ``dropDisabledFields`` of the strategies).
+
+A type has a table of its fields with gates; that of pod specs is here, since pods and all templates have them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.security import every_container
 
-
-def _sources(spec: Object) -> Iterator[Object]:
-    for volume in elements(spec, "volumes"):
-        yield from (volume.get("projected") or {}).get("sources") or ()
+#: names to follow from an object to the owners of a field, and the field's name
+_Place = tuple[tuple[tuple[str, ...], ...], str]
 
 
-def _lifecycles(spec: Object) -> Iterator[Object]:
-    for container in elements(every_container(spec)):
-        if container.get("lifecycle") is not None:
-            yield container["lifecycle"]
+class Gated(NamedTuple):
+    """Fields that are dropped while one of the gates is off; those of ``in_use`` keep them too, when they are stored."""
+
+    gates: tuple[str, ...]
+    fields: tuple[_Place, ...]
+    in_use: tuple[_Place, ...]
 
 
-def _value_sources(spec: Object) -> Iterator[Object]:
-    for container in elements(every_container(spec)):
-        for variable in elements(container, "env"):
-            if variable.get("valueFrom") is not None:
-                yield variable["valueFrom"]
+def gated(gates: str, *paths: str, also: Iterable[str] = (), kept: bool = True) -> Gated:
+    """``gates`` are separated by spaces.  In a path ``*`` means each item or value, and ``|`` is between alternatives.
+
+    ``also``: further paths, by which the fields are in use.  Without ``kept`` stored fields are dropped, too.
+    """
+    fields = tuple(map(_place, paths))
+    return Gated(tuple(gates.split()), fields, (*fields, *map(_place, also)) if kept else ())
 
 
-#: gate -> (owners of the field, name of the field)
-_FIELDS: tuple[tuple[str, Callable[[Object], Iterator[Object]], str], ...] = (
-    ("ContainerStopSignals", _lifecycles, "stopSignal"),
-    ("ClusterTrustBundleProjection", _sources, "clusterTrustBundle"),
-    ("PodCertificateRequest", _sources, "podCertificate"),
-    ("GenericWorkload", lambda spec: iter((spec,)), "schedulingGroup"),
-    ("EnvFiles", _value_sources, "fileKeyRef"),
-    ("HostnameOverride", lambda spec: iter((spec,)), "hostnameOverride"),
-    ("PodLevelResources", lambda spec: iter((spec,)), "resources"),
-    ("ContainerRestartRules", every_container, "restartPolicyRules"),
+def _place(path: str) -> _Place:
+    *owners, field = path.split(".")
+    return tuple(tuple(part.split("|")) for part in owners), field
+
+
+def _owners(node: Object, path: tuple[tuple[str, ...], ...]) -> Iterator[Object]:
+    if not path:
+        yield node
+        return
+    names, rest = path[0], path[1:]
+    if names == ("*",):
+        values = node.values() if isinstance(node, dict) else node
+    else:
+        values = [node.get(name) for name in names]
+    for value in elements(values):
+        if value:
+            yield from _owners(value, rest)
+
+
+def _has(obj: Object, places: Iterable[_Place]) -> bool:
+    return any(owner.get(name) not in (None, []) for path, name in places for owner in _owners(obj, path))
+
+
+def drop_disabled(table: Iterable[Gated], obj: Object, old: Object | None, ctx: object) -> None:
+    """Changes ``obj`` in place; ``old`` is the stored one on an update."""
+    for gates, fields, in_use in table:
+        if all(gate(ctx, name) for name in gates) or (old is not None and _has(old, in_use)):
+            continue
+        for path, name in fields:
+            for owner in _owners(obj, path):
+                owner.pop(name, None)
+
+
+_CONTAINERS = "containers|initContainers|ephemeralContainers.*"
+_STOP_SIGNAL = gated("ContainerStopSignals", f"{_CONTAINERS}.lifecycle.stopSignal")
+_POD_SPEC = (
+    gated("ClusterTrustBundleProjection", "volumes.*.projected.sources.*.clusterTrustBundle"),
+    gated("PodCertificateRequest", "volumes.*.projected.sources.*.podCertificate"),
+    gated("GenericWorkload", "schedulingGroup"),
+    gated("EnvFiles", f"{_CONTAINERS}.env.*.valueFrom.fileKeyRef"),
+    gated("HostnameOverride", "hostnameOverride"),
+    gated("PodLevelResources", "resources"),
+    gated("ContainerRestartRules", f"{_CONTAINERS}.restartPolicyRules"),
+    gated("MatchLabelKeysInPodTopologySpread", "topologySpreadConstraints.*.matchLabelKeys"),
 )
 
 
 def drop_disabled_fields(spec: Object, old: Object | None, ctx: object) -> None:
-    """Changes ``spec`` in place; ``old`` is the stored spec on an update."""
-    for name, owners, field in _FIELDS:
-        if gate(ctx, name):
-            continue
-        if old is not None and any(owner.get(field) is not None for owner in elements(owners(old))):
-            continue
-        if field == "stopSignal":
-            _drop_stop_signals(spec)
-            continue
-        for owner in elements(owners(spec)):
-            owner.pop(field, None)
+    """Changes a pod's spec in place; ``old`` is the stored spec on an update."""
+    if not gate(ctx, "ContainerStopSignals") and (old is None or not _has(old, _STOP_SIGNAL.in_use)):
+        _drop_stop_signals(spec)
+    drop_disabled(_POD_SPEC, spec, old, ctx)
 
 
 def _drop_stop_signals(spec: Object) -> None:

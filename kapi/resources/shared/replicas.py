@@ -14,6 +14,7 @@ from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import FieldText, StrategyContext
 from kapi.resources.shared import selectors
+from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_label, is_percent
@@ -244,11 +245,17 @@ class ReplicasStrategy(PlainStrategy):
         return template_warnings(obj["spec"].get("template"))
 
 
+_GATED_STATUS = (gated("DeploymentReplicaSetTerminatingReplicas", "status.terminatingReplicas"),)
+
+
 class ReplicasStatusStrategy(PlainStatusStrategy):
     """Counters are not negative, those that are ``limited`` not greater than ``replicas``, collisions are not taken back."""
 
     counters: ClassVar[tuple[str, ...]]
     limited: ClassVar[tuple[str, ...]] = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        drop_disabled(_GATED_STATUS, obj, old, ctx)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status = obj.get("status") or {}

@@ -10,11 +10,13 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
+from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.rules import Errors, not_supported, present, same, supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
+_GATED = (gated("VolumeLimitScaling", "spec.preventPodSchedulingIfMissing"),)
 _DEFAULTS = {
     "attachRequired": True,
     "podInfoOnMount": False,
@@ -64,9 +66,7 @@ class CSIDriverStrategy(PlainStrategy):
         self.prepare(obj, None, ctx)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name = "preventPodSchedulingIfMissing"
-        if not gate(ctx, "VolumeLimitScaling") and ((old or {}).get("spec") or {}).get(name) is None:
-            obj["spec"].pop(name, None)
+        drop_disabled(_GATED, obj, old, ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
