@@ -44,6 +44,7 @@ def _owners(node: Object, path: tuple[tuple[str, ...], ...]) -> Iterator[Object]
         yield node
         return
     names, rest = path[0], path[1:]
+    values: Iterable[Object | None]
     if names == ("*",):
         values = node.values() if isinstance(node, dict) else node
     else:
