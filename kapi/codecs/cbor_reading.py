@@ -23,7 +23,7 @@ from kapi.machinery.time import TimeError, of_unix, time
 from kapi.machinery.tree import Tree
 
 SELF_DESCRIBED = b"\xd9\xd9\xf7"  # the head of tag 55799, with which everything that upstream writes begins
-MAX_DEPTH = 900  # levels of nesting; upstream allows 10,000, kapi's other formats fewer than a thousand
+MAX_DEPTH = 240  # levels of nesting, as of any object here; upstream allows 10,000
 _MAX_GO_DEPTH = 10_000
 _LARGE = 4096  # bytes from which reading may take long
 _MAX_PAIRS = 2_097_152  # of one map

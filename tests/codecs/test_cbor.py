@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kapi.codecs.cbor_reading import MAX_DEPTH, CBORError, TooManyParts, Unacceptable, loads, notation
 from kapi.codecs.cbor_writing import dumps
+from tests.growth.counting import stretches
 
 SCALARS = st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.text()
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -242,3 +243,33 @@ def test_a_short_text_may_not_become_many_objects() -> None:
 def test_a_tree_in_diagnostic_notation() -> None:
     tree = {"a": [1, -2, 1.5, None, True], "it's": 'x"y'}
     assert notation(tree) == """{'a': [1, -2, 1.5, null, true], 'it\\'s': 'x"y'}"""
+
+
+MANY = {
+    "numbers": b"\x9f" + b"\x18\x64" * 5000 + b"\xff",
+    "small numbers": b"\x9f" + b"\x00" * 5000 + b"\xff",
+    "lists": b"\x9f" + b"\x80" * 5000 + b"\xff",
+    "keys": b"\xbf" + b"".join(b"\x44%04x\x00" % number for number in range(5000)) + b"\xff",
+    "chunks": b"\x5f" + b"\x41a" * 5000 + b"\xff",
+    "tags": b"\xc6" * 5000 + b"\x00",
+    "what is no UTF-8": b"\x9f" + b"\x42\xc3\x28" * 5000 + b"\xff",
+    "refused": b"\xbf" + b"\x41a\xf7" * 5000 + b"\xff",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(MANY))
+def test_reading_pauses(kind: str) -> None:
+    def read() -> None:
+        try:
+            loads(MANY[kind])
+        except Unacceptable:
+            pass
+
+    found = stretches(read)
+    assert found.longest < 12_000, found.where
+
+
+@pytest.mark.parametrize("tree", [["x"] * 5000, {str(number): [1.5] for number in range(5000)}], ids=["list", "map"])
+def test_writing_pauses(tree: Any) -> None:
+    found = stretches(lambda: dumps(tree))
+    assert found.longest < 3000, found.where

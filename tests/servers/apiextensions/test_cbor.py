@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kapi.codecs.cbor_reading import loads
+from kapi.codecs.cbor_reading import MAX_DEPTH, loads
 from kapi.codecs.cbor_writing import dumps
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
@@ -135,3 +135,13 @@ def test_a_duplicate_key_is_refused_whatever_the_validation(on: MemoryAPI) -> No
         message = answered(ask(on, "POST", f"{FOOS}?fieldValidation={validation}", body), 400)["message"]
         why = 'cbor: found duplicate map key "size" at map element index 1'
         assert message == f'Foo in version "v1" cannot be handled as a Foo: {why}'
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH - 1, MAX_DEPTH, 2000])
+@pytest.mark.parametrize("kind", [CBOR, APPLY])
+def test_deep_objects_are_refused(on: MemoryAPI, levels: int, kind: str) -> None:
+    """With the words of the decoder, and not by an error of the server; also those without a kind, which are shown."""
+    deep = b"\xa1\x41a" * levels + b"\x00"
+    for body in (b"\xa1" + dumps("spec")[3:] + deep, b"\xa2" + dumps("kind")[3:] + dumps("Foo")[3:] + b"\x41x" + deep):
+        method, path = ("PATCH", f"{FOOS}/b?fieldManager=m") if kind == APPLY else ("POST", FOOS)
+        assert answered(ask(on, method, path, body, content_type=kind), 400)["status"] == "Failure"
