@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from kapi.machinery.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from kapi.client.backoff import Backoff
     from kapi.client.clientcmd import Kubeconfig, Overrides, load_config
     from kapi.client.config import Config, ConfigError, Impersonation
     from kapi.client.content import JSON_CONTENT, Content
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         ServerTimeout,
         UnexpectedAnswer,
     )
+    from kapi.client.limiter import Backoff
     from kapi.client.mapper import RESTMapper
     from kapi.client.portforward import PortForward
     from kapi.client.protobuf_content import PROTOBUF_CONTENT
@@ -116,7 +116,7 @@ __all__ = [
     "three_way_patch",
 ]
 _PLACES = {
-    "Backoff": "kapi.client.backoff",
+    "Backoff": "kapi.client.limiter",
     "Kubeconfig": "kapi.client.clientcmd",
     "Overrides": "kapi.client.clientcmd",
     "load_config": "kapi.client.clientcmd",

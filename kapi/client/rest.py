@@ -20,7 +20,6 @@ from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.error import ConnectionClosed
 from twisted.internet.task import deferLater
 
-from kapi.client.backoff import NO_ANSWER
 from kapi.client.config import Config, ConfigError
 from kapi.client.content import JSON, JSON_CONTENT, Content
 from kapi.client.credentials import Header
@@ -32,6 +31,7 @@ from kapi.client.errors import (
     from_response,
     retry_after,
 )
+from kapi.client.limiter import NO_ANSWER
 from kapi.client.server_warnings import parse_warnings
 from kapi.client.session import Session, base_path
 from kapi.client.watching import Watch

@@ -8,10 +8,9 @@ from urllib.parse import quote
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.backoff import Backoff
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, Header
-from kapi.client.limiter import TokenBucket
+from kapi.client.limiter import Backoff, TokenBucket
 from kapi.client.server_warnings import WarningHandler, log_warning
 from kapi.machinery.gvk import GroupVersion
 from kapi.process.reactor import Reactor, installed_reactor
@@ -20,8 +19,7 @@ from kapi.wire.transport import Transport
 
 def connect(config: Config, reactor: Reactor) -> Transport:
     """The transport that a Config describes, for any number of RESTClients."""
-    from kapi.client.connections import Connections
-    from kapi.client.dialing import connector
+    from kapi.client.connections import Connections, connector
 
     return Connections(reactor, config.host, connector(reactor, config))
 

@@ -19,7 +19,7 @@ from twisted.internet.interfaces import (
 )
 
 from kapi.process.reactor import Reactor
-from kapi.wire.connect_tunnel import ProxyError, through
+from kapi.wire.tunnel import ProxyError, through
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry

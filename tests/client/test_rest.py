@@ -10,10 +10,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.client.backoff import NO_ANSWER, Backoff
 from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.errors import ConnectionFailed, RequestTimeout, UnexpectedAnswer
-from kapi.client.limiter import TokenBucket
+from kapi.client.limiter import NO_ANSWER, Backoff, TokenBucket
 from kapi.client.rest import RESTClient
 from kapi.client.server_warnings import parse_warnings
 from kapi.client.session import Session, connect

@@ -11,7 +11,7 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.wire.connect_tunnel import ProxyError, through
+from kapi.wire.tunnel import ProxyError, through
 
 
 class Proxy:
