@@ -1,18 +1,25 @@
-"""``kapi auth can-i``, ``whoami`` and ``reconcile`` (upstream: kubectl ``cmd/auth``)."""
+"""``kapi auth can-i``, ``whoami`` and ``reconcile``, by which roles and bindings get what manifests have more.
+
+Upstream: kubectl ``cmd/auth``, component-helpers ``auth/rbac``.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kapi.client.errors import NoMatch
+from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Command, Help
-from kapi.kubectl.describers.access import RULE_COLUMNS, compact, rule_cells
+from kapi.kubectl.describers.access import RULE_COLUMNS, Rule, compact, rule_cells, single_rules
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.tabwriter import TabWriter
-from kapi.kubectl.reconcile import reconcile
+from kapi.kubectl.writing import dry_run_strategy
 from kapi.machinery.golang import value_text
-from kapi.machinery.status import Forbidden, NotFound
+from kapi.machinery.status import AlreadyExists, Forbidden, NotFound
 from kapi.machinery.tree import Object, dig
 
 _VERBS = frozenset(
@@ -129,6 +136,190 @@ async def _whoami(factory: Factory, program: str) -> int:
             writer.row((title, value_text(value)))
     factory.out.write(writer.flush())
     return 0
+
+
+_GROUP = "rbac.authorization.k8s.io"
+_ROLES, _BINDINGS = ("Role", "ClusterRole"), ("RoleBinding", "ClusterRoleBinding")
+_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_RULE = ("Verbs", "APIGroups", "Resources", "ResourceNames", "NonResourceURLs")
+_SUBJECT = (("Kind", "kind"), ("APIGroup", "apiGroup"), ("Name", "name"), ("Namespace", "namespace"))
+
+
+class Outcome(NamedTuple):
+    """The object as it is to be; ``operation`` is "", "create", "update" or "recreate"; what is missing and superfluous."""
+
+    obj: Object
+    operation: str
+    missing: list[Object]
+    extra: list[Object]
+
+
+async def reconcile(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    if not flags.get_list("filename"):
+        raise CommandError("must specify one of -f and -k")
+    if flags.arguments:
+        raise CommandError("no arguments are allowed")
+    dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    if dry_run == "server":
+        raise CommandError("--dry-run=server for command reconcile is not supported yet")
+    printer = printer_for(flags, "reconciled" + (" (dry run)" if dry_run == "client" else ""))
+    builder = Builder(factory).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    result = await builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten().do()
+    async for info in result.visit():
+        if info.mapping.group != _GROUP or info.mapping.kind not in (*_ROLES, *_BINDINGS):
+            continue
+        outcome = await _reconcile(factory, info, write=dry_run == "none")
+        factory.out.write(printer.print(outcome.obj))
+        _tell(factory, outcome, rules=info.mapping.kind in _ROLES)
+    raise_errors(result.errors)
+    return 0
+
+
+async def _reconcile(factory: Factory, info: Info, *, write: bool) -> Outcome:
+    """Writes the object unless it opts out.  Raises StatusError."""
+    wanted = info.object or {}
+    rules, key = info.mapping.kind in _ROLES, "rules" if info.mapping.kind in _ROLES else "subjects"
+    remove = factory.flags.get_bool("remove-extra-permissions" if rules else "remove-extra-subjects")
+    try:
+        current: Object = await info.request(info.client.get()).do()
+    except NotFound:
+        outcome = Outcome(wanted, "create", wanted.get(key) or [], [])
+        if write:
+            await _ensure_namespace(factory, info)
+            await info.create()
+            outcome = outcome._replace(obj=info.object or {})
+        return outcome
+    outcome = (_role if rules else _binding)(current, wanted, remove)
+    if not outcome.operation or not write or _protected(current):
+        return outcome
+    if outcome.operation == "recreate":
+        await info.delete({"preconditions": {"uid": current["metadata"]["uid"]}})
+        info.object = outcome.obj
+        await info.create()
+        return outcome._replace(obj=info.object or {})
+    done: Object = await info.request(info.client.put()).body(outcome.obj).do()
+    return outcome._replace(obj=done)
+
+
+async def _ensure_namespace(factory: Factory, info: Info) -> None:
+    if info.namespace:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": info.namespace}}
+        try:
+            await factory.client("v1").post().resource("namespaces").body(body).do()
+        except AlreadyExists:
+            return
+
+
+def _protected(obj: Object) -> bool:
+    return (dig(obj, "metadata", "annotations") or {}).get(_AUTOUPDATE) == "false"
+
+
+def _merged(current: Object, wanted: Object) -> tuple[Object, bool]:
+    """The current object with the labels and annotations of the wanted one, and whether they changed."""
+    metadata = dict(current["metadata"])
+    for key in ("labels", "annotations"):
+        both = {**(dig(wanted, "metadata", key) or {}), **(metadata.get(key) or {})}
+        if both != (metadata.get(key) or {}):
+            metadata[key] = both
+    return {**current, "metadata": metadata}, metadata != current["metadata"]
+
+
+def _role(current: Object, wanted: Object, remove: bool) -> Outcome:
+    obj, changed = _merged(current, wanted)
+    have, want = current.get("rules") or [], wanted.get("rules") or []
+    missing, extra = _uncovered(have, want), _uncovered(want, have)
+    if remove and (missing or extra):
+        obj, changed = {**obj, "rules": want}, True
+    elif missing:
+        obj, changed = {**obj, "rules": [*have, *missing]}, True
+    return Outcome(obj, "update" if changed else "", missing, extra)
+
+
+def _binding(current: Object, wanted: Object, remove: bool) -> Outcome:
+    have, want = current.get("subjects") or [], wanted.get("subjects") or []
+    if current["roleRef"] != _role_ref(wanted):
+        return Outcome(wanted, "recreate", want, [])
+    obj, changed = _merged(current, wanted)
+    identities = [_subject(one) for one in have]
+    missing = [one for one in want if _subject(one) not in identities]
+    wanted_identities = [_subject(one) for one in want]
+    extra = [one for one in have if _subject(one) not in wanted_identities]
+    if remove and (missing or extra):
+        obj, changed = {**obj, "subjects": want}, True
+    elif missing:
+        obj, changed = {**obj, "subjects": [*have, *missing]}, True
+    return Outcome(obj, "update" if changed else "", missing, extra)
+
+
+def _role_ref(obj: Object) -> Object:
+    return {"apiGroup": _GROUP, **(obj.get("roleRef") or {})}
+
+
+def _subject(one: Object) -> tuple[str, ...]:
+    group = one.get("apiGroup", "" if one.get("kind") == "ServiceAccount" else _GROUP)
+    return one.get("kind", ""), group, one.get("name", ""), one.get("namespace", "")
+
+
+def _uncovered(owned: list[Object], wanted: list[Object]) -> list[Object]:
+    """What the wanted rules allow and the owned ones do not, a rule for each verb, group, resource and name."""
+    missing = [rule for one in wanted for rule in single_rules(one) if not any(_covers(has, rule) for has in owned)]
+    keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
+    return [{key: list(values) for key, values in zip(keys, rule, strict=True) if values} for rule in missing]
+
+
+def _covers(owner: Object, rule: Rule) -> bool:
+    verbs, groups, resources, names, urls = rule
+
+    def has(key: str, values: tuple[str, ...]) -> bool:
+        found = owner.get(key) or []
+        return "*" in found or all(value in found for value in values)
+
+    if not has("verbs", verbs):
+        return False
+    if urls:
+        patterns = owner.get("nonResourceURLs") or []
+        return all(
+            any(one == url or one.endswith("*") and url.startswith(one[:-1]) for one in patterns) for url in urls
+        )
+    own_names = owner.get("resourceNames") or []
+    below = tuple(f"*/{one.partition('/')[2]}" for one in resources if "/" in one)
+    return (
+        has("apiGroups", groups)
+        and (has("resources", resources) or bool(below) and has("resources", below))
+        and (not own_names or bool(names) and all(name in own_names for name in names))
+    )
+
+
+def _tell(factory: Factory, outcome: Outcome, *, rules: bool) -> None:
+    """What was missing, on the error stream."""
+    if not outcome.operation:
+        return
+    caveat = f", but object opted out ({_AUTOUPDATE}: false)" if _protected(outcome.obj) else ""
+    lines = [f"\treconciliation required {outcome.operation}{caveat}"]
+    what, flag = ("rules", "remove-extra-permissions") if rules else ("subjects", "remove-extra-subjects")
+    parts = [(f"missing {what} added", outcome.missing)]
+    parts += [(f"extra {what} removed", outcome.extra)] if factory.flags.get_bool(flag) else []
+    for title, found in parts:
+        if found:
+            lines += [f"\t{title}:", *(f"\t\t{_rule_text(one) if rules else _subject_text(one)}" for one in found)]
+    factory.err.write("\n".join(lines) + "\n")
+
+
+def _rule_text(rule: Object) -> str:
+    fields = (
+        (name, rule.get(name[:1].lower() + name[1:] if name != "APIGroups" else "apiGroups") or []) for name in _RULE
+    )
+    return "{" + " ".join(f"{name}:{value_text(values)}" for name, values in fields) + "}"
+
+
+def _subject_text(subject: Object) -> str:
+    default = "" if subject.get("kind") == "ServiceAccount" else _GROUP
+    return (
+        "{"
+        + " ".join(f"{name}:{subject.get(key, default if key == 'apiGroup' else '')}" for name, key in _SUBJECT)
+        + "}"
+    )
 
 
 HELP = Help("SUBCOMMAND", "Answers questions about rights, and brings RBAC rules in line with files.")

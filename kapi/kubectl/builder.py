@@ -6,12 +6,16 @@ Each method adds one part of the command line; ``do`` checks that the parts go t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
 
+from kapi.client.config import Config
 from kapi.client.discovery import APIResource
-from kapi.client.errors import ClientError
+from kapi.client.errors import ClientError, ConnectionFailed
+from kapi.client.rest import RESTClient
+from kapi.client.session import Session
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, standard_message
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
     Chain,
@@ -25,7 +29,9 @@ from kapi.kubectl.visitor import (
     is_url,
     read_documents,
 )
+from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
+from kapi.process.reactor import Reactor
 
 _SEPARATE = (
     "there is no need to specify a resource type as a separate argument when passing arguments in resource/name form "
@@ -240,8 +246,6 @@ class Builder:
     async def _read(self, source: str) -> bytes:
         """Raises CommandError."""
         if is_url(source):
-            from kapi.kubectl.download import download
-
             return await download(source, self._factory.reactor)
         return read_bytes(source, self._factory.stdin)
 
@@ -300,3 +304,27 @@ def without_kind(obj: Object, source: str) -> CommandError:
 
     text = orjson.dumps(obj, option=orjson.OPT_SORT_KEYS).decode()
     return CommandError(f"unable to decode \"{source}\": Object 'Kind' is missing in '{text}'")
+
+
+TIMEOUT_SECONDS = 30.0
+
+
+async def download(url: str, reactor: Reactor) -> bytes:
+    """The content of the URL.  Raises CommandError."""
+    parsed = urlsplit(url)
+    if not parsed.netloc:
+        raise CommandError("Unable to connect to the server: http: no Host in request URL", plain=True)
+    session = Session.for_config(
+        Config(host=f"{parsed.scheme}://{parsed.netloc}", qps=0, timeout=TIMEOUT_SECONDS), reactor
+    )
+    try:
+        path = (parsed.path or "/") + (f"?{parsed.query}" if parsed.query else "")
+        return await RESTClient(session, accept="*/*").get().abs_path(path).raw()
+    except StatusError as error:
+        raise CommandError(
+            f'unable to read URL "{url}", server reported {error.code}, status code={error.code}'
+        ) from None
+    except ConnectionFailed as error:
+        raise CommandError(standard_message(error, url) or str(error), plain=True) from None
+    finally:
+        await session.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from kapi.kubectl.attaching import attach_when_running
+from kapi.kubectl.attach import attach_when_running
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory

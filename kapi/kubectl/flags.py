@@ -71,7 +71,7 @@ class Flag:
     """``kind``: bool, string, int, duration, list (comma-separated, may be repeated) or array (may be repeated).
 
     ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).
-    ``help`` is for the flags that are not in ``flag_help.py``.
+    ``help`` is for the flags that have no text in ``help.py``.
     """
 
     name: str

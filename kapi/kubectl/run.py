@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.attaching import attach_when_running, state_of
+from kapi.kubectl.attach import attach_when_running, state_of
 from kapi.kubectl.command import Help
 from kapi.kubectl.creating import DRY_RUN, OVERRIDES, create_generated, labels_of, overridden
 from kapi.kubectl.expose import service, service_ports

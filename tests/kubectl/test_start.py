@@ -36,7 +36,7 @@ def test_get_loads_nothing_that_takes_long() -> None:
     code = """
 import sys
 import kapi.kubectl.builder, kapi.kubectl.factory, kapi.kubectl.get, kapi.kubectl.main, kapi.kubectl.printers.table
-import kapi.client.connections, kapi.client.dialing, kapi.client.discovery_cache, kapi.wire.tls.client, kapi.wire.tls.trust
+import kapi.client.connections, kapi.client.connections, kapi.client.discovery_cache, kapi.wire.tls.client, kapi.wire.tls.trust
 slow = ("prometheus_client", "treq", "twisted.web.client", "twisted.web.http", "wsproto")
 print([name for name in slow if name in sys.modules])
 """
