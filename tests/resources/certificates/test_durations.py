@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from kapi.machinery.tree import Object
-from kapi.resources.certificates.durations import HONORED, REQUESTED
+from kapi.resources.certificates.certificatesigningrequests import HONORED, REQUESTED
 from tests.certificates import sign
 from tests.controllers.served import MERGE, Served
 from tests.resources.certificates.test_requests import encoded, request
