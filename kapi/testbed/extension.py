@@ -1,4 +1,4 @@
-"""Adds the testbed to a server: ``/kapi/settled``, and what its two flags switch on."""
+"""Adds the testbed to a server: ``/kapi/settled``, recent changes, and what its two flags switch on."""
 
 from __future__ import annotations
 
@@ -9,13 +9,41 @@ from kapi.assembly.policy import without_webhook_credentials
 from kapi.filters.chain import Filter, Handler
 from kapi.options.flags import FlagSet
 from kapi.options.processes import ProcessOptions
+from kapi.store.interface import CREATED, DELETED, UPDATED, Change
 from kapi.testbed.cluster_chain import Shared, shared_scopes
 from kapi.testbed.cluster_template import install_clusters
 from kapi.testbed.clusters import Clusters
 from kapi.testbed.fault_injection import FaultInjection
 from kapi.testbed.past_reads import PastReads
-from kapi.testbed.recent_changes import RecentChanges
 from kapi.testbed.settled import Settled
+from kapi.watchcache.caches import Caches
+from kapi.watchcache.event import ADDED, MODIFIED
+from kapi.watchcache.event_log import LoggedEvent
+
+_KINDS = {ADDED: CREATED, MODIFIED: UPDATED}
+
+
+class RecentChanges:
+    """The recent changes of the store that ``caches`` follow."""
+
+    def __init__(self, caches: Caches) -> None:
+        self._caches = caches
+
+    @property
+    def newest(self) -> int:
+        """The revision of the last change."""
+        return self._caches.revision
+
+    def changes(self, since: int, until: int) -> list[Change]:
+        """The changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some of them have been dropped."""
+        return [_change(logged) for logged in self._caches.between(since, until)]
+
+
+def _change(logged: LoggedEvent) -> Change:
+    resource, event = logged.cache.resource, logged.event
+    entry = event.entry
+    key = f"{resource.group or 'core'}/{resource.resource}/{entry.namespace}/{entry.name}"
+    return Change(event.revision, _KINDS.get(event.kind, DELETED), key, entry.data)
 
 
 class TestbedOptions(FlagSet):

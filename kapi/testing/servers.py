@@ -1,16 +1,134 @@
-"""The servers of a test session: one for each set of flags, started when a test first needs it."""
+"""The servers of a test session: one for each set of flags, started when a test first needs it.
+
+Several processes, such as the workers of pytest-xdist, may share a server: the first starts it, the last ends it.  They
+coordinate by locks of files in a common directory: ``lock`` is held during start and stop, ``users`` is a shared lock of all
+processes that use the server, ``alive`` is held by the server.  The kernel releases the locks of a process that crashes.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import json
 import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Self
 
 from kapi.testing.audit import POLICY, AuditTrail
-from kapi.testing.process import KapiProcess
-from kapi.testing.shared import SharedProcess
+from kapi.testing.process import READY, URL, KapiProcess
+
+#: starts the server and ends, so that the server is not a child of a process that ends before it
+_LAUNCH = """
+import os, subprocess, sys
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[int(sys.argv[1])])
+os.write(1, b"%d" % server.pid)
+os._exit(0)
+"""
+_POLL_SECONDS = 0.02
+_END_SECONDS = 30.0  # for a server to end after SIGTERM
+
+
+class SharedProcess(KapiProcess):
+    """``directory`` must be the same in all processes that share the server.  Tests must not end it."""
+
+    def __init__(self, *flags: str, directory: Path) -> None:
+        self._directory = directory
+        self._output = directory / "server" / "output"
+        self._output.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(*flags, directory=self._output.parent)
+        self._users: IO[str] | None = None
+        self._pid = 0
+
+    @property
+    def output(self) -> list[str]:
+        """What it has printed."""
+        return self._output.read_text().splitlines(keepends=True) if self._output.exists() else []
+
+    @property
+    def running(self) -> bool:
+        with (self._directory / "alive").open("a") as alive:
+            return not _lock(alive, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def start(self, seconds: float = 120.0) -> Self:
+        """Uses the server that runs, or starts it.  Raises RuntimeError as KapiProcess does."""
+        record = self._directory / "record"
+        with self._locked():
+            if not self.running:
+                record.write_text(json.dumps(self._launched(seconds)))
+            self._pid, self.url = json.loads(record.read_text())
+            self._users = (self._directory / "users").open("a")
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+        return self
+
+    def _launched(self, seconds: float) -> tuple[int, str]:
+        """Starts a server.  Returns its process id and URL."""
+        shutil.rmtree(self.data, ignore_errors=True)  # of one that crashed
+        self._output.parent.mkdir(exist_ok=True)
+        with (self._directory / "alive").open("a") as alive, self._output.open("w") as output:
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            number = alive.fileno()
+            launched = subprocess.run(
+                [sys.executable, "-c", _LAUNCH, str(number), *self.command()],
+                stdout=subprocess.PIPE, stderr=output, pass_fds=[number], check=True,
+            )  # fmt: skip
+        self._pid = int(launched.stdout)
+        end = time.monotonic() + seconds
+        while True:
+            text = "".join(self.output)
+            found = URL.search(text)
+            if found and f"\n{READY}" in text:
+                return self._pid, found[1]
+            if not self.running or time.monotonic() > end:
+                self._end()
+                raise RuntimeError(f"kapi did not start:\n{''.join(self.output)}")
+            time.sleep(_POLL_SECONDS)
+
+    def end(self, number: int = signal.SIGTERM, seconds: float = _END_SECONDS) -> int:
+        """Always raises RuntimeError: other processes use the server."""
+        raise RuntimeError("the server is shared with other processes")
+
+    def _end(self, seconds: float = _END_SECONDS) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            end = time.monotonic() + seconds
+            if self.running:
+                os.kill(self._pid, number)
+            while self.running and time.monotonic() < end:
+                time.sleep(_POLL_SECONDS)
+
+    def stop(self) -> int:
+        """Stops using the server.  The last user ends it and removes its data; its output stays."""
+        with self._locked():
+            users, self._users = self._users, None
+            if users is not None:
+                with users:
+                    if _lock(users, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                        self._end()
+                        shutil.rmtree(self.data, ignore_errors=True)
+        return 0
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self._directory / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _lock(file: IO[str], how: int) -> bool:
+    """Takes a lock.  Returns False when another process has it."""
+    try:
+        fcntl.flock(file, how)
+    except BlockingIOError:
+        return False
+    return True
+
 
 MAX_SERVERS = 4  # that run at the same time; the least recently used one is stopped before another starts
 

@@ -26,8 +26,8 @@ from kapi.options.authentication import AuthenticationOptions
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalIdentity
 from kapi.options.flags import parse
-from kapi.wire.connect_tunnel import ProxyError
 from kapi.wire.egress import DIRECT, Egress
+from kapi.wire.tunnel import ProxyError
 from tests.authentication.identities import Authority, HTTPSServer
 from tests.rsa_keys import rsa_key
 

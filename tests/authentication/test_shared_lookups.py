@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from kapi.authentication.cache import TOKEN_CACHES
 from kapi.authentication.interface import AuthenticationError
-from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.authentication.webhook import SharedLookups
 
 

@@ -20,8 +20,8 @@ from twisted.trial.unittest import TestCase
 from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.service_account.authenticator import ACCOUNTS, BoundTokenAuthenticator
 from kapi.authentication.service_account.issuer import RefreshingTokens, SigningError
+from kapi.authentication.service_account.metrics import SignerMeter
 from kapi.authentication.service_account.signer import ExternalIssuer, ExternalSigner
-from kapi.authentication.service_account.signer_metrics import SignerMeter
 from kapi.endpoints.issuer_discovery import IssuerDiscovery
 from kapi.machinery.tree import Object
 from kapi.wire.plugin_messages import encode

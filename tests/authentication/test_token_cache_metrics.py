@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
+from kapi.authentication.cache import TokenCacheFigures
 from kapi.authentication.interface import AuthenticationError
-from kapi.authentication.metrics import TokenCacheFigures
 
 
 def value(figures: TokenCacheFigures, name: str, status: str) -> float:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.codecs import json_reading, json_steps
-from kapi.codecs.json_steps import SteppingDecoder
+from kapi.codecs import json_reading
+from kapi.codecs.json_reading import SteppingDecoder
 from tests.growth.counting import stretches
 
 TREES = st.recursive(
@@ -60,14 +60,14 @@ def test_others_may_work_while_a_text_is_read(text: str) -> None:
         except json_reading.JSONError:
             pass
 
-    with patch.object(json_steps, "LARGE", 1000):
+    with patch.object(json_reading, "LARGE", 1000):
         found = stretches(work)
     assert found.longest < 6000, found.where
 
 
 def test_what_is_deeper_than_the_steps_go_is_read_at_once() -> None:
     text = '{"a":' * 300 + "1" + "}" * 300
-    with patch.object(json_steps, "LARGE", 0):
+    with patch.object(json_reading, "LARGE", 0):
         found: list[Any] = []
         stretches(lambda: found.append(json_reading.loads_exactly(text.encode())))
     assert found == [json.loads(text)]

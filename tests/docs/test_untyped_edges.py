@@ -19,7 +19,6 @@ EDGES = {
     "cel/types.py": "values of CEL, which the checker has typed",
     "codecs/json_pieces.py": "orjson",
     "codecs/json_reading.py": "json's hooks",
-    "codecs/json_steps.py": "json's hooks",
     "codecs/yaml_reading.py": "PyYAML",
     "codecs/yaml_writing.py": "PyYAML",
     "dropin/etcd.py": TWISTED,

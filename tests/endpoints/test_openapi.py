@@ -18,8 +18,8 @@ from kapi.endpoints.openapi import protobuf, protobuf_v3
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.paths import paths
 from kapi.endpoints.openapi.schemas import definition_v3
-from kapi.filters.cache_control import cache_control
 from kapi.filters.chain import FilterChain
+from kapi.filters.response_headers import cache_control
 from kapi.machinery.checkpoint import in_slices
 from kapi.process.slices import Slices
 from kapi.request.context import RequestContext

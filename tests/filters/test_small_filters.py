@@ -7,14 +7,13 @@ from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
 
 from kapi.filters.authorization import authorization
-from kapi.filters.cache_control import cache_control
 from kapi.filters.cors import cors
 from kapi.filters.deadline import request_deadline
 from kapi.filters.goaway import goaway
-from kapi.filters.hsts import hsts
 from kapi.filters.panic_recovery import recover
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_log import request_log
+from kapi.filters.response_headers import cache_control, hsts
 from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, watch_termination
 from kapi.machinery.status import BadRequest, Forbidden, ServiceUnavailable, StatusError
 from kapi.request.response import Response

@@ -8,7 +8,7 @@ import threading
 from types import FrameType
 from typing import Any
 
-from kapi.observability.profile import Sampler, encode, stack_of
+from kapi.observability.profiling import Sampler, encode, stack_of
 from tests.protobuf_fields import fields
 
 

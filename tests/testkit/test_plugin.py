@@ -13,7 +13,7 @@ import pytest
 from kapi.testing.audit import AuditTrail, requests_text
 from kapi.testing.cluster import Cluster, objects_of
 from kapi.testing.kubectl import answers_object, kubectl_path
-from kapi.testing.shared import SharedProcess
+from kapi.testing.servers import SharedProcess
 from tests.testkit.inner import run
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,7 @@ from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
 from kapi.servers.aggregator.availability import Target
-from kapi.servers.aggregator.backend import Backends
-from kapi.servers.aggregator.backend_client import BackendAnswer
+from kapi.servers.aggregator.backend import BackendAnswer, Backends
 from kapi.servers.aggregator.controller import APIServiceController
 
 

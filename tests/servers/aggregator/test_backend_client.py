@@ -10,10 +10,9 @@ from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
-from kapi.servers.aggregator import backend_client
+from kapi.servers.aggregator import backend
 from kapi.servers.aggregator.availability import Target
-from kapi.servers.aggregator.backend import Backends
-from kapi.servers.aggregator.backend_client import BackendClient
+from kapi.servers.aggregator.backend import BackendClient, Backends
 from kapi.wire.answer import AnswerTooLarge
 from tests.certificates import self_signed
 from tests.waiting import eventually
@@ -52,7 +51,7 @@ class AskingTests(TestCase):
         self.backend_client = BackendClient(reactor, backends)
 
     def get(self, seconds: float = 5, limit: int = 0, **more: str) -> Deferred[Any]:
-        limit = limit or backend_client.MAX_ANSWER_BYTES
+        limit = limit or backend.MAX_ANSWER_BYTES
         ask = self.backend_client.ask(KEY, "/apis/example.com/v1", seconds, limit, **more)
         return Deferred.fromCoroutine(ask)
 
@@ -77,7 +76,7 @@ class AskingTests(TestCase):
 
     @inlineCallbacks
     def test_too_long_an_answer_is_not_read_on(self) -> Any:
-        self.patch(backend_client, "MAX_ANSWER_BYTES", 100_000)
+        self.patch(backend, "MAX_ANSWER_BYTES", 100_000)
         self.factory.answer = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 3_000_000
         yield self.assertFailure(self.get(), AnswerTooLarge)
         yield self.closed()

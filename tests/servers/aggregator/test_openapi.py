@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.servers.aggregator import openapi
-from kapi.servers.aggregator.backend_client import BackendAnswer
+from kapi.servers.aggregator.backend import BackendAnswer
 from kapi.servers.aggregator.openapi import OpenAPIDownload
 
 NAME, GV = "v1.a.example.com", GroupVersion("a.example.com", "v1")
