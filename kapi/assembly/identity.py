@@ -157,8 +157,8 @@ def _signer(config: CompletedConfig) -> ExternalSigner | None:
     if not endpoint:
         return None
     # imported only when it is used
+    from kapi.authentication.service_account.metrics import SignerMeter
     from kapi.authentication.service_account.signer import ExternalSigner
-    from kapi.authentication.service_account.signer_metrics import SignerMeter
 
     return ExternalSigner(config.reactor, endpoint, SignerMeter(config.metrics.registry))
 

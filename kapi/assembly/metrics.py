@@ -1,6 +1,6 @@
 """Registers the metrics of all packages (upstream: component-base ``metrics/legacyregistry``).
 
-Metrics that exist once in a process are defined in the module ``metrics`` of their package.
+Metrics that exist once in a process are defined beside what they measure, or in the module ``metrics`` of their package.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from kapi.authentication.metrics import TOKEN_CACHES
+from kapi.authentication.cache import TOKEN_CACHES
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.client import metrics as client
 from kapi.controllers.servicerepair import FAILURES
@@ -28,10 +28,10 @@ from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.usage import usage
 from kapi.registry.client import SELF_REQUESTS
 from kapi.registry.registry import Registry
-from kapi.resources.certificates import durations
+from kapi.resources.certificates import certificatesigningrequests
 from kapi.runtime import workqueue
-from kapi.schema.metrics import TIMESTAMP_COMPARISON
-from kapi.schema.structural.metrics import RATCHETING
+from kapi.schema.managedfields import TIMESTAMP_COMPARISON
+from kapi.schema.structural.correlation import RATCHETING
 from kapi.store.encryption import kms_metrics
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import StorageSize, size_families
@@ -48,8 +48,8 @@ _PROCESS_COLLECTORS: tuple[Collector, ...] = (
     WITHOUT_PEERS,
     SELF_REQUESTS,
     FAILURES,
-    durations.REQUESTED,
-    durations.HONORED,
+    certificatesigningrequests.REQUESTED,
+    certificatesigningrequests.HONORED,
     kms_metrics.DATA_KEY_SECONDS,
     kms_metrics.DATA_KEY_FAILURES,
     kms_metrics.CACHE_MISSES,

@@ -1,4 +1,7 @@
-"""The stage PrepareRun: health, fixed paths, hooks and filters (upstream: ``genericapiserver.go``, PrepareRun)."""
+"""The stage PrepareRun: health, fixed paths, hooks and filters, and the hooks and routes that a program adds.
+
+Upstream: ``genericapiserver.go``, PrepareRun; sample-apiserver ``pkg/apiserver``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kapi.assembly.additions import install_added_routes, install_hooks
 from kapi.assembly.chain import Outgoing
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.extension import Extension, Parts
@@ -26,6 +28,7 @@ from kapi.observability.slis import HealthIndicators
 from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
 from kapi.runtime.persistent import Persistent
+from kapi.servers.additions import HookContext
 from kapi.servers.aggregator.availability import unavailable_services
 from kapi.servers.chain import ServerChain
 from kapi.serving.generic import GenericServer
@@ -235,3 +238,25 @@ def _encryption_problems(stores: Iterable[RedisStore]) -> str:
 
 def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:
     return lambda: hooks.check(name)
+
+
+def install_hooks(config: CompletedConfig, storage: Storage, chain: ServerChain) -> None:
+    """Raises ValueError for a name that a hook has already."""
+    additions, client = config.given.additions, storage.registry.client
+
+    def context(name: str) -> HookContext:
+        return HookContext(client.named(name), config.reactor)
+
+    for name, start in additions.post_start_hooks.items():
+        chain.aggregator.add_post_start_hook(name, partial(start, context(name)))
+    for name, stop in additions.pre_shutdown_hooks.items():
+        chain.aggregator.add_pre_shutdown_hook(name, partial(stop, context(name)))
+
+
+def install_added_routes(config: CompletedConfig, chain: ServerChain) -> None:
+    """Adds routes to the outermost server.  Raises ValueError for a path that a server of the chain has already."""
+    for part in config.given.additions.routes:
+        for url in part.app.urls:
+            if any(url in app.served for app in chain.aggregator.apps()):
+                raise ValueError(f"{url} is served already")
+        chain.aggregator.app.include(part)

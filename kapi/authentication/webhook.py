@@ -15,9 +15,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.authentication.cache import ExpiringCache
+from kapi.authentication.cache import TOKEN_CACHES, ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer, intersect
-from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo

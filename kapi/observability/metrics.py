@@ -1,12 +1,14 @@
-"""The metrics of one process under upstream's names (upstream: component-base ``metrics/legacyregistry``).
+"""The metrics of one process under upstream's names, and metrics about them.
 
 Values that change with each request are plain numbers, turned into metric families only at a scrape: a prometheus-client child
 costs a lock for each increment.
+Upstream: component-base ``metrics/legacyregistry``, ``metrics/prometheus/meta``.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Iterator, Set
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -18,7 +20,6 @@ from twisted.internet.defer import DeferredLock
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.each import costly
 from kapi.machinery.meters import Histogram as LabelledHistogram
-from kapi.observability.meta_metrics import with_meta
 from kapi.observability.metrics_shape import Shape
 from kapi.observability.request_metrics import LATENCY, RequestMetrics
 from kapi.request.context import RequestContext
@@ -150,3 +151,34 @@ class Exposition:
             if not self._one.waiting:
                 self._text = b""
             self._one.release()
+
+
+_STAGE = re.compile(r"^\[(ALPHA|BETA|STABLE|INTERNAL)\] ")
+
+
+def with_meta(families: Iterable[Metric], shape: Shape | None) -> Iterator[Metric]:
+    """The same families, then what there is to say of them.  Those without a stage, of the client library, are alpha."""
+    stages: dict[str, int] = {}
+    for family in families:
+        found = _STAGE.match(family.documentation)
+        stage = found[1] if found else "ALPHA"
+        stages[stage] = stages.get(stage, 0) + 1
+        yield family
+    registered = CounterMetricFamily(
+        "registered_metrics_total",
+        "[BETA] The count of registered metrics broken by stability level and deprecation version.",
+        labels=("stability_level", "deprecated_version"),
+    )
+    for stage, count in sorted(stages.items()):
+        registered.add_metric([stage, ""], count)
+    yield registered
+    for name, text, value in (
+        ("disabled_metrics_total", "[BETA] The count of disabled metrics.", shape.hidden if shape else 0),
+        ("hidden_metrics_total", "[BETA] The count of hidden metrics.", 0),
+        (
+            "cardinality_enforcement_unexpected_categorizations_total",
+            "[ALPHA] The count of unexpected categorizations during cardinality enforcement.",
+            shape.unexpected if shape else 0,
+        ),
+    ):
+        yield CounterMetricFamily(name, text, value=value)

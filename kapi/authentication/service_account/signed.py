@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
+from kapi.authentication.cache import TOKEN_CACHES
 from kapi.authentication.interface import AuthenticationError
-from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.authentication.service_account.keys import KeySet, VerificationKey
 from kapi.client.typed import Check, WrongType, list_of, string, struct
 from kapi.machinery.tree import Object

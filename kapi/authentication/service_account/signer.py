@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from kapi.authentication.service_account.issuer import Issuer, SigningError
 from kapi.authentication.service_account.keys import KeySet, VerificationKey, is_supported
-from kapi.authentication.service_account.signer_metrics import SignerMeter
+from kapi.authentication.service_account.metrics import SignerMeter
 from kapi.machinery.golang import quote
 from kapi.process.reactor import Reactor
 from kapi.wire.plugin_calls import Calls, PluginError

@@ -1,20 +1,23 @@
 """Serves /openapi/v3 with its documents and /openapi/v2 (upstream: kube-openapi ``handler`` and ``handler3``, KEP-2896).
 
 The index lists each document with a hash of what it is made from, so that the index can be made without the documents.  A
-document is made in pieces when it is first requested, and kept compressed until the set of resources changes.
+document is made in slices when it is first requested, once for all requests of that moment, and kept compressed until the set of
+resources changes.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
 
 from kapi.codecs import json_pieces
 from kapi.codecs.accept import parse_accept
 from kapi.endpoints.discovery.groups import GroupEntry
-from kapi.endpoints.openapi import documents, parameters, protobuf, protobuf_v3, v2
-from kapi.endpoints.openapi.making import Making
+from kapi.endpoints.openapi import documents, paths, protobuf, protobuf_v3, v2
 from kapi.endpoints.openapi.pieces import JSON, Form
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.checkpoint import in_slices
@@ -52,7 +55,7 @@ _FORMS_OF_V3 = {
 def _types_digest() -> str:
     """What all schemas are made from: the derived files."""
     digest = hashlib.sha512()
-    texts = (derive.MISSING_TEXTS, parameters.TEXTS)
+    texts = (derive.MISSING_TEXTS, paths.TEXTS)
     for path in (derive.FACTS, derive.OPENAPI_FACTS, *texts, derive.HERE / "data" / derive.TYPES):
         if path.exists():
             digest.update(path.read_bytes())
@@ -293,3 +296,32 @@ def _document(
     if etag in tags:
         return Response(304, b"", b"", headers)
     return Response(200, document if document.size > SLICE else document.text(), content_type, headers)
+
+
+Made = TypeVar("Made")
+
+
+class Making:
+    """The documents that are being made, by key."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Hashable, list[Deferred[None]]] = {}
+
+    async def make(self, key: Hashable, find: Callable[[], Made | None], make: Callable[[], Made]) -> Made:
+        """Returns what ``find`` finds, else the result of ``make``, which runs once at a time for a key."""
+        await in_slices
+        while (found := find()) is None:
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                done: Deferred[None] = Deferred()
+                waiting.append(done)
+                await done
+                continue
+            waiting = self._waiting[key] = []
+            try:
+                return make()
+            finally:  # a client that goes cancels its computation; then the next waiting one starts it again
+                del self._waiting[key]
+                for done in waiting:
+                    done.callback(None)
+        return found

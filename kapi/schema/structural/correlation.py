@@ -5,9 +5,17 @@ from __future__ import annotations
 import time
 
 from kapi.machinery.each import elements, entries
+from kapi.machinery.meters import Histogram, exponential
 from kapi.machinery.tree import Tree
-from kapi.schema.structural.metrics import RATCHETING
 from kapi.schema.structural.structure import Schema, additional
+
+RATCHETING = Histogram(
+    "apiextensions_apiserver_validation_ratcheting_seconds",
+    "[ALPHA] Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in seconds.",
+    (),
+    exponential(0.00001, 4, 10),
+)
+
 
 #: the old value where there is none
 ABSENT: Tree = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()

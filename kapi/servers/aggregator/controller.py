@@ -16,8 +16,7 @@ from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 from kapi.runtime.persistent import Persistent
 from kapi.servers.aggregator.availability import SERVICE_LABEL
-from kapi.servers.aggregator.backend import Backends
-from kapi.servers.aggregator.backend_client import BackendClient
+from kapi.servers.aggregator.backend import BackendClient, Backends
 from kapi.servers.aggregator.discovery import RemoteDiscovery
 from kapi.servers.aggregator.openapi import OpenAPIDownload
 from kapi.servers.aggregator.probing import AvailabilityController

@@ -20,7 +20,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Lister
 from kapi.runtime.workqueue import WorkQueue
-from kapi.servers.aggregator.backend_client import MAX_DISCOVERY_BYTES, BackendClient
+from kapi.servers.aggregator.backend import MAX_DISCOVERY_BYTES, BackendClient
 from kapi.servers.aggregator.groups import from_legacy
 
 WORKERS = 5  # concurrent requests; a silent server blocks one for TIMEOUT_SECONDS

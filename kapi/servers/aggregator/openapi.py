@@ -14,7 +14,7 @@ from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Tree
 from kapi.request.packed import packed
 from kapi.runtime.workqueue import WorkQueue
-from kapi.servers.aggregator.backend_client import BackendClient
+from kapi.servers.aggregator.backend import BackendClient
 
 WORKERS = 2
 TIMEOUT_SECONDS = 10.0  # of the request for a document

@@ -16,8 +16,7 @@ from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 from kapi.servers.aggregator import availability
 from kapi.servers.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Verdict
-from kapi.servers.aggregator.backend import Backend, Backends
-from kapi.servers.aggregator.backend_client import MAX_DISCOVERY_BYTES, BackendClient
+from kapi.servers.aggregator.backend import MAX_DISCOVERY_BYTES, Backend, BackendClient, Backends
 from kapi.wire.tls.trust import Identity
 
 WORKERS = 5  # concurrent probes; a silent server blocks one for PROBE_TIMEOUT_SECONDS

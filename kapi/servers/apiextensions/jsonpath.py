@@ -8,10 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from kapi.machinery.brackets import closing_bracket
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries, popped
 from kapi.machinery.tree import Tree
+
+_QUOTED_OR_BRACKET = re.compile(r"""'(?:[^'\\]|\\.)*+'?|"(?:[^"\\]|\\.)*+"?|[\[\]]""", re.DOTALL)
+
+
+def closing_bracket(text: str, opening: int) -> int:
+    """The index of the bracket that closes the one at ``opening``, or -1.  Brackets in quotes do not count."""
+    depth = 0
+    for match in elements(_QUOTED_OR_BRACKET.finditer(text, opening)):
+        if match[0] == "[":
+            depth += 1
+        elif match[0] == "]":
+            depth -= 1
+            if not depth:
+                return match.start()
+    return -1
+
 
 _Step = Callable[[list[Tree]], list[Tree]]
 _NAME = re.compile(r"(?:[^.\[\]'\"\\]|\\.)+")
