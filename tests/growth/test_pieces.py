@@ -47,6 +47,13 @@ def test_no_stretch_without_a_checkpoint_grows_with_a_body(kind: str) -> None:
     assert not found, "\n".join(found)
 
 
+def test_entries_with_many_fields_are_shown_one_by_one() -> None:
+    """In the difference that the refusal of a pod's update has."""
+    place = next(place for place in PLACES if str(place) == "core/v1/pods:spec.initContainers")
+    found = stretches(Work(place.row).update(place.body(ENTRIES)))
+    assert found.longest < LINES, found.where
+
+
 #: lists whose entries take few lines each, so that a hundred of them are no long stretch
 LONG = [
     "core/v1/endpoints:subsets.ports",

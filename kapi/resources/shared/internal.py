@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kapi.machinery import checkpoint
 from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
@@ -80,6 +81,8 @@ def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
         return None
     if isinstance(value, list):
         return [internal(kind, item) for item in elements(value)]
+    if checkpoint.running is not None:  # a type may have fifty fields, and as many in one of them
+        checkpoint.checkpoint()
     shown: dict[str, Tree] = {}
     for go_name, name, zero, inner in fields_of(kind):
         if not go_name:
