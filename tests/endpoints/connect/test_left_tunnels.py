@@ -17,7 +17,7 @@ from kapi.filters.chain import FilterChain
 from kapi.request import departure
 from kapi.request.user import UserInfo
 from kapi.servers.aggregator.availability import Target
-from kapi.servers.aggregator.backend import Backend, Backends
+from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.proxy import ReverseProxy
 from kapi.servers.core.handlers import built_in_handlers
 from kapi.wire import dial as dialer
@@ -208,7 +208,7 @@ class LeftAggregatedTunnels(LeftTunnels):
         super().setUp()
         backends = Backends(reactor)  # type: ignore[arg-type]
         target = Target("127.0.0.1", self.backend.getHost().port, "svc.ns.svc")
-        backends.set("v1.example.com", Backend([target], {"insecureSkipTLSVerify": True}, None))
+        backends.set("v1.example.com", [target], {"insecureSkipTLSVerify": True}, None)
         proxy = ReverseProxy(reactor, backends)  # type: ignore[arg-type]
 
         def identified(ctx: Any) -> None:
