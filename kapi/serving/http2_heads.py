@@ -15,6 +15,7 @@ from kapi.request.target import is_host, origin_form
 from kapi.serving.request import RequestHeaders
 from kapi.wire.http2.fields import Decoder, Field
 
+_SPACES = b" \t"
 _CONTROLS = bytes({*range(32), 127} - {9})
 _METHODS = frozenset({b"GET", b"POST", b"PUT", b"PATCH", b"DELETE", b"HEAD", b"OPTIONS"})
 _IS_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+\Z").match
@@ -137,9 +138,7 @@ def _is_special(field: Field) -> bool:
         raise Malformed("a name is none, or not in lower case, or of the part that comes first")
     if value.translate(None, _CONTROLS) != value:
         raise Malformed("a control character stands in a value")
-    if value.strip(b" \t") != value:
-        raise Malformed("a space stands before or behind a value")
-    return name in _SPECIAL
+    return name in _SPECIAL or value.strip(_SPACES) != value
 
 
 #: cached, since clients repeat their fields
@@ -147,9 +146,13 @@ _known = functools.lru_cache(maxsize=512)(_is_special)
 
 
 def _check_special(fields: list[Field]) -> int | None:
+    """Checks fields that say something about the request, and trims the values of all, as HTTP/1.1 does.  Raises Malformed."""
     length: int | None = None
     host = False
-    for name, value in fields:
+    for index, (name, value) in enumerate(fields):
+        if value.strip(_SPACES) != value:  # Go's server takes it, and its clients send "Bearer " for an empty token
+            value = value.strip(_SPACES)
+            fields[index] = name, value
         if name in _CONNECTION_FIELDS or (name == b"te" and value.lower() != b"trailers"):
             raise Malformed(f"{name!r} is of a connection")
         if name == b"host":

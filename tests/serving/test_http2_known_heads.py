@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kapi.serving import http2_heads
-from kapi.serving.http2_heads import Head
+from kapi.serving.http2_heads import Head, request_head
 from kapi.serving.http2_receiving import Receiving
 from kapi.wire.http2 import frames as wire
 
@@ -121,3 +121,13 @@ def test_a_known_block_does_not_pass_as_trailers_and_counts_as_a_stream() -> Non
     heard.max_streams = 0
     heard.ask(again)
     assert heard.refused == [number + 2]
+
+
+def test_spaces_around_values_are_trimmed_as_of_http1() -> None:
+    """RFC 9113 calls such a request malformed; but Go's clients send them: ``Bearer `` with an empty token, for example."""
+    begin = [(b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/a"), (b":authority", b"x")]
+    sent = [(b"authorization", b"Bearer "), (b"x", b"\ta "), (b"y", b"a b"), (b"content-length", b" 3")]
+    for _ in range(2):
+        head = request_head([*begin, *sent])
+        assert [value for name, value in head.fields if name != b"host"] == [b"Bearer", b"a", b"a b", b"3"]
+        assert head.length == 3
