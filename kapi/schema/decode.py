@@ -29,7 +29,7 @@ from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
 from kapi.machinery.tree import Object, Tree
-from kapi.schema import builtin, custom
+from kapi.schema import builtin, custom, decode_cbor
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.types import Type
@@ -142,9 +142,12 @@ def decode(
     try:
         obj, problems = decode_tree(body, type_, strict=validation != "Ignore", make_decoder=make_decoder)
     except ValueError as error:
-        raise cannot_handle(given, kind, str(error)) from None
+        why = str(error)
+        if isinstance(body, CBORDocument):
+            why = decode_cbor.type_error(body, type_, why)
+        raise cannot_handle(given, kind, why) from None
     if problems and isinstance(body, CBORDocument) and type_.schema is None:
-        problems = [_unknown_field(body, problems)]
+        problems = [decode_cbor.unknown_field(body, problems)]
     duplicates = body.duplicates if isinstance(body, Document) else []
     if validation == "Strict" and (problems or duplicates):
         texts = ["yaml: unmarshal errors:\n  " + "\n  ".join(duplicates), *problems] if duplicates else problems
@@ -172,28 +175,6 @@ def decode(
     if isinstance(body, Document):
         free_in_steps(result, len(body.source))
     return result
-
-
-def _unknown_field(body: Object, problems: list[str]) -> str:
-    """What upstream says of unknown fields in CBOR: where one of them is in the map that has it."""
-
-    def position(node: Tree, path: str) -> int | None:
-        found = None
-        if isinstance(node, list):
-            for index, item in enumerate(elements(node)):
-                inside = position(item, f"{path}[{index}]")
-                found = inside if found is None else found
-        elif isinstance(node, dict):
-            for index, (key, value) in enumerate(entries(node)):
-                below = f"{path}.{key}" if path else key
-                if below in unknown:
-                    return index
-                inside = position(value, below)
-                found = inside if found is None else found
-        return found
-
-    unknown = {problem.partition('"')[2].removesuffix('"') for problem in problems}
-    return f"cbor: found unknown field at map element index {position(body, '') or 0}"
 
 
 def _is_readable(text: bytes) -> bool:
@@ -293,7 +274,7 @@ def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> G
     if not kind:
         source = body.source if isinstance(body, Document) else b""
         if isinstance(body, CBORDocument):
-            raise unrecognized(source, expected, f"Object 'Kind' is missing in '{_notation(body)}'")
+            raise unrecognized(source, expected, f"Object 'Kind' is missing in '{decode_cbor.shown(body)}'")
         if validation == "Ignore":  # upstream's lenient decoder then knows the expected kind
             if not source.lstrip().startswith(b"{"):  # YAML, which upstream has converted to JSON
                 shown = _with_digits(body)
@@ -306,13 +287,6 @@ def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> G
             f"the API version in the data ({version}) does not match the expected API version ({expected.group_version})"
         )
     return expected._replace(kind=kind)
-
-
-def _notation(body: CBORDocument) -> str:
-    from kapi.codecs.cbor_reading import SELF_DESCRIBED, notation  # there since the body was read
-
-    shown = notation(body)
-    return f"55799({shown})" if body.source.startswith(SELF_DESCRIBED) else shown
 
 
 def _is_options(given: GroupVersionKind, expected: GroupVersionKind) -> bool:

@@ -25,6 +25,7 @@ from tests.endpoints.test_openapi import answer
 
 CBOR, SEQUENCE, APPLY = "application/cbor", "application/cbor-seq", "application/apply-patch+cbor"
 MAPS = "/api/v1/namespaces/n/configmaps"
+DEPLOYMENTS, PODS = "/apis/apps/v1/namespaces/n/deployments", "/api/v1/namespaces/n/pods"
 SCALE = "/apis/apps/v1/namespaces/n/deployments/d/scale"
 PARTIAL = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 LIST = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -96,7 +97,7 @@ def test_every_verb_takes_and_answers_it(
     on: MemoryAPI, method: str, path: str, body: Any, code: int, has: dict[str, Any]
 ) -> None:
     assert on.ask("POST", MAPS, config("a", k="v")).code == 201
-    assert on.ask("POST", "/apis/apps/v1/namespaces/n/deployments", deployment()).code == 201
+    assert on.ask("POST", DEPLOYMENTS, deployment()).code == 201
     found = answered(ask(on, method, path, body), code)
     assert {name: found[name] for name in has} == has
 
@@ -106,7 +107,7 @@ def test_without_the_gate_it_is_neither_taken_nor_answered(
     api: MemoryAPI, method: str, path: str, body: Any, code: int, has: dict[str, Any]
 ) -> None:
     assert api.ask("POST", MAPS, config("a", k="v")).code == 201
-    assert api.ask("POST", "/apis/apps/v1/namespaces/n/deployments", deployment()).code == 201
+    assert api.ask("POST", DEPLOYMENTS, deployment()).code == 201
     answer = ask(api, method, path, body)
     assert (answer.code, answer.header("content-type")) == (406, "application/json")
     assert answer.json["message"].startswith(f"406: Not Acceptable\n\nAvailable representations: {SUPPORTED}")
@@ -120,7 +121,7 @@ def test_without_the_gate_it_is_neither_taken_nor_answered(
 
 
 def test_the_answer_says_what_json_says(on: MemoryAPI) -> None:
-    assert on.ask("POST", "/apis/apps/v1/namespaces/n/deployments", deployment()).code == 201
+    assert on.ask("POST", DEPLOYMENTS, deployment()).code == 201
     for path in ("/apis/apps/v1/namespaces/n/deployments/d", "/apis/apps/v1/deployments", SCALE):
         assert answered(ask(on, "GET", path)) == on.ask("GET", path).json
 
@@ -255,6 +256,39 @@ def test_what_is_refused_below_names_the_kind(on: MemoryAPI) -> None:
             'ConfigMap in version "v1" cannot be handled as a ConfigMap: '
             'cbor: found duplicate map key "k" at map element index 1'
         )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "why"),
+    [
+        (MAPS, {"metadata": {"name": 1}}, "positive integer into Go struct field v1.ConfigMap.metadata of type string"),
+        (MAPS, {"metadata": {"name": -1}}, "negative integer into Go struct field v1.ConfigMap.metadata of type string"),
+        (MAPS, {"metadata": {"name": 1.5}}, "primitives into Go struct field v1.ConfigMap.metadata of type string"),
+        (MAPS, {"metadata": []}, "array into Go struct field v1.ConfigMap.metadata of type v1.ObjectMeta"),
+        (MAPS, {"data": {"a": "x", "k": True}}, "primitives into Go struct field v1.ConfigMap.data of type string"),
+        (MAPS, {"data": {"a": "x", "k": -5}}, "negative integer into Go struct field v1.ConfigMap.data of type string"),
+        (MAPS, {"data": "x"}, "byte string into Go struct field v1.ConfigMap.data of type map[string]string"),
+        (DEPLOYMENTS, {"spec": {"replicas": 99999999999}},
+         "positive integer into Go struct field v1.Deployment.spec of type int32 (99999999999 overflows int32)"),
+        (DEPLOYMENTS, {"spec": {"replicas": -99999999999}},
+         "negative integer into Go struct field v1.Deployment.spec of type int32 (-99999999999 overflows int32)"),
+        (DEPLOYMENTS, {"spec": {"replicas": 1.5}}, "primitives into Go struct field v1.Deployment.spec of type int32"),
+        (DEPLOYMENTS, {"spec": {"replicas": {}}}, "map into Go struct field v1.Deployment.spec of type int32"),
+        (PODS, {"spec": {"containers": [{"name": "a"}, {"name": -7}]}},
+         "negative integer into Go struct field v1.Pod.spec of type string"),
+    ],
+)  # fmt: skip
+def test_values_of_another_type(on: MemoryAPI, path: str, body: Any, why: str) -> None:
+    message = answered(ask(on, "POST", path, body), 400)["message"]
+    assert message.endswith(f": cbor: cannot unmarshal {why}")
+
+
+def test_values_with_errors_of_their_own(on: MemoryAPI) -> None:
+    secret = ask(on, "POST", "/api/v1/namespaces/n/secrets", {"metadata": {"name": "s"}, "data": {"k": "!"}})
+    why = "cbor: failed to decode base64 from byte string: illegal base64 data at input byte 0"
+    assert answered(secret, 400)["message"].endswith(f": {why}")
+    pod = ask(on, "POST", PODS, {"metadata": {"creationTimestamp": "x"}})
+    assert 'as a Pod: parsing time "x" as "2006-01-02T15:04:05Z07:00"' in answered(pod, 400)["message"]
 
 
 def test_unknown_fields(on: MemoryAPI) -> None:
