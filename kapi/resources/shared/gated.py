@@ -5,7 +5,7 @@ A type has a table of its fields with gates; that of pod specs is here, since po
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kapi.machinery.each import elements
@@ -39,29 +39,37 @@ def _place(path: str) -> _Place:
     return tuple(tuple(part.split("|")) for part in owners), field
 
 
-def _owners(node: Object, path: tuple[tuple[str, ...], ...]) -> Iterator[Object]:
-    if not path:
-        yield node
-        return
-    names, rest = path[0], path[1:]
-    values: Iterable[Object | None]
-    if names == ("*",):
-        values = node.values() if isinstance(node, dict) else node
-    else:
-        values = [node.get(name) for name in names]
-    for value in elements(values):
-        if value:
-            yield from _owners(value, rest)
+def _owners(node: Object, path: tuple[tuple[str, ...], ...]) -> list[Object]:
+    found: list[Object] = [node]
+    for names in path:
+        if names == ("*",):
+            found = [item for one in found for item in elements(_items(one)) if item]
+        else:
+            found = [value for one in elements(found) for name in names if (value := one.get(name))]
+        if not found:
+            break
+    return found
+
+
+def _items(node: Object | list[Object]) -> Iterable[Object]:
+    return node.values() if isinstance(node, dict) else node
 
 
 def _has(obj: Object, places: Iterable[_Place]) -> bool:
     return any(owner.get(name) not in (None, []) for path, name in places for owner in _owners(obj, path))
 
 
+def _all_on(gates: Iterable[str], ctx: object) -> bool:
+    for name in gates:  # for each pod and each row: all() with a generator takes twice as long
+        if not gate(ctx, name):
+            return False
+    return True
+
+
 def drop_disabled(table: Iterable[Gated], obj: Object, old: Object | None, ctx: object) -> None:
     """Changes ``obj`` in place; ``old`` is the stored one on an update."""
     for gates, fields, in_use in table:
-        if all(gate(ctx, name) for name in gates) or (old is not None and _has(old, in_use)):
+        if _all_on(gates, ctx) or (old is not None and _has(old, in_use)):
             continue
         for path, name in fields:
             for owner in _owners(obj, path):
