@@ -1,7 +1,7 @@
 """Bodies in CBOR (RFC 8949) as trees, as upstream's decode modes read them, with their error texts.
 
 Any text that is well-formed is read to its end; what is not acceptable in it, such as a duplicate key, is reported afterwards.
-The loop is Python: a library in C or Rust would read a client's 3 MB in one piece, for up to four seconds, and others would wait.
+The loop is Python: a library would read a client's 3 MB in one piece, and others would wait (ADR 42).
 
 Upstream: apimachinery ``runtime/serializer/cbor`` with its modes, over ``fxamacker/cbor``.
 """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import urlencode
 
 from twisted.internet.defer import Deferred
 
 from kapi.admission.interface import UPDATE, AdmissionChain, Attributes, Plugin
+from kapi.machinery.sharding import hashed
 from kapi.machinery.status import bad_request
 from kapi.machinery.tree import Object
 from kapi.process.slices import Slices
@@ -251,3 +253,14 @@ def test_custom_resources_are_asked_by_the_verb_of_a_request_not_by_its_path(api
         why = f'{verb} is not supported on resources of kind "foos.example.com"'
         assert (answer.code, answer.json["message"]) == (405, why)
         assert '"example.com/v1 Foo is deprecated"' in answer.header("warning")
+
+
+def test_a_shard_of_custom_resources_does_not_say_which_it_is(api: MemoryAPI) -> None:
+    """Upstream's lists of them have no such field."""
+    api.environment.features = {**api.environment.features, "ShardedListAndWatch": True}
+    install(api, definition())
+    uids = [create(api, f"f{number}", {})["metadata"]["uid"] for number in range(10)]
+    lower = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+    found = api.ask("GET", f"{FOOS}?{urlencode({'shardSelector': lower})}").json
+    assert [item["metadata"]["uid"] for item in found["items"]] == [uid for uid in uids if hashed(uid) < 1 << 63]
+    assert "shardInfo" not in found["metadata"]
