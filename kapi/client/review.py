@@ -61,7 +61,7 @@ class ReviewClient:
         self._observe = observe
 
     async def status(self, review: Object) -> Object:
-        """The ``status`` of the answer.  Raises ReviewError when five attempts have failed."""
+        """The ``status`` of the answer.  Raises ReviewError when an attempt was not answered in time, or five have failed."""
         result = "error"
 
         async def attempt() -> Object:
@@ -74,8 +74,8 @@ class ReviewClient:
             except CancelledError:
                 raise
             except (TimeoutError, ConnectTimeout):
-                result = "timeout"
-                raise Unavailable(f"{self.what} did not answer in time") from None
+                result = "timeout"  # not tried again: who waits for the decision has waited long enough
+                raise ReviewError(f"{self.what} did not answer in time", result) from None
             except (Unavailable, ReviewError) as error:
                 result = "timeout" if str(error).endswith(" 504") else "error"
                 raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from operator import attrgetter
 from typing import NamedTuple
 
 from kapi.machinery.checkpoint import checkpoint
@@ -66,6 +67,7 @@ def _tokens(text: str) -> list[str]:
 
 _PUNCTUATION = {"==", "!=", "=", ">", "<", "!", "(", ")", ","}
 _KEYWORDS = {"in", "notin"}
+_KEY = attrgetter("key")
 
 
 class _Parser:
@@ -211,10 +213,10 @@ def label_requirement(key: str, operator: str, values: Set[str]) -> LabelRequire
 
 
 def parse_labels(text: str) -> LabelSelector:
-    """``a=b,c in (d,e),!f``.  Raises SelectorError."""
+    """``a=b,c in (d,e),!f``, in the order of the keys.  Raises SelectorError."""
     if not text.strip():
         return EVERYTHING
-    return LabelSelector(_Parser(text).parse())
+    return LabelSelector(ordered(_Parser(text).parse(), _KEY))
 
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}

@@ -57,9 +57,9 @@ class Authority:
 
 
 class HTTPSServer:
-    """A real server on a free port of the loopback.  ``answer(path, body) -> (status, bytes)``."""
+    """A real server on a free port of the loopback.  ``answer(path, body) -> (status, bytes)``, or None: never."""
 
-    def __init__(self, authority: Authority, answer: Callable[[str, bytes], tuple[int, bytes]]) -> None:
+    def __init__(self, authority: Authority, answer: Callable[[str, bytes], tuple[int, bytes] | None]) -> None:
         self.calls: list[tuple[str, bytes, dict[bytes, list[bytes]]]] = []
         server = self
 
@@ -70,7 +70,10 @@ class HTTPSServer:
                 body = request.content.read()
                 path = request.uri.decode()
                 server.calls.append((path, body, dict(request.requestHeaders.getAllRawHeaders())))
-                code, data = answer(path, body)
+                answered = answer(path, body)
+                if answered is None:
+                    return NOT_DONE_YET
+                code, data = answered
                 request.setResponseCode(code)
                 if code in (301, 302):
                     request.setHeader(b"location", data)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from kapi.endpoints.reviews.accessreviews import attributes_from
 from kapi.machinery.feature_gates import resolve
+from kapi.request.user import UserInfo
 from tests.authorization.secured import ISSUER, SecuredAPI
 
 AUTHENTICATION, AUTHORIZATION = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
@@ -216,3 +218,13 @@ def test_a_stronger_role_is_refused_before_its_version_is_looked_at(api: Secured
 def test_paths_and_users_that_are_no_utf8_are_answered(api: SecuredAPI) -> None:
     answer = api.ask_as("alice", "GET", "/api/v1/namespaces/%ff/pods/%fe")
     assert answer.code == 403 and "\ufffd" in answer.json["message"]
+
+
+def test_requirements_reach_the_authorizer_as_they_were_sent_and_raw_ones_by_key() -> None:
+    def requirements(**selector: Any) -> Any:
+        resource = {"resource": "pods", "verb": "list", "labelSelector": selector}
+        return attributes_from({"resourceAttributes": resource}, UserInfo("alice")).label_requirements
+
+    named = [{"key": "z", "operator": "In", "values": ["b", "a"]}, {"key": "c", "operator": "Exists"}]
+    assert requirements(requirements=named) == (("z", "in", ("b", "a")), ("c", "exists", ()))
+    assert requirements(rawSelector="z in (b,a),c") == (("c", "exists", ()), ("z", "in", ("a", "b")))

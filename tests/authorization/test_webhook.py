@@ -143,6 +143,16 @@ class WebhookAuthorizerTest(TestCase):
             self.assertIs(verdict.decision, policy)
             self.assertTrue(verdict.error)
 
+    async def test_one_that_does_not_answer_in_time_is_asked_once(self) -> None:
+        silent = HTTPSServer(CA, lambda path, body: None)
+        self.addCleanup(silent.stop)
+        client = HTTPSClient(reactor, Endpoint(silent.url, ca=CA.pem), timeout=1.0)
+        self.addCleanup(client.close)
+        webhook = WebhookAuthorizer(reactor, client, version="v1", on_error=Decision.DENY, first_delay=0.001)
+        verdict = await self.decide(webhook, ask(ALICE, "get", "pods", "x"))
+        self.assertEqual((verdict.decision, len(silent.calls)), (Decision.DENY, 1))
+        self.assertIn("did not answer in time", verdict.error)
+
     async def test_a_redirect_or_nonsense_allows_nothing(self) -> None:
         for self.code, self.status in ((302, {}), (200, "yes")):
             verdict = await self.decide(self.make(), ask(ALICE, "get", "pods"))

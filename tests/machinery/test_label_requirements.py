@@ -43,7 +43,7 @@ def test_a_watch_keeps_few_blocks_for_a_thousand_terms() -> None:
 def test_such_a_selector_is_read_from_a_request_as_any() -> None:
     selector = parse_labels(f"{text(1)},a in (x,y),b")
     assert len(selector.requirements) == 1002
-    assert selector.requirements[1000:] == [
+    assert selector.requirements[:2] == [  # by key
         LabelRequirement("a", "in", frozenset("xy")),
         LabelRequirement("b", "exists", frozenset()),
     ]

@@ -82,12 +82,12 @@ def _read_labels(selector: Object, attributes: Attributes) -> None:
             errors.append(f'"{term.get("operator", "")}" is not a valid label selector operator')
             continue
         try:
-            values = frozenset(term.get("values") or ())
-            requirement = label_requirement(term.get("key", ""), operator, values)
+            values = tuple(term.get("values") or ())
+            requirement = label_requirement(term.get("key", ""), operator, frozenset(values))
         except SelectorError as error:
             errors.append(str(error))
             continue
-        terms.append((requirement.key, operator, tuple(sorted(values))))
+        terms.append((requirement.key, operator, values))
     attributes.label_requirements = tuple(terms)
     attributes.label_selector_error = aggregate(errors)
 
