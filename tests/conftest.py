@@ -31,9 +31,7 @@ _TESTS = Path(__file__).parent
 _MAX_SECONDS, _MAX_TRIAL_SECONDS = 900, 600.0
 #: the same examples each time, and none is at fault when a machine has other work; --hypothesis-profile=search draws others,
 #: and more: the same again find nothing new
-settings.register_profile(
-    "kapi", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, max_examples=50
-)
+settings.register_profile("kapi", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("search", settings.get_profile("kapi"), derandomize=False, max_examples=500)
 settings.load_profile("kapi")
 
