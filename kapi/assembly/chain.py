@@ -64,6 +64,7 @@ def build_chain(
         now=registry.environment.now,
         identity=outgoing.proxy_identity,
         rejects_redirects=config.options.aggregator.aggregator_reject_forwarding_redirect,
+        sends_uid=config.options.generic.features["RemoteRequestHeaderUID"],
         spread=config.options.control_plane.enable_aggregator_routing,
         release=config.options.generic.version.emulated,
         egress=config.given.egress,

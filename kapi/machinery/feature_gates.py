@@ -32,6 +32,7 @@ WITH_EFFECT = frozenset(
     MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutableSchedulingDirectivesForSuspendedJobs MutablePVNodeAffinity
     MutatingAdmissionPolicy NodeDeclaredFeatures PodCertificateRequest PodDeletionCost
+    PodLogsQuerySplitStreams RemoteRequestHeaderUID StorageVersionHash
     PodLevelResources PodTopologyLabelsAdmission ResourceHealthStatus ResourceHealthStatusMessage
     RestartAllContainersOnContainerExits SELinuxMount
     ServiceAccountNodeAudienceRestriction ShardedListAndWatch StorageVersionAPI StorageVersionMigrator

@@ -76,6 +76,8 @@ class Options:
             group.complete()
         for group in options.groups:
             errors.extend(group.validate())
+        if options.authentication.requestheader_uid_headers and not options.generic.features["RemoteRequestHeaderUID"]:
+            errors.append('--requestheader-uid-headers requires the "RemoteRequestHeaderUID" feature to be enabled')
         if errors:
             raise ConfigError(*errors)
         return options

@@ -115,6 +115,13 @@ def test_a_gate_needs_those_that_it_depends_on() -> None:
     Options.from_command_line(["--feature-gates=WorkloadWithJob=true,GenericWorkload=true"])
 
 
+def test_hashes_of_the_stored_versions_can_be_switched_off() -> None:
+    for off in (False, True):
+        flags = ["--feature-gates=StorageVersionHash=false"] if off else []
+        rows = served(core_rows(), enablement(Options.from_command_line(flags)))
+        assert any(row.storage_version_hash for row in rows) != off
+
+
 def test_what_is_newer_than_the_release_is_not_served() -> None:
     now, before = names(), names("--emulated-version=1.33")
     assert now - before == {

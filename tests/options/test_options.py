@@ -262,6 +262,10 @@ def test_a_webhook_for_audit_has_its_own_batches() -> None:
             "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation "
             "will not work",
         ),
+        (
+            ["--requestheader-uid-headers=X-Remote-Uid", "--feature-gates=RemoteRequestHeaderUID=false"],
+            '--requestheader-uid-headers requires the "RemoteRequestHeaderUID" feature to be enabled',
+        ),
     ],
 )
 def test_identity_flags_that_do_not_go_together(flags: list[str], text: str) -> None:

@@ -13,6 +13,7 @@ from kapi.machinery import golang, status
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.resources.shared.features import enabled
 from kapi.wire.answer import Answer
 
 _MAX_ERROR_BYTES = 50_000  # of a kubelet's error that are shown
@@ -45,7 +46,8 @@ class Log:
     async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
         info, name = ctx.info, request_name(ctx)
         assert info is not None
-        options = log_options(ctx, name)
+        by_stream = enabled(scope.store.environment.features, "PodLogsQuerySplitStreams")
+        options = log_options(ctx, name, by_stream)
         pod = (await read.get(scope.store, info.namespace, name)).object
         container = container_of(pod, options.get("container", ""))
         node = pod["spec"].get("nodeName")

@@ -14,6 +14,8 @@ from kapi.machinery.gvk import GroupKind, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 
+_ALL_STREAMS = "All"
+_STREAMS = (_ALL_STREAMS, "Stdout", "Stderr")
 _ZERO_TIME = "0001-01-01T00:00:00Z"
 
 
@@ -29,8 +31,8 @@ def flag(ctx: RequestContext, name: str) -> bool:
     return values is not None and (not values or values[0].lower() not in ("false", "0"))
 
 
-def log_options(ctx: RequestContext, name: str) -> Object:
-    """The PodLogOptions of a request.  Raises BadRequest and Invalid."""
+def log_options(ctx: RequestContext, name: str, by_stream: bool = False) -> Object:
+    """The PodLogOptions of a request; ``by_stream``: one stream may be asked for.  Raises BadRequest and Invalid."""
     read: Object = {
         "container": ctx.first("container") or None,
         "follow": flag(ctx, "follow") or None,
@@ -41,10 +43,10 @@ def log_options(ctx: RequestContext, name: str) -> Object:
         "tailLines": integer(ctx, "tailLines"),
         "limitBytes": integer(ctx, "limitBytes"),
         "insecureSkipTLSVerifyBackend": flag(ctx, "insecureSkipTLSVerifyBackend") or None,
-        "stream": ctx.first("stream") if "stream" in ctx.query else None,
+        "stream": ctx.first("stream") if "stream" in ctx.query else _ALL_STREAMS if by_stream else None,
     }
     options = {key: value for key, value in read.items() if value is not None}
-    errors = list(_log_errors(options))
+    errors = _log_errors(options, by_stream)
     if errors:
         raise status.invalid(GroupKind("", "PodLogOptions"), name, errors)
     return options
@@ -75,7 +77,7 @@ def forwarded_ports(ctx: RequestContext) -> list[int]:
     return found
 
 
-def _log_errors(options: Object) -> list[FieldError]:
+def _log_errors(options: Object, by_stream: bool) -> list[FieldError]:
     errors = []
     if options.get("tailLines", 0) < 0:
         errors.append(field.invalid("tailLines", options["tailLines"], "must be greater than or equal to 0"))
@@ -85,14 +87,20 @@ def _log_errors(options: Object) -> list[FieldError]:
         errors.append(field.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
     elif options.get("sinceSeconds", 1) < 1:
         errors.append(field.invalid("sinceSeconds", options["sinceSeconds"], "must be greater than 0"))
-    if "stream" in options:
+    if by_stream:
+        if options["stream"] not in _STREAMS:
+            errors.append(field.not_supported("stream", options["stream"], _STREAMS))
+        if options["stream"] != _ALL_STREAMS and "tailLines" in options:
+            text = "`tailLines` and specific `stream` are mutually exclusive for now"
+            errors.append(field.forbidden("[]", text))
+    elif "stream" in options:
         errors.append(field.forbidden("stream", "may not be specified"))
     return errors
 
 
 def log_query(options: Object) -> bytes:
     """The query with the PodLogOptions, as the kubelet reads it."""
-    keys = ("follow", "limitBytes", "previous", "sinceSeconds", "sinceTime", "tailLines", "timestamps")
+    keys = ("follow", "limitBytes", "previous", "sinceSeconds", "sinceTime", "stream", "tailLines", "timestamps")
     pairs = [(key, "true" if options[key] is True else str(options[key])) for key in keys if key in options]
     return urlencode(pairs).encode()
 

@@ -7,6 +7,7 @@ neither followed nor sent to the client.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from twisted.internet.defer import Deferred
 
@@ -41,10 +42,12 @@ class ReverseProxy:
         backends: Backends,
         failed: Callable[[str], None] = lambda key: None,
         rejects_redirects: bool = True,
+        sends_uid: bool = True,
     ) -> None:
         self._handler = ProxyHandler(reactor, rejects_redirects=rejects_redirects)
         self._reactor = reactor
         self._failed = failed
+        self._sends_uid = sends_uid
         self.backends = backends
 
     def close(self) -> Deferred[list[None]]:
@@ -76,7 +79,7 @@ class ReverseProxy:
             dialed=(target.host, target.port),
             connect=lambda: backend.endpoint(target),
             pool=lambda: backend.pool(self._reactor, target),
-            user=ctx.user,
+            user=ctx.user if self._sends_uid or ctx.user is None else replace(ctx.user, uid=""),
             more=[(b"Audit-ID", ctx.audit_id.encode())],
             forwarded=[(b"X-Forwarded-Proto", b"https"), (b"X-Forwarded-Uri", ctx.http.uri.partition(b"?")[0])],
             not_back=frozenset([b"audit-id"]),

@@ -53,6 +53,7 @@ class Aggregation:
     now: Callable[[], str]
     identity: Callable[[], Identity | None]  # the present client certificate
     rejects_redirects: bool = True
+    sends_uid: bool = True  # of the user, in a header
     spread: bool = False  # requests go to all endpoints of a server
     release: Release = RELEASE  # the emulated one
     egress: Egress = DIRECT
@@ -95,7 +96,7 @@ class AggregatorServer(GenericServer):
             openapi=self._openapi.remote,
             spread=given.spread,
         )
-        self._proxy = ReverseProxy(reactor, backends, controller.failed, given.rejects_redirects)
+        self._proxy = ReverseProxy(reactor, backends, controller.failed, given.rejects_redirects, given.sends_uid)
         for table in given.tables:
             table.on_change.append(self._group_changed)
         served.last.on_change.append(controller.custom_changed)

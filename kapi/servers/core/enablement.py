@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from kapi.endpoints.discovery.groups import version_rank
 from kapi.machinery.gvk import GroupVersion, GroupVersionResource
 from kapi.machinery.lifecycles import RELEASE, Lifecycle, Release, lifecycle
 from kapi.resources.definition import Resource
+from kapi.resources.shared.features import enabled
 
 _ADVICE = "Consider setting --runtime-config-emulation-forward-compatible=true"
 
@@ -65,7 +68,10 @@ def served(rows: Sequence[Resource], flags: Enablement) -> list[Resource]:
                 f"cannot enable version {missing} in runtime-config because all the resources have been introduced after "
                 f"the current version {flags.release}. {_ADVICE}"
             )
-    return [row for row in rows if row.group_version_resource in kept]
+    shown = [row for row in rows if row.group_version_resource in kept]
+    if not enabled(flags.features, "StorageVersionHash"):
+        shown = [msgspec.structs.replace(row, storage_version_hash="") for row in shown]
+    return shown
 
 
 def _begun(row: Resource, found: Lifecycle, flags: Enablement, older_served: bool | None) -> bool:

@@ -98,6 +98,26 @@ class ConnectTests(ConnectCase):
         self.assertEqual(self.factory.received, b"")
 
     @inlineCallbacks
+    def test_one_stream_of_a_log_behind_its_gate(self) -> Any:
+        self.api.environment.features = resolve({"PodLogsQuerySplitStreams": True})
+        for query, asked in (
+            ("", b"?stream=All "),
+            ("?stream=Stderr&limitBytes=7", b"?limitBytes=7&stream=Stderr "),
+            ("?stream=All&tailLines=1", b"?stream=All&tailLines=1 "),
+        ):
+            self.factory.received = b""
+            request = yield self.ask("GET", f"{PODS}/p/log{query}", None, OK)
+            self.assertEqual(request.code, 200)
+            self.assertIn(b"GET /containerLogs/default/p/c" + asked, self.factory.received)
+        for query, text in (
+            ("stream=stdout", 'stream: Unsupported value: "stdout": supported values: "All", "Stderr", "Stdout"'),
+            ("stream=Stdout&tailLines=1", "`tailLines` and specific `stream` are mutually exclusive for now"),
+        ):
+            request = yield self.ask("GET", f"{PODS}/p/log?{query}")
+            self.assertEqual(request.code, 422)
+            self.assertIn(text, request.json["message"])
+
+    @inlineCallbacks
     def test_a_kubelet_that_cannot_prove_itself_gets_nothing(self) -> Any:
         other, _ = self_signed("127.0.0.1")
         self.use(KubeletSettings(tls=TLS(ca=other)))

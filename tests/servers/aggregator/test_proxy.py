@@ -149,6 +149,18 @@ class ProxyTests(ProxyCase):
         self.assertIn((b"Location", b"https://other.example.com/"), list(response.headers))
 
     @inlineCallbacks
+    def test_the_users_uid_is_a_header_unless_its_gate_is_off(self) -> Any:
+        self.user = UserInfo("a", uid="u")
+        for sends_uid in (True, False):
+            self.proxy = ReverseProxy(reactor, self.backends, sends_uid=sends_uid)
+            self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+            self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            response = yield self.request(Http(b"GET", b"/", {}))
+            self.assertEqual(response.status, 200)
+            self.assertIn(b"\r\nX-Remote-User: a\r\n", self.received)
+            self.assertEqual(b"\r\nX-Remote-Uid: u\r\n" in self.received, sends_uid)
+
+    @inlineCallbacks
     def test_a_server_with_another_name_is_not_believed(self) -> Any:
         self.trust("other.ns.svc")
         self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
