@@ -6,9 +6,7 @@ Upstream: apiserver ``server/deleted_kinds.go``, ``server/resourceconfig``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
-import msgspec
+from dataclasses import dataclass, replace
 
 from kapi.endpoints.discovery.groups import version_rank
 from kapi.machinery.gvk import GroupVersion, GroupVersionResource
@@ -70,7 +68,7 @@ def served(rows: Sequence[Resource], flags: Enablement) -> list[Resource]:
             )
     shown = [row for row in rows if row.group_version_resource in kept]
     if not enabled(flags.features, "StorageVersionHash"):
-        shown = [msgspec.structs.replace(row, storage_version_hash="") for row in shown]
+        shown = [replace(row, storage_version_hash="") for row in shown]
     return shown
 
 
