@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.admission.interface import UPDATE, Attributes
-from kapi.admission.plugins.job_validation import JobValidation
+from kapi.admission.plugins.pod_groups import JobValidation
 from kapi.admission.plugins.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
