@@ -6,7 +6,7 @@ and in its own module, nowhere else.
 
 from __future__ import annotations
 
-from kapi.resources import apiregistration, authentication, authorization, coordination, discovery, node, policy, rbac
+from kapi.resources import apiregistration, coordination, discovery, events, node, policy, rbac, reviews
 from kapi.resources.admissionregistration import policies, webhooks
 from kapi.resources.apiextensions import customresourcedefinitions
 from kapi.resources.apps import controllerrevisions, daemonsets, deployments, replicasets, statefulsets
@@ -14,7 +14,6 @@ from kapi.resources.autoscaling import horizontalpodautoscalers
 from kapi.resources.batch import cronjobs, jobs
 from kapi.resources.certificates import certificatesigningrequests
 from kapi.resources.core import (
-    bindings,
     componentstatuses,
     configmaps,
     endpoints,
@@ -33,7 +32,6 @@ from kapi.resources.core import (
 )
 from kapi.resources.core import events as core_events
 from kapi.resources.definition import Resource
-from kapi.resources.events import events as events_events
 from kapi.resources.flowcontrol import flowschemas, prioritylevelconfigurations
 from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
 from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
@@ -42,7 +40,7 @@ from kapi.resources.storage import csidrivers, csinodes, csistoragecapacities, s
 
 #: in the order of upstream's discovery document
 BUILT_IN: tuple[Resource, ...] = (
-    bindings.RESOURCE,
+    pods.BINDING,
     componentstatuses.RESOURCE,
     configmaps.RESOURCE,
     endpoints.RESOURCE,
@@ -65,13 +63,13 @@ BUILT_IN: tuple[Resource, ...] = (
     deployments.RESOURCE,
     replicasets.RESOURCE,
     statefulsets.RESOURCE,
-    events_events.RESOURCE,
-    authentication.SELF_SUBJECT_REVIEW,
-    authentication.TOKEN_REVIEW,
-    authorization.LOCAL_SUBJECT_ACCESS_REVIEW,
-    authorization.SELF_SUBJECT_ACCESS_REVIEW,
-    authorization.SELF_SUBJECT_RULES_REVIEW,
-    authorization.SUBJECT_ACCESS_REVIEW,
+    events.RESOURCE,
+    reviews.SELF_SUBJECT_REVIEW,
+    reviews.TOKEN_REVIEW,
+    reviews.LOCAL_SUBJECT_ACCESS_REVIEW,
+    reviews.SELF_SUBJECT_ACCESS_REVIEW,
+    reviews.SELF_SUBJECT_RULES_REVIEW,
+    reviews.SUBJECT_ACCESS_REVIEW,
     horizontalpodautoscalers.RESOURCE,
     horizontalpodautoscalers.RESOURCE_V1,
     cronjobs.RESOURCE,

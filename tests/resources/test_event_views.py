@@ -6,7 +6,7 @@ import orjson
 from twisted.trial.unittest import TestCase
 
 from kapi.machinery.tree import Object
-from kapi.resources.events.events import from_storage, to_storage
+from kapi.resources.events import from_storage, to_storage
 from kapi.testing.memory_api import MemoryAPI
 
 CORE, NEW = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"

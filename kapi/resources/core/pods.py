@@ -344,3 +344,7 @@ RESOURCE = Resource(
         "spec.host": selectable("spec.nodeName"),
     },
 )
+
+BINDING = Resource(
+    group="", version="v1", kind="Binding", plural="bindings", namespaced=True, verbs=("create",), handler="bindings"
+)

@@ -1,1 +1,0 @@
-"""Resources of the API group 'events.k8s.io'."""
