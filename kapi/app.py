@@ -42,7 +42,7 @@ from kapi.wire.name_lookups import NameLookups
 from kapi.wire.tls.server import CertificateError, KeyPair, ServerContexts, TLSSettings
 
 if TYPE_CHECKING:
-    from kapi.observability.debug_socket import DebugSocket
+    from kapi.observability.profiling import DebugSocket
 
 log = Logger()
 _LAST_BYTES = 3.0  # seconds for the last bytes of answers to leave, and for the last requests of busy connections
@@ -71,7 +71,7 @@ class App(APIService):
         path = options.features.debug_socket_path
         self._debug: DebugSocket | None = None
         if path:
-            from kapi.observability.debug_socket import DebugSocket  # imported only when it is used
+            from kapi.observability.profiling import DebugSocket  # imported only when it is used
 
             self._debug = DebugSocket(path, reactor, options.logs)
         self.connections: Connections

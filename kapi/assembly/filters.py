@@ -12,15 +12,13 @@ from kapi.authorization.interface import Authorizer
 from kapi.filters.authentication import authentication
 from kapi.filters.authorization import authorization
 from kapi.filters.chain import Filter
-from kapi.filters.cors import cors
-from kapi.filters.cross_origin import cross_origin
+from kapi.filters.cross_origin import cors, cross_origin
 from kapi.filters.deadline import request_deadline
 from kapi.filters.goaway import goaway
 from kapi.filters.impersonation import impersonation
 from kapi.filters.max_in_flight import max_in_flight
 from kapi.filters.priority_and_fairness import priority_and_fairness
-from kapi.filters.received import received_timestamp
-from kapi.filters.request_info import request_info
+from kapi.filters.request_info import received_timestamp, request_info
 from kapi.filters.request_log import request_log
 from kapi.filters.response_headers import cache_control, hsts
 from kapi.filters.shutdown import retry_after, wait_group, watch_termination

@@ -19,8 +19,7 @@ from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
 from kapi.observability import zpages
 from kapi.observability.build_metrics import build_families
-from kapi.observability.metrics import Metrics, store_requests
-from kapi.observability.metrics_shape import Shape
+from kapi.observability.metrics import Metrics, Shape, store_requests
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor
 from kapi.registry.allocators import metrics as allocators

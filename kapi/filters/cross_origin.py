@@ -1,19 +1,58 @@
-"""A page of another origin may not write or open a WebSocket with the client certificate of the browser that shows it.
+"""Requests of pages of other origins: those of ``--cors-allowed-origins``, and all others, which may not use a certificate.
 
-Browsers show a certificate whoever asks for it, so any page could act as the user (cross-site request forgery).  Upstream has no
-such filter, as it serves no pages.  It follows Go's ``http.CrossOriginProtection``; an upgrade is no safe method here, since any
-page may read a WebSocket.
-
+Browsers show a client certificate whoever asks for it, so any page could act as the user (cross-site request forgery).  Upstream
+has no such filter, as it serves no pages.  It follows Go's ``http.CrossOriginProtection``; an upgrade is no safe method here,
+since any page may read a WebSocket.
 Pages that come through a proxy have the console's origin; ``kapi.endpoints.proxy_handler`` takes it from them.
+Upstream: apiserver ``server/filters/cors.go``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from kapi.filters.chain import Filter
 from kapi.machinery.status import Forbidden
 from kapi.request.context import RequestContext
 from kapi.request.headers import first_header
+from kapi.request.response import Response
 from kapi.request.user import CREDENTIAL_ID
+
+_METHODS = b"POST, GET, OPTIONS, PUT, DELETE, PATCH"
+_HEADERS = (
+    b"Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since"
+)
+
+
+def cors(origins: Sequence[str]) -> Filter:
+    """``origins`` are patterns, matched anywhere in the Origin header.  Raises ValueError for a bad pattern.
+
+    A preflight request of an allowed origin is answered here; an origin that is not allowed gets no headers.
+    """
+    import re2  # imported only when it is used
+
+    try:
+        patterns = [re2.compile(origin) for origin in origins]
+    except re2.error as error:
+        raise ValueError(
+            f"Invalid CORS allowed origin, --cors-allowed-origins flag was set to {origins}: {error}"
+        ) from None
+
+    def share(ctx: RequestContext) -> Response | None:
+        origin = first_header(ctx, "Origin")
+        if not origin or not any(pattern.search(origin) for pattern in patterns):
+            return None
+        ctx.response_headers += [
+            (b"access-control-allow-origin", origin.encode("utf-8", "surrogateescape")),
+            (b"access-control-allow-methods", _METHODS),
+            (b"access-control-allow-headers", _HEADERS),
+            (b"access-control-expose-headers", b"Date"),
+            (b"access-control-allow-credentials", b"true"),
+        ]
+        return Response(204, b"", b"") if ctx.method == "OPTIONS" else None
+
+    return share
+
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN = frozenset({"same-origin", "none"})

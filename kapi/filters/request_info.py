@@ -1,11 +1,26 @@
-"""Request info: parses the request line once, for all later filters (upstream: ``filters/requestinfo.go``)."""
+"""What later filters read: when the request came in, from which deadlines and latencies count, and the parsed request line.
+
+Upstream: ``filters/requestinfo.go``, ``filters/request_received_time.go``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from kapi.filters.chain import Filter
 from kapi.filters.internal_error import internal_error
 from kapi.request.context import RequestContext
 from kapi.request.parse import NoResource, parse_request_info
 from kapi.request.response import Response
+
+
+def received_timestamp(seconds: Callable[[], float]) -> Filter:
+    """``seconds`` is the reactor's monotonic clock."""
+
+    def note(ctx: RequestContext) -> None:
+        ctx.received = seconds()
+
+    return note
 
 
 def request_info(ctx: RequestContext) -> Response | None:

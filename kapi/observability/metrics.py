@@ -1,15 +1,15 @@
-"""The metrics of one process under upstream's names, and metrics about them.
+"""The metrics of one process under upstream's names: which are shown with which label values, and metrics about them.
 
 Values that change with each request are plain numbers, turned into metric families only at a scrape: a prometheus-client child
 costs a lock for each increment.
-Upstream: component-base ``metrics/legacyregistry``, ``metrics/prometheus/meta``.
+Upstream: component-base ``metrics/legacyregistry``, ``metrics/opts.go``, ``metrics/prometheus/meta``.
 """
 
 from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -20,11 +20,62 @@ from twisted.internet.defer import DeferredLock
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.each import costly
 from kapi.machinery.meters import Histogram as LabelledHistogram
-from kapi.observability.metrics_shape import Shape
 from kapi.observability.request_metrics import LATENCY, RequestMetrics
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.routing import Routes
+
+UNEXPECTED = "unexpected"  # what any other value of a label becomes
+
+
+class Shape:
+    """``disabled`` are names of metrics; ``labels`` says which values of which labels of a metric are shown."""
+
+    def __init__(self, disabled: Collection[str], labels: Mapping[str, Mapping[str, Collection[str]]]) -> None:
+        self._disabled = frozenset(disabled)
+        self._labels = labels
+
+        self._hidden: set[str] = set()
+        self._unexpected: set[tuple[str, str, str]] = set()
+
+    @property
+    def hidden(self) -> int:
+        """How many metrics are disabled."""
+        return len(self._hidden)
+
+    @property
+    def unexpected(self) -> int:
+        """How many label values were replaced by "unexpected"."""
+        return len(self._unexpected)
+
+    def shaped(self, family: Metric) -> Metric | None:
+        names = {family.name, f"{family.name}_total"}
+        if names & self._disabled:
+            self._hidden.add(family.name)
+            return None
+        limits = next((self._labels[name] for name in names if name in self._labels), None)
+        if limits is not None:
+            for sample in family.samples:
+                for label, values in limits.items():
+                    value = sample.labels.get(label)
+                    if value is not None and value not in values:
+                        self._unexpected.add((family.name, label, value))
+            family.samples = _limited(family.samples, limits)
+        return family
+
+
+def _limited(samples: list[Sample], limits: Mapping[str, Collection[str]]) -> list[Sample]:
+    """Replaces label values that are not shown; series that become equal are added up."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    for sample in samples:
+        labels = {
+            name: value if name not in limits or value in limits[name] else UNEXPECTED
+            for name, value in sample.labels.items()
+        }
+        key = (sample.name, tuple(labels.items()))
+        found[key] = found.get(key, 0.0) + sample.value
+    return [Sample(name, dict(labels), value) for (name, labels), value in found.items()]
+
 
 _SAMPLES_PER_PIECE = 1000  # samples: some 6 ms
 _HEADER_LINES = 2  # help and type

@@ -1,30 +1,39 @@
-"""``/debug/pprof/`` and ``/debug/flags/v``: profiles in pprof's format, which ``go tool pprof`` and speedscope read.
+"""``/debug/pprof/`` and ``/debug/flags/v``, also on a Unix socket: profiles in pprof's format, as ``go tool pprof`` reads them.
 
 Another thread samples the stack of the thread that serves a hundred times a second; a sample counts as a hundredth of a second of
-work, unless the reactor is waiting.
-Upstream: apiserver ``server/routes/{profiling,flags}.go``, Go's net/http/pprof, github.com/google/pprof ``proto/profile.proto``.
+work, unless the reactor is waiting.  The socket works also when authentication fails.  Only the owner of its file can connect, so
+no credentials are needed.
+Upstream: apiserver ``server/routes/{profiling,flags,debugsocket}.go``, Go's net/http/pprof, google/pprof ``profile.proto``.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
+import stat
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import IListeningPort
 from twisted.internet.threads import deferToThreadPool
 
+from kapi.filters.chain import FilterChain
+from kapi.filters.request_info import request_info
 from kapi.machinery import status
 from kapi.machinery.golang import NumberError, parse_int
 from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema.protobuf_writing import varint
+from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.routing import Routes
+from kapi.serving.run import RequestRunner
+from kapi.serving.site import Connections
 from kapi.store.address import without_passwords
 
 _PLAIN = b"text/plain; charset=utf-8"
@@ -200,3 +209,32 @@ def _module(code: CodeType) -> str:
     """The module's name from the file's name, since a code object does not have it."""
     parts = code.co_filename.removesuffix(".py").split("/")
     return ".".join(parts[-2:]) if len(parts) > 1 else parts[-1]
+
+
+class DebugSocket:
+    """``logs`` are the log flags, whose ``v`` can be changed."""
+
+    def __init__(self, path: str, reactor: Reactor, logs: Verbosity) -> None:
+        self._path = path
+        self._reactor = reactor
+        server = GenericServer("debug", NotFound())
+        server.app.include(Profiling(reactor, logs))
+        site = Connections(server, reactor)
+        site.run_by(RequestRunner(FilterChain([request_info], site.answer), reactor))
+        self._site: Any = site
+        self._port: IListeningPort | None = None
+
+    def open(self) -> None:
+        """Listens.  Replaces the socket file of a process that was killed.  Raises OSError and CannotListenError."""
+        try:
+            if not stat.S_ISSOCK(os.lstat(self._path).st_mode):
+                raise FileExistsError(f"{self._path} is there and is no socket")
+            os.unlink(self._path)
+        except FileNotFoundError:
+            pass
+        self._port = self._reactor.listenUNIX(self._path, self._site, mode=0o600)
+
+    async def close(self) -> None:
+        if self._port is not None:
+            port, self._port = self._port, None
+            await maybeDeferred(port.stopListening)

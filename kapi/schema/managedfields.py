@@ -17,12 +17,12 @@ from kapi.machinery.memo import BoundedCache
 from kapi.machinery.meters import Histogram
 from kapi.machinery.status import BadRequest, StatusError
 from kapi.machinery.tree import Object
-from kapi.schema.apply import comparing, fieldset, lastapplied, reconciling, typed
+from kapi.schema.apply import comparing, fieldset, lastapplied, typed
 from kapi.schema.apply.conflict import Conflicts, Manager
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import DEDUCED, Shapes, shape_of, zero_value
 from kapi.schema.apply.structure import structure
-from kapi.schema.apply.updater import Managers, Owned, Updater, Version
+from kapi.schema.apply.updater import Managers, Owned, Updater, Version, reconcile
 from kapi.schema.managedfields_entries import (
     MAX_CACHED_BYTES,
     MAX_CACHED_SETS,
@@ -215,7 +215,7 @@ class FieldManager:
                 return False
             if owned is not mine and fieldset.intersection(fields, changed):
                 return False
-            if reconciling.reconcile(self.shape, fields) is not fields:
+            if reconcile(self.shape, fields) is not fields:
                 return False
         return True
 

@@ -7,9 +7,9 @@ and is answered by a model.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
 from twisted.internet.defer import CancelledError, Deferred
@@ -22,14 +22,18 @@ from kapi.assembly.filters import build_handler_chain
 from kapi.authorization.build import build_authorization
 from kapi.authorization.node.graph import LazyNodeGraph
 from kapi.authorization.rbac.index import LazyPolicyIndex
-from kapi.endpoints.lazy_table import LazyTable
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.endpoints.scope import RequestScope
 from kapi.filters.chain import Filter, FilterChain, Handler
 from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource
 from kapi.process.reactor import Reactor
 from kapi.registry.environment import Identities
 from kapi.registry.registry import Registry
+from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.resources.definition import Resource
 from kapi.runtime import sliced
 from kapi.servers.apiextensions.serving import GROUP as EXTENSIONS_GROUP
 from kapi.servers.apiextensions.serving import PLURAL as DEFINITIONS
@@ -41,6 +45,56 @@ from kapi.testbed.lazy_caches import LazyCaches
 from kapi.testbed.moved_clock import MovedClock
 from kapi.testbed.past_reads import OPTION as AS_OF
 from kapi.testbed.sleeping import KnownUserFirst
+
+Key = TypeVar("Key", bound=tuple[str, ...])
+
+
+class LazyScopes(dict[Key, RequestScope]):
+    """The scopes of ``others`` with stores of their own, each made on first use."""
+
+    def __init__(self, others: dict[Key, RequestScope], store: Callable[[GroupResource], ResourceStore]) -> None:
+        super().__init__()
+        self._others = others
+        self._store = store
+
+    def get(self, key: Key, default: None = None) -> RequestScope | None:  # type: ignore[override]
+        found = super().get(key)
+        if found is None:
+            other = self._others.get(key)
+            if other is None:
+                return default
+            row = other.resource
+            store = None if row.handler else self._store(row.storage_resource)
+            found = self[key] = RequestScope(row, store, other.subresource)  # type: ignore[arg-type]
+        return found
+
+    def everything(self) -> Iterable[RequestScope]:
+        """All scopes; makes those that are missing."""
+        return (scope for key in self._others if (scope := self.get(key)) is not None)
+
+
+class LazyTable(ResourceTable):
+    """Serves the resources of ``like``, which must not change.  ``handlers`` must be set by the caller."""
+
+    def __init__(self, like: ResourceTable, store: Callable[[GroupResource], ResourceStore]) -> None:
+        super().__init__()
+        self._like = like
+        self._scopes = self._all = LazyScopes(like._scopes, store)
+        self._subresources = LazyScopes(like._subresources, store)
+        self._groups, self._versions = like._groups, like._versions
+
+    def add(self, resource: Resource, store: ResourceStore | None) -> None:
+        raise TypeError("what is served here is another table's affair")
+
+    def remove(self, group: str, version: str, plural: str) -> None:
+        raise TypeError("what is served here is another table's affair")
+
+    def scopes(self) -> Iterable[RequestScope]:
+        return self._all.everything()
+
+    def resources(self) -> Iterable[Resource]:
+        return self._like.resources()
+
 
 log = Logger()
 _DEFINITIONS = f"{EXTENSIONS_GROUP}/{DEFINITIONS}/"

@@ -17,8 +17,7 @@ from kapi.authorization.fixed import AlwaysAllow
 from kapi.authorization.interface import Authorizer
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.filters.chain import FilterChain
-from kapi.filters.received import received_timestamp
-from kapi.filters.request_info import request_info
+from kapi.filters.request_info import received_timestamp, request_info
 from kapi.machinery.lifecycles import CURRENT
 from kapi.process.reactor import Reactor
 from kapi.registry.environment import Environment

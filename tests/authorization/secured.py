@@ -16,8 +16,7 @@ from kapi.filters.authentication import authentication
 from kapi.filters.authorization import authorization
 from kapi.filters.chain import FilterChain
 from kapi.filters.impersonation import impersonation
-from kapi.filters.received import received_timestamp
-from kapi.filters.request_info import request_info
+from kapi.filters.request_info import received_timestamp, request_info
 from kapi.registry.guards import install_claim_checks, install_escalation_checks
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.serving.run import RequestRunner

@@ -28,7 +28,7 @@ EDGES = {
     "machinery/freeing.py": COMPARISON,
     "machinery/sorting.py": COMPARISON,
     "machinery/tree.py": TREES,
-    "observability/debug_socket.py": TWISTED,
+    "observability/profiling.py": TWISTED,
     "observability/stalls.py": TWISTED,
     "process/driver.py": COROUTINES,
     "process/reactor.py": TWISTED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
-from kapi.endpoints.throttle import Throttle
+from kapi.endpoints.tunnel import Throttle
 
 
 class Transport:

@@ -7,11 +7,11 @@ from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
 
 from kapi.filters.authorization import authorization
-from kapi.filters.cors import cors
+from kapi.filters.cross_origin import cors
 from kapi.filters.deadline import request_deadline
 from kapi.filters.goaway import goaway
 from kapi.filters.panic_recovery import recover
-from kapi.filters.received import received_timestamp
+from kapi.filters.request_info import received_timestamp
 from kapi.filters.request_log import request_log
 from kapi.filters.response_headers import cache_control, hsts
 from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, watch_termination

@@ -22,7 +22,7 @@ from twisted.web.client import Agent, FileBodyProducer
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
-from kapi.observability.debug_socket import DebugSocket
+from kapi.observability.profiling import DebugSocket
 
 
 @implementer(IAgentEndpointFactory)

@@ -11,8 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kapi.machinery.meters import Counter
-from kapi.observability.metrics import Exposition, Metrics
-from kapi.observability.metrics_shape import Shape
+from kapi.observability.metrics import Exposition, Metrics, Shape
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext

@@ -16,8 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.filters.chain import FilterChain
 from kapi.filters.priority_and_fairness import priority_and_fairness
-from kapi.filters.received import received_timestamp
-from kapi.filters.request_info import request_info
+from kapi.filters.request_info import received_timestamp, request_info
 from kapi.flowcontrol import controller as bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.metrics import Meter

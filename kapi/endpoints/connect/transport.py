@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from kapi.endpoints.passing import check_code
 from kapi.endpoints.proxy_handler import Destination, NotPassedOn, NotUpgraded, ProxyHandler
-from kapi.endpoints.throttle import Throttle
+from kapi.endpoints.tunnel import Throttle
 from kapi.machinery import status
 from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext

@@ -1,4 +1,7 @@
-"""Ownership of fields after a write, and the result of an apply (upstream: structured-merge-diff ``merge.Updater``)."""
+"""Ownership of fields after a write or a change of the schema, and the result of an apply.
+
+Upstream: structured-merge-diff ``merge.Updater``, ``typed/reconcile_schema.go``.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from msgspec.structs import replace
 
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree, equal
-from kapi.schema.apply import comparing, fieldset, reconciling, typed
+from kapi.schema.apply import comparing, fieldset, typed
 from kapi.schema.apply.conflict import Conflict, Conflicts, Manager
 from kapi.schema.apply.fieldset import Set
-from kapi.schema.apply.shape import Shape
+from kapi.schema.apply.shape import DEDUCED, LIST, MAP, Shape
+from kapi.schema.apply.typed import MEMBER
 
 
 class Owned(msgspec.Struct):
@@ -144,7 +148,7 @@ class Updater(msgspec.Struct):
             if self.strict and owned.api_version != self.api_version and owned.api_version not in fitting:
                 typed.validate(shape, self._from_hub(owned.api_version, live), allow_duplicates=True)
                 fitting.add(owned.api_version)
-            fields = reconciling.reconcile(shape, owned.fields)
+            fields = reconcile(shape, owned.fields)
             result[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
         return result
 
@@ -201,3 +205,38 @@ class Updater(msgspec.Struct):
 
 def _named(shape: Shape, value: object) -> Set:
     return typed.with_named_fields(shape, typed.field_set(shape, value))
+
+
+def reconcile(shape: Shape, fields: Set) -> Set:
+    """The set under the current schema: a list or map that has become atomic is owned as a whole."""
+    changed = _reconcile(shape, fields)
+    return fields if changed is None else changed
+
+
+def _reconcile(shape: Shape, fields: Set) -> Set | None:
+    """The new set of children, or None when nothing changes."""
+    result: Set | None = None
+    for element, node in entries(fields):
+        if element == "." or not node:
+            continue
+        if shape.first == MAP:
+            child = shape.child(element[2:]) if element[0] == "f" else shape.elem
+        else:
+            child = shape.item if shape.is_list else None
+        if child is None or child is DEDUCED:
+            continue
+        if child.first == MAP:
+            collapse = child.map_atomic and not (child.elem is DEDUCED and not child.type_has_fields)
+        elif child.first == LIST:
+            collapse = child.list_atomic
+        else:
+            continue
+        below = MEMBER if collapse else _reconcile(child, node)
+        if below is not None and below is not node:
+            if result is None:
+                result = dict(fields)
+            if collapse:
+                result[element] = MEMBER
+            else:
+                result[element] = below
+    return result
