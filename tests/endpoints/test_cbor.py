@@ -15,6 +15,7 @@ from kapi.codecs.cbor_reading import loads
 from kapi.codecs.cbor_writing import dumps
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.openapi.handler import OpenAPIHandler
+from kapi.endpoints.watch_form import message
 from kapi.machinery import status
 from kapi.resources.catalogue import BUILT_IN
 from kapi.testing.http import MemoryRequest
@@ -376,3 +377,9 @@ def test_openapi_names_it(on: MemoryAPI) -> None:
         one = orjson.loads(answer(handler, context("/openapi/v2")).body)["paths"]
         patch = one["/api/v1/namespaces/{namespace}/configmaps/{name}"]["patch"]
         assert patch["consumes"] == [*PATCHES.split(", "), *([APPLY] if cbor else [])]
+
+
+def test_a_message_of_a_websocket_is_an_event_without_the_length_that_protobuf_has() -> None:
+    assert message(b"ab", True) == b"\x82\x02ab"
+    assert message(b"\x00\x00\x00\x02ab", True, 4) == b"\x82\x02ab"
+    assert message(b"ab", False) == b"\x81\x02ab"
