@@ -182,6 +182,9 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
     def after_grace_period(check: Check) -> Check:
         return lambda: "" if reactor.seconds() < grace_ends else check()
 
+    has_plugins = store.encryption is not None and (
+        flags.encryption_provider_config_automatic_reload or bool(store.encryption.plugins)
+    )
     _, livez, readyz = endpoints = [HealthChecks("/healthz"), HealthChecks("/livez"), HealthChecks("/readyz")]
     for checks in endpoints:
         checks.add("ping", lambda: "")
@@ -199,7 +202,7 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
                 name = f"the store of {config.given.kept_by(part.store)}"
                 answers = store_check(config.given.stores[number], flags.etcd_readycheck_timeout, name)
                 checks.note(store_id(number), partial(_store_problems, part, name, answers))
-        if store.encryption is not None:
+        if checks is not livez and has_plugins:  # restarting the server would not bring a plugin back
             checks.add("kms-providers", partial(_encryption_problems, config.given.stores))
         for name in hooks.names:
             check = _hook_check(hooks, name)

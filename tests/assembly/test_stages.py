@@ -183,6 +183,22 @@ def test_flags_add_paths(tmp_path: Path, flag: str, path: str) -> None:
     assert found == [True, False]
 
 
+def test_plugins_for_keys_are_checked_where_they_may_be_and_do_not_end_the_server(tmp_path: Path) -> None:
+    """A failing liveness probe would restart the server, which does not help a plugin."""
+    path = tmp_path / "encryption.yaml"
+    path.write_text(
+        "{apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration, "
+        "resources: [{resources: [secrets], providers: [{identity: {}}]}]}"
+    )
+    for flags, names in (
+        ([], set()),
+        (["--encryption-provider-config-automatic-reload"], {"/healthz/kms-providers", "/readyz/kms-providers"}),
+    ):
+        made = assembled(tmp_path / str(len(flags)), f"--encryption-provider-config={path}", *flags)
+        listed = made.chain.aggregator.listed_paths()
+        assert {each for each in listed if each.endswith("/kms-providers")} == names
+
+
 def test_further_filters_come_before_all_and_behind_all(plain: PreparedServer) -> None:
     seen: list[str] = []
 
