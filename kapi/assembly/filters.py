@@ -20,9 +20,8 @@ from kapi.filters.max_in_flight import max_in_flight
 from kapi.filters.priority_and_fairness import priority_and_fairness
 from kapi.filters.request_info import received_timestamp, request_info
 from kapi.filters.request_log import request_log
-from kapi.filters.response_headers import cache_control, hsts
+from kapi.filters.response_headers import cache_control, hsts, warnings
 from kapi.filters.shutdown import retry_after, wait_group, watch_termination
-from kapi.filters.warnings import warnings
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.metrics import Meter as FlowMeter

@@ -32,8 +32,7 @@ from kapi.client.errors import (
     retry_after,
 )
 from kapi.client.limiter import NO_ANSWER
-from kapi.client.server_warnings import parse_warnings
-from kapi.client.session import Session, base_path
+from kapi.client.session import Session, base_path, parse_warnings
 from kapi.client.watching import Watch
 from kapi.machinery.tree import Tree
 from kapi.process.reactor import Reactor

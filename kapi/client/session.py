@@ -1,20 +1,38 @@
-"""What clients of one configuration share: transport, credentials, rate limit (upstream: client-go ``rest.HTTPClientFor``)."""
+"""What clients of one configuration share: transport, credentials, rate limit, and what is done with a server's warnings.
+
+Upstream: client-go ``rest.HTTPClientFor``, ``rest/warnings.go`` (RFC 7234).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, Header
 from kapi.client.limiter import Backoff, TokenBucket
-from kapi.client.server_warnings import WarningHandler, log_warning
 from kapi.machinery.gvk import GroupVersion
 from kapi.process.reactor import Reactor, installed_reactor
 from kapi.wire.transport import Transport
+
+_WARNING = re.compile(r'(\d{3})\s+(\S+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"[^"]*")?\s*,?')
+#: called with code, agent and text of each warning
+WarningHandler = Callable[[int, str, str], None]
+log = Logger()
+
+
+def log_warning(code: int, agent: str, text: str) -> None:
+    log.warn("the server warns: {text}", text=text)
+
+
+def parse_warnings(value: str) -> list[tuple[int, str, str]]:
+    """Code, agent and text of each warning in a Warning header; malformed ones are left out."""
+    return [(int(match[1]), match[2], re.sub(r"\\(.)", r"\1", match[3])) for match in _WARNING.finditer(value)]
 
 
 def connect(config: Config, reactor: Reactor) -> Transport:

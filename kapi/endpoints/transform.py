@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 
 from kapi.machinery import status
 from kapi.machinery.each import costly, elements
 from kapi.machinery.tree import Object
-from kapi.resources.column_texts import description_of
-from kapi.resources.definition import Column, Resource, TableColumns
+from kapi.resources.catalogue import BUILT_IN
+from kapi.resources.definition import Column, FieldText, Resource, TableColumns
+from kapi.resources.previews import PREVIEWS
+from kapi.schema.builtin import field_texts
 
 _NAME = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
@@ -121,3 +124,16 @@ def partial_list(objects: Collection[Object], list_meta: Object, version: str = 
         "metadata": list_meta,
         "items": [partial(obj, version) for obj in costly(objects)] or None,  # upstream's is a nil slice when empty
     }
+
+
+def description_of(column: Column) -> str:
+    text = column.description
+    return text if isinstance(text, str) else _texts()[text]
+
+
+@functools.cache
+def _texts() -> dict[FieldText, str]:
+    """The texts of all columns, found together: the document that contains them is too large to be kept."""
+    tables = [row.table for row in (*BUILT_IN, *PREVIEWS) if row.table is not None]
+    texts = (column.description for table in tables for column in table.columns)
+    return field_texts(text for text in texts if isinstance(text, FieldText))

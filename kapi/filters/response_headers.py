@@ -1,7 +1,8 @@
-"""Headers that every answer has: ``Cache-Control``, and ``--strict-transport-security-directives``.
+"""Headers of answers: ``Cache-Control``, ``--strict-transport-security-directives``, and the texts of ``Warning``.
 
-No client caches an answer; a handler may replace the header by its own.
-Upstream: ``endpoints/filters/cachecontrol.go``, ``server/filters/hsts.go``.
+No client caches an answer; a handler may replace the header by its own.  ``ctx.warn`` collects warnings, each text once; the
+response writer puts them into headers, within bounds.  A request starts without any.
+Upstream: ``endpoints/filters/{cachecontrol,warning}.go``, ``server/filters/hsts.go``; KEP-1693.
 """
 
 from __future__ import annotations
@@ -25,3 +26,7 @@ def hsts(directives: Sequence[str]) -> Filter:
         ctx.response_headers.append(header)
 
     return add
+
+
+def warnings(ctx: RequestContext) -> None:
+    ctx.warnings.clear()

@@ -14,8 +14,7 @@ from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.errors import ConnectionFailed, RequestTimeout, UnexpectedAnswer
 from kapi.client.limiter import NO_ANSWER, Backoff, TokenBucket
 from kapi.client.rest import RESTClient
-from kapi.client.server_warnings import parse_warnings
-from kapi.client.session import Session, connect
+from kapi.client.session import Session, connect, parse_warnings
 from kapi.machinery import status
 from tests.waiting import accepted_ended
 from tests.wire.script import scripted

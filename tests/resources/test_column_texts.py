@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kapi.endpoints.transform import description_of
 from kapi.resources.catalogue import BUILT_IN
-from kapi.resources.column_texts import description_of
 from kapi.resources.core import services
 from kapi.resources.previews import PREVIEWS
 from kapi.schema.builtin import descriptions
