@@ -23,6 +23,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
 from kapi.request.transport import StreamTransport
+from kapi.wire.network_errors import describe
 
 
 class ProxyError(Exception):
@@ -77,7 +78,8 @@ class Tunnel(Protocol):
         if self._inner is not None:
             self._inner.connectionLost(reason)
         else:
-            self.refuse("the proxy has closed the connection")
+            text = describe(reason.value, "the proxy", 0) if reason.value is not None else "EOF"
+            self.refuse("the proxy has closed the connection" if text == "EOF" else text)
 
     async def made(self) -> IProtocol:
         """The protocol that the connection was handed over to.  Raises ProxyError."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from OpenSSL import SSL
+from service_identity import VerificationError
 from twisted.internet import ssl
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.wire.tunnel import ProxyError, through
@@ -47,6 +51,17 @@ class TunnelTests(SynchronousTestCase):
         asked = Deferred.fromCoroutine(through(proxy, "node.example.com:443", tls))
         proxy.protocol.dataReceived(b"HTTP/1.1 200 OK\r\n\r\n")
         self.assertIsInstance(self.successResultOf(asked), TLSMemoryBIOProtocol)
+
+    def test_a_proxy_that_is_not_trusted_is_told_from_one_that_goes_away(self) -> None:
+        for reason, text in (
+            (ConnectionDone(), "the proxy has closed the connection"),
+            (ConnectionLost(), "the proxy has closed the connection"),
+            (VerificationError([]), "tls: failed to verify certificate: x509: certificate is not valid for the proxy"),
+            (SSL.Error([("SSL routines", "", "certificate verify failed")]), "certificate signed by unknown authority"),
+        ):
+            proxy, asked = self.ask("node.example.com:10250")
+            proxy.protocol.connectionLost(Failure(reason))
+            self.assertIn(text, str(self.failureResultOf(asked, ProxyError).value))
 
     def test_a_target_with_blanks_or_line_breaks_is_none(self) -> None:
         """A node says itself what its addresses are."""
