@@ -7,7 +7,7 @@ run once more.  Plugins that have nothing to do with a resource are not called, 
 from __future__ import annotations
 
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from kapi.admission import metrics
 from kapi.admission.catalogue import enabled_names, make_plugins
@@ -28,6 +28,7 @@ class Chain(AdmissionChain):
         self.meter = meter
 
     async def admit(self, attributes: Attributes) -> None:
+        """Lets every plugin change the object.  Raises StatusError when one refuses."""
         found = self.pass_of("admit", attributes)
         if not found.plugins:
             return
@@ -36,10 +37,10 @@ class Chain(AdmissionChain):
         start = _perf()
         rejected = True
         try:
-            await self._run(found, attributes)
+            await self._admit_once(found, attributes)
             if reinvocation.requested:
                 reinvocation.again = True
-                await self._run(found, attributes)
+                await self._admit_once(found, attributes)
             rejected = False
         finally:
             if self.meter is not None:
@@ -47,16 +48,12 @@ class Chain(AdmissionChain):
         if before is not None and _managed_fields(attributes) is not before:
             _keep_readable(attributes, before)
 
-    def validate(self, attributes: Attributes) -> Coroutine[object, None, None]:
-        return self._run(self.pass_of("validate", attributes), attributes, is_step=True)
-
-    async def _run(self, found: Pass, attributes: Attributes, *, is_step: bool = False) -> None:
-        """Calls the plugins of a pass; ``is_step``: the pass is all that the chain does for the operation."""
+    async def _admit_once(self, found: Pass, attributes: Attributes) -> None:
         marks = [_perf()]
         rejected = True
         try:
-            for call in found.calls:
-                waiting = call(attributes)
+            for plugin in found.called:
+                waiting = plugin.admit(attributes)
                 if waiting is not None:
                     await waiting
                 marks.append(_perf())
@@ -64,8 +61,23 @@ class Chain(AdmissionChain):
         finally:
             if self.meter is not None:
                 self.meter.controllers(found, rejected, marks)
-                if is_step:
-                    self.meter.step(found.kind, attributes.operation, rejected, _perf() - marks[0])
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Lets every plugin refuse the object.  Raises StatusError."""
+        found = self.pass_of("validate", attributes)
+        marks = [_perf()]
+        rejected = True
+        try:
+            for plugin in found.called:
+                waiting = plugin.validate(attributes)
+                if waiting is not None:
+                    await waiting
+                marks.append(_perf())
+            rejected = False
+        finally:
+            if self.meter is not None:
+                self.meter.controllers(found, rejected, marks)
+                self.meter.step("validate", attributes.operation, rejected, _perf() - marks[0])
 
 
 def _managed_fields(attributes: Attributes) -> Tree:

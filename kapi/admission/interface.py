@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 
 from kapi.machinery import warnings as texts
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
@@ -147,7 +147,7 @@ class Plugin:
 class Pass:
     """What one pass of a chain is made of, for one operation on one resource: ``kind`` is admit or validate."""
 
-    __slots__ = ("called", "calls", "kind", "labels", "operation", "passed", "plugins")
+    __slots__ = ("called", "kind", "labels", "operation", "passed", "plugins")
 
     def __init__(self, kind: str, operation: str, plugins: list[Plugin], plural: str) -> None:
         self.kind = kind
@@ -155,8 +155,6 @@ class Pass:
         self.plugins = plugins
         #: without the plugins that do not apply to the resource
         self.called = [plugin for plugin in plugins if plugin.resources is None or plural in plugin.resources]
-        self.calls: list[Callable[[Attributes], None | Awaitable[None]]]
-        self.calls = [getattr(plugin, kind) for plugin in self.called]
         #: for metrics: the labels of those that are called, and how often none has refused
         self.labels: list[tuple[str, ...]] = [(plugin.name, operation, "false", kind) for plugin in self.called]
         self.passed = 0
@@ -180,17 +178,15 @@ class AdmissionChain:
             found = self._passes[key] = Pass(*key[:2], able, key[2])
         return found
 
-    def admit(self, attributes: Attributes) -> Coroutine[object, None, None]:
-        """Lets every plugin change the object.  Raises StatusError when one refuses."""
-        return self._run(self.pass_of("admit", attributes), attributes)
+    async def admit(self, attributes: Attributes) -> None:
+        for plugin in self.pass_of("admit", attributes).called:
+            waiting = plugin.admit(attributes)
+            if waiting is not None:
+                await waiting
 
-    def validate(self, attributes: Attributes) -> Coroutine[object, None, None]:
-        """Lets every plugin refuse the object.  Raises StatusError."""
-        return self._run(self.pass_of("validate", attributes), attributes)
-
-    async def _run(self, found: Pass, attributes: Attributes) -> None:
-        for call in found.calls:
-            waiting = call(attributes)
+    async def validate(self, attributes: Attributes) -> None:
+        for plugin in self.pass_of("validate", attributes).called:
+            waiting = plugin.validate(attributes)
             if waiting is not None:
                 await waiting
 
