@@ -35,7 +35,7 @@ _CHARACTERS_PER_MEMBER = 64  # of a string, which count as one member
 
 _LONG_NUMBER = re.compile(rb"\de\+(?:1[6-9]|20)\b")
 _TEXT_OR_LONG_NUMBER = re.compile(
-    rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?P<first>-?\d)(?:\.(?P<fraction>\d+))?e\+(?P<exponent>1[6-9]|20)\b'
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(?P<first>-?\d)(?:\.(?P<fraction>\d+))?e\+(?P<exponent>1[6-9]|20)\b'
 )
 
 _members_of_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
