@@ -221,6 +221,7 @@ def own_objects(admin: Admin, silent: str) -> None:
     slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
     admin.replace(slices, {"metadata": {"name": "kubernetes"}, "addressType": "FQDN", "endpoints": []})
     for name in ("extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"):
+        until(lambda name=name: admin.ask("GET", f"{MAPS.format('kube-system')}/{name}")[0] == 200)  # type: ignore[misc]
         admin.change(f"{MAPS.format('kube-system')}/{name}", {"data": {"since": "never"}, "immutable": True})
     for each in admin.names("/apis/networking.k8s.io/v1/ipaddresses"):
         admin.delete(f"/apis/networking.k8s.io/v1/ipaddresses/{each}")
