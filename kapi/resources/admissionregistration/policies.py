@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from kapi.cel.environment import Environment
 from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
-from kapi.machinery.each import each, elements
-from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.machinery.each import each, each_of, elements
+from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import (
     JSON_PATCH,
@@ -35,7 +35,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import subdomain_name
-from kapi.resources.shared.rules import Errors, need, not_supported, present, supported
+from kapi.resources.shared.rules import Errors, distinct, need, not_supported, present, supported
 from kapi.resources.shared.strategies import StatusOnlyStrategy
 
 _SPEC = Path("spec")
@@ -149,12 +149,9 @@ class ValidatingPolicyStrategy(_Policy):
         if len(annotations) > _MAX_ANNOTATIONS:
             errors.append(invalid(path, annotations, f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"))
         seen: set[str] = set()
-        for i, annotation in enumerate(annotations):
-            self._annotation(obj, annotation, composition.environment, path.index(i), errors)
-            key = annotation.get("key") or ""
-            if key in seen:
-                errors.append(duplicate(path.index(i).child("key"), key))
-            seen.add(key)
+        for annotation, here in each_of(path, annotations):
+            self._annotation(obj, annotation, composition.environment, here, errors)
+            distinct(annotation.get("key") or "", seen, here, errors, "key")
 
     def _validation(self, validation: Object, composition: Composition, path: Path, errors: Errors) -> None:
         expression = validation.get("expression") or ""
@@ -283,12 +280,9 @@ class BindingStrategy(_Guarded):
 
 def _validation_actions(actions: list[str], path: Path, errors: Errors) -> None:
     seen: set[str] = set()
-    for i, action in enumerate(actions):
-        if action not in _ACTIONS:
-            errors.append(not_supported(path.index(i), action, _ACTIONS))
-        if action in seen:
-            errors.append(duplicate(path.index(i), action))
-        seen.add(action)
+    for action, here in each_of(path, actions):
+        supported(action, _ACTIONS, here, errors)
+        distinct(action, seen, here, errors)
     if {"Deny", "Warn"} <= seen:
         why = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the API response "

@@ -40,7 +40,7 @@ def validate_event(event: Object, controller: str, errors: Errors) -> None:
 
 
 class EventStrategy(Strategy):
-    """The core API checks little; ``events/events.py`` has the strategy of the newer API."""
+    """The core API checks little; ``kapi/resources/events.py`` has the strategy of the newer API."""
 
     allow_create_on_update = True
 
