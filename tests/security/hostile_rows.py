@@ -220,9 +220,11 @@ def own_objects(admin: Admin, silent: str) -> None:
     admin.replace(service, {"metadata": {"name": "kubernetes"}, "spec": outside})
     slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
     admin.replace(slices, {"metadata": {"name": "kubernetes"}, "addressType": "FQDN", "endpoints": []})
-    for name in ("extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"):
-        until(lambda name=name: admin.ask("GET", f"{MAPS.format('kube-system')}/{name}")[0] == 200)  # type: ignore[misc]
-        admin.change(f"{MAPS.format('kube-system')}/{name}", {"data": {"since": "never"}, "immutable": True})
+    maps, content = MAPS.format("kube-system"), {"data": {"since": "never"}, "immutable": True}
+    trust, tracking = "extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"
+    until(lambda: admin.ask("GET", f"{maps}/{trust}")[0] == 200)  # it is created again at once when it is deleted
+    admin.change(f"{maps}/{trust}", content)
+    admin.replace(f"{maps}/{tracking}", {"metadata": {"name": tracking}, **content})  # this one only at a start
     for each in admin.names("/apis/networking.k8s.io/v1/ipaddresses"):
         admin.delete(f"/apis/networking.k8s.io/v1/ipaddresses/{each}")
 

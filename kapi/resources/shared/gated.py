@@ -43,7 +43,7 @@ def _owners(node: Object, path: tuple[tuple[str, ...], ...]) -> list[Object]:
     found: list[Object] = [node]
     for names in path:
         if names == ("*",):
-            found = [item for one in found for item in elements(_items(one)) if item]
+            found = [item for one in elements(found) for item in elements(_items(one)) if item]
         else:
             found = [value for one in elements(found) for name in names if (value := one.get(name))]
         if not found:
