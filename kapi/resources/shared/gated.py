@@ -56,7 +56,7 @@ def _items(node: Object | list[Object]) -> Iterable[Object]:
 
 
 def _has(obj: Object, places: Iterable[_Place]) -> bool:
-    return any(owner.get(name) not in (None, []) for path, name in places for owner in _owners(obj, path))
+    return any(owner.get(name) not in (None, []) for path, name in places for owner in elements(_owners(obj, path)))
 
 
 def _all_on(gates: Iterable[str], ctx: object) -> bool:
@@ -72,7 +72,7 @@ def drop_disabled(table: Iterable[Gated], obj: Object, old: Object | None, ctx: 
         if _all_on(gates, ctx) or (old is not None and _has(old, in_use)):
             continue
         for path, name in fields:
-            for owner in _owners(obj, path):
+            for owner in elements(_owners(obj, path)):
                 owner.pop(name, None)
 
 
