@@ -35,7 +35,7 @@ def probe_https(port: int, reactor: Reactor) -> Probe:
     target = Target("https", "127.0.0.1", port, b"/healthz")
 
     async def read() -> tuple[int, str]:
-        pool = target.pool(reactor, Dialer(reactor, _TIMEOUT))
+        pool = target.pool(Dialer(reactor, _TIMEOUT))
         answer = await pool.send(b"GET", target.uri, [(b"Host", target.netloc)])
         return answer.code, (await beginning(answer, 1024)).decode("utf-8", "replace")
 

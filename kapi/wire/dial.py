@@ -92,7 +92,7 @@ class Dialer:
     """
 
     def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, proxy: HTTPConnect | None = None) -> None:
-        self._reactor = reactor
+        self.reactor = reactor
         self._timeout = timeout
         self._proxy = proxy
 
@@ -103,8 +103,8 @@ class Dialer:
         except ValueError:
             pass
         receiver = _Receiver()
-        self._reactor.nameResolver.resolveHostName(receiver, host)
-        receiver.done.addTimeout(self._timeout, self._reactor)
+        self.reactor.nameResolver.resolveHostName(receiver, host)
+        receiver.done.addTimeout(self._timeout, self.reactor)
         try:
             found = await receiver.done
         except TimeoutError:
@@ -142,10 +142,8 @@ class Dialer:
                 from kapi.wire.tls.client import counted  # imported only when it is used
 
                 tls = counted(tls, faults)
-            return _HostBehindProxy(
-                self, self._reactor, host, port, self._timeout, proxied, addresses, self._proxy, tls
-            )
-        reactor = self._reactor
+            return _HostBehindProxy(self, self.reactor, host, port, self._timeout, proxied, addresses, self._proxy, tls)
+        reactor = self.reactor
         if tls is not None:
             from kapi.wire.tls.client import tls_reactor  # commands without TLS start faster
 
@@ -238,7 +236,7 @@ class _Known:
     """A reactor for an endpoint, and the resolver of that reactor, which returns the known addresses for any name."""
 
     def __init__(self, reactor: Reactor, addresses: Sequence[str]) -> None:
-        self._reactor = reactor
+        self.reactor = reactor
         self._addresses = addresses
         self.nameResolver = self
         directlyProvides(self, providedBy(reactor), IHostnameResolver)
@@ -254,4 +252,4 @@ class _Known:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._reactor, name)
+        return getattr(self.reactor, name)

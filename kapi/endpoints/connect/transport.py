@@ -79,9 +79,9 @@ class Target(msgspec.Struct, frozen=True):
         tls = self.tls.creator(self.host) if self.scheme == "https" else None
         return dialer.endpoint(self.host, self.port, tls, proxied=self.proxied, addresses=self.addresses)
 
-    def pool(self, reactor: Reactor, dialer: Dialer) -> Pool:
+    def pool(self, dialer: Dialer) -> Pool:
         """Connections of which each is for one request."""
-        return Pool(reactor, self.endpoint(dialer).connect, idle_seconds=0.0)
+        return Pool(dialer.reactor, self.endpoint(dialer).connect, idle_seconds=0.0)
 
 
 class Unreachable(Exception):
@@ -100,7 +100,6 @@ class Transport:
     ) -> None:
         limit = partial(Throttle, bytes_per_second=rate, clock=reactor) if rate else None
         self._handler = ProxyHandler(reactor, limit=limit)
-        self._reactor = reactor
         self.dialer = Dialer(reactor, timeout, egress.proxy(CLUSTER))
 
     async def pass_on(self, ctx: RequestContext, target: Target, prefix: bytes = b"") -> Response:
@@ -111,7 +110,7 @@ class Transport:
             host=host,
             dialed=(target.host, target.port),
             connect=lambda: target.endpoint(self.dialer),
-            pool=lambda: target.pool(self._reactor, self.dialer),
+            pool=lambda: target.pool(self.dialer),
             forwarded=[(b"X-Forwarded-Uri", prefix + target.path)] if prefix else [],
             relocated=lambda location: _relocated(location, target, prefix, host),
         )
@@ -126,7 +125,7 @@ class Transport:
         """Sends a GET of the server's own.  Raises Unreachable."""
         headers = with_trace(ctx.trace, [(b"Host", target.netloc)])
         try:
-            answer = await target.pool(self._reactor, self.dialer).send(b"GET", target.uri, headers)
+            answer = await target.pool(self.dialer).send(b"GET", target.uri, headers)
             check_code(answer)
             return answer
         except CancelledError:

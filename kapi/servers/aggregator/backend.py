@@ -47,11 +47,11 @@ class Backend:
     def endpoint(self, target: Target) -> IStreamClientEndpoint:
         return self._dialer.endpoint(target.host, target.port, self._tls, faults=None if self.insecure else AGGREGATOR)
 
-    def pool(self, reactor: Reactor, target: Target) -> Pool:
+    def pool(self, target: Target) -> Pool:
         """The connections to a target."""
         found = self._pools.get(target)
         if found is None:
-            found = self._pools[target] = Pool(reactor, self.endpoint(target).connect, IDLE_SECONDS)
+            found = self._pools[target] = Pool(self._dialer.reactor, self.endpoint(target).connect, IDLE_SECONDS)
         return found
 
     def take_over(self, other: Backend) -> None:
@@ -81,7 +81,6 @@ class Backends:
     """The servers of APIServices, by the names of these."""
 
     def __init__(self, reactor: Reactor, egress: Egress = DIRECT) -> None:
-        self._reactor = reactor
         self._dialer = Dialer(reactor, proxy=egress.proxy(CLUSTER))
         self._known: dict[str, Backend] = {}
 
@@ -106,7 +105,7 @@ class Backends:
         """Connections to a random target for the server's own requests, one for each; the header Host.  Raises KeyError."""
         backend = self._known[key]
         connect = backend.endpoint(backend.pick()).connect
-        return Pool(self._reactor, connect, idle_seconds=0.0), backend.name.encode()
+        return Pool(self._dialer.reactor, connect, idle_seconds=0.0), backend.name.encode()
 
     def close(self) -> Deferred[list[None]]:
         """Fires when no connection is open."""

@@ -45,7 +45,6 @@ class ReverseProxy:
         sends_uid: bool = True,
     ) -> None:
         self._handler = ProxyHandler(reactor, rejects_redirects=rejects_redirects)
-        self._reactor = reactor
         self._failed = failed
         self._sends_uid = sends_uid
         self.backends = backends
@@ -78,7 +77,7 @@ class ReverseProxy:
             host=backend.name.encode(),
             dialed=(target.host, target.port),
             connect=lambda: backend.endpoint(target),
-            pool=lambda: backend.pool(self._reactor, target),
+            pool=lambda: backend.pool(target),
             user=ctx.user if self._sends_uid or ctx.user is None else replace(ctx.user, uid=""),
             more=[(b"Audit-ID", ctx.audit_id.encode())],
             forwarded=[(b"X-Forwarded-Proto", b"https"), (b"X-Forwarded-Uri", ctx.http.uri.partition(b"?")[0])],
