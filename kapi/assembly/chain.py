@@ -1,26 +1,17 @@
-"""The stage New: the resources of the chain's servers, and client certificates for other servers, reloaded when they change.
-
-Upstream: cmd/kube-apiserver ``app/server.go`` CreateServerChain, hook ``aggregator-reload-proxy-client-cert``, client-go
-``transport/cert_rotation.go``.
-"""
+"""The stage New: the resources of the chain's servers (upstream: cmd/kube-apiserver ``app/server.go``, CreateServerChain)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-from twisted.logger import Logger
 
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.policy import Policy
 from kapi.assembly.storage import Storage
 from kapi.endpoints.connect.kubelet import KubeletSettings
-from kapi.endpoints.connect.transport import TLS
 from kapi.endpoints.dispatch import Endpoint, ResourceTable
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.posted_review import ReviewServices
-from kapi.options.errors import ConfigError
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.servers.aggregator.server import Aggregation
 from kapi.servers.apiextensions.serving import CustomResources
@@ -117,51 +108,3 @@ def _install_custom_resources(config: CompletedConfig, storage: Storage, policy:
         "start-apiextensions-controllers", custom.start, ("start-apiextensions-informers", "crd-informer-synced")
     )
     extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
-
-
-_log = Logger()
-T = TypeVar("T")
-
-
-class ReloadedFiles(Generic[T]):
-    """The value that ``read`` last returned without an error.  ``take`` is called with each new value."""
-
-    def __init__(self, read: Callable[[], T], take: Callable[[T], None] = lambda _: None) -> None:
-        self._read, self._take = read, take
-        self._problem = ""
-        self.value = read()
-
-    def __call__(self) -> T:
-        return self.value
-
-    def reload(self) -> None:
-        """Reads again.  Invalid files, or files that are just being replaced, change nothing; the error is logged once."""
-        try:
-            self.value = self._read()
-        except ConfigError as error:
-            if str(error) != self._problem:
-                self._problem = str(error)
-                _log.error("Not reloading {error}", error=self._problem)
-            return
-        self._problem = ""
-        self._take(self.value)
-
-
-def kubelet_settings(config: CompletedConfig) -> KubeletSettings:
-    """The settings of connections to kubelets, whose TLS files are reloaded.  Raises ConfigError."""
-    kubelet = config.options.kubelet
-    settings = kubelet.settings()
-    settings.bytes_per_second = config.options.control_plane.max_connection_bytes_per_sec
-
-    def take(tls: TLS) -> None:
-        settings.tls = tls
-
-    config.reloaders.add(ReloadedFiles(kubelet.tls, take).reload)
-    return settings
-
-
-def proxy_identity(config: CompletedConfig) -> Callable[[], Identity | None]:
-    """Returns the current certificate for aggregated API servers and webhooks.  Raises ConfigError."""
-    identity = ReloadedFiles(config.options.aggregator.identity)
-    config.reloaders.add(identity.reload)
-    return identity

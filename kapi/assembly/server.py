@@ -6,7 +6,8 @@ nothing.  The only I/O is reading files that flags name; nothing runs yet.
 
 from __future__ import annotations
 
-from kapi.assembly.chain import Outgoing, build_chain, kubelet_settings, proxy_identity
+from kapi.assembly.chain import Outgoing, build_chain
+from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
 from kapi.assembly.config import Config
 from kapi.assembly.controllers import install_controllers
 from kapi.assembly.extension import Extension
