@@ -20,9 +20,8 @@ class ListPart(msgspec.Struct):
 
     entries: list[Entry]
     fetched: int  # how many entries were tested
-    remaining: int = (
-        0  # how many entries follow; with a selector all that are beyond its limit, be they selected or not
-    )
+    #: how many entries follow; with a selector all that are beyond its limit, be they selected or not
+    remaining: int = 0
 
 
 def read(

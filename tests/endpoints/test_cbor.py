@@ -21,17 +21,17 @@ from kapi.resources.catalogue import BUILT_IN
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
 from tests.endpoints.built_in_groups import groups_of
+from tests.endpoints.cbor_case import APPLY, CBOR, SUPPORTED, answered, ask
 from tests.endpoints.test_discovery import context
 from tests.endpoints.test_openapi import answer
 
-CBOR, SEQUENCE, APPLY = "application/cbor", "application/cbor-seq", "application/apply-patch+cbor"
+SEQUENCE = "application/cbor-seq"
 MAPS = "/api/v1/namespaces/n/configmaps"
 DEPLOYMENTS, PODS = "/apis/apps/v1/namespaces/n/deployments", "/api/v1/namespaces/n/pods"
 SCALE = "/apis/apps/v1/namespaces/n/deployments/d/scale"
 PARTIAL = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 LIST = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 TABLE = ";as=Table;g=meta.k8s.io;v=v1"
-SUPPORTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 PATCHES = (
     "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, "
     "application/apply-patch+yaml"
@@ -42,21 +42,6 @@ PATCHES = (
 def on(api: MemoryAPI) -> MemoryAPI:
     api.table.cbor = True
     return api
-
-
-def ask(
-    api: MemoryAPI, method: str, uri: str, body: Any = None, accept: str = CBOR, content_type: str = CBOR
-) -> MemoryRequest:
-    data = body if body is None or isinstance(body, bytes) else dumps(body)
-    return api.ask(method, uri, data, headers={"Accept": accept}, type=content_type)
-
-
-def answered(answer: MemoryRequest, code: int = 200) -> dict[str, Any]:
-    assert answer.header("content-type") == CBOR, answer.written
-    assert answer.written.startswith(b"\xd9\xd9\xf7")
-    found: dict[str, Any] = loads(answer.written)
-    assert answer.code == code, found
-    return found
 
 
 def items(data: bytes) -> Iterator[dict[str, Any]]:
@@ -93,12 +78,16 @@ VERBS: list[tuple[str, str, Any, int, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+def create_what_verbs_need(api: MemoryAPI) -> None:
+    assert api.ask("POST", MAPS, config("a", k="v")).code == 201
+    assert api.ask("POST", DEPLOYMENTS, deployment()).code == 201
+
+
 @pytest.mark.parametrize(("method", "path", "body", "code", "has"), VERBS)
 def test_every_verb_takes_and_answers_it(
     on: MemoryAPI, method: str, path: str, body: Any, code: int, has: dict[str, Any]
 ) -> None:
-    assert on.ask("POST", MAPS, config("a", k="v")).code == 201
-    assert on.ask("POST", DEPLOYMENTS, deployment()).code == 201
+    create_what_verbs_need(on)
     found = answered(ask(on, method, path, body), code)
     assert {name: found[name] for name in has} == has
 
@@ -107,8 +96,7 @@ def test_every_verb_takes_and_answers_it(
 def test_without_the_gate_it_is_neither_taken_nor_answered(
     api: MemoryAPI, method: str, path: str, body: Any, code: int, has: dict[str, Any]
 ) -> None:
-    assert api.ask("POST", MAPS, config("a", k="v")).code == 201
-    assert api.ask("POST", DEPLOYMENTS, deployment()).code == 201
+    create_what_verbs_need(api)
     answer = ask(api, method, path, body)
     assert (answer.code, answer.header("content-type")) == (406, "application/json")
     assert answer.json["message"].startswith(f"406: Not Acceptable\n\nAvailable representations: {SUPPORTED}")

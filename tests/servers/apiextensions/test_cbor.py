@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from kapi.codecs.cbor_reading import MAX_DEPTH, loads
+from kapi.codecs.cbor_reading import MAX_DEPTH
 from kapi.codecs.cbor_writing import dumps
-from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
+from tests.endpoints.cbor_case import APPLY, CBOR, SUPPORTED, answered, ask
 from tests.servers.apiextensions.definition_kit import FOOS, create, definition, install, version
 
-CBOR, APPLY = "application/cbor", "application/apply-patch+cbor"
 SUBRESOURCES = {"status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}}
-KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
 @pytest.fixture
@@ -31,20 +29,6 @@ def foos(api: MemoryAPI) -> MemoryAPI:
 def on(foos: MemoryAPI) -> MemoryAPI:
     foos.table.cbor = True
     return foos
-
-
-def ask(
-    api: MemoryAPI, method: str, path: str, body: Any = None, accept: str = CBOR, content_type: str = CBOR
-) -> MemoryRequest:
-    data = body if body is None or isinstance(body, bytes) else dumps(body)
-    return api.ask(method, path, data, headers={"Accept": accept}, type=content_type)
-
-
-def answered(answer: MemoryRequest, code: int = 200) -> dict[str, Any]:
-    assert answer.header("content-type") == CBOR, answer.written
-    found: dict[str, Any] = loads(answer.written)
-    assert answer.code == code, found
-    return found
 
 
 def foo(name: str, size: Any = 1, **more: Any) -> dict[str, Any]:
@@ -65,7 +49,7 @@ WRITES = [
 def test_reads(foos: MemoryAPI, path: str) -> None:
     refused = ask(foos, "GET", path)
     assert refused.code == 406
-    assert refused.json["message"].endswith(KNOWN)
+    assert refused.json["message"].endswith(SUPPORTED)
     foos.table.cbor = True
     assert answered(ask(foos, "GET", path)) == foos.ask("GET", path).json
 
@@ -73,7 +57,7 @@ def test_reads(foos: MemoryAPI, path: str) -> None:
 @pytest.mark.parametrize(("method", "path", "body", "code", "kind"), WRITES)
 def test_writes(foos: MemoryAPI, method: str, path: str, body: Any, code: int, kind: str) -> None:
     refused = ask(foos, method, path, body, "application/json")
-    why = f"the body of the request was in an unknown format - accepted media types include: {KNOWN}"
+    why = f"the body of the request was in an unknown format - accepted media types include: {SUPPORTED}"
     assert (refused.code, refused.json["message"]) == (415, why)
     foos.table.cbor = True
     assert answered(ask(foos, method, path, body), code)["kind"] == kind
