@@ -293,6 +293,14 @@ class Builder:
         return Result(Flattened(chain) if self._flatten else chain, single=single, targets_single_items=targets)
 
 
+def builder_of(factory: Factory, program: str) -> Builder:
+    """A Builder with the namespace and the files of the flags, whose lists are taken apart."""
+    flags = factory.flags
+    builder = Builder(factory, program).flatten()
+    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    return builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+
+
 def unset(obj: Object) -> str:
     """Which of apiVersion and kind the object does not have; "" when it has both."""
     found = [f"{name} not set" for name in ("apiVersion", "kind") if not obj.get(name)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from twisted.internet.threads import deferToThreadPool
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.builder import Builder, unset, without_kind
+from kapi.kubectl.builder import builder_of, unset, without_kind
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
@@ -77,9 +77,7 @@ class Results:
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    builder = Builder(factory, program).flatten().latest().subresource(flags.get_string("subresource"))
-    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    builder = builder_of(factory, program).latest().subresource(flags.get_string("subresource"))
     result = await builder.resource_type_or_name(flags.arguments).do()
     infos = await result.infos()
     raise_errors(result.errors)

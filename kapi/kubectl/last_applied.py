@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.builder import Builder
+from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.edit import Editing, Results
@@ -30,13 +30,6 @@ _HEADER = """\
 """
 
 
-def _builder(factory: Factory, program: str) -> Builder:
-    flags = factory.flags
-    builder = Builder(factory, program).flatten()
-    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    return builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
-
-
 def _manifest(obj: Object) -> str:
     """The last applied manifest in JSON; "" when there is none."""
     found: str = dig(obj, "metadata", "annotations", LAST_APPLIED) or ""
@@ -50,7 +43,9 @@ def _patch(manifest: Object) -> Object:
 
 async def _view(factory: Factory, program: str) -> int:
     flags = factory.flags
-    builder = _builder(factory, program).latest().labels(flags.get_string("selector")).select_all(flags.get_bool("all"))
+    builder = (
+        builder_of(factory, program).latest().labels(flags.get_string("selector")).select_all(flags.get_bool("all"))
+    )
     result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()
     manifests, errors = [], []
     async for info in result.visit():
@@ -83,7 +78,7 @@ async def _set(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     printer = printer_for(flags, f"configured{dry_run_suffix(dry_run)}")
-    result = await _builder(factory, program).do()
+    result = await builder_of(factory, program).do()
     changes: list[tuple[Info, Object]] = []
     async for info in result.visit():
         manifest = info.object or {}
@@ -140,7 +135,7 @@ def _identity(obj: Object) -> tuple[Tree, ...]:
 
 
 async def _edit(factory: Factory, program: str) -> int:
-    result = await _builder(factory, program).latest().resource_type_or_name(factory.flags.arguments).do()
+    result = await builder_of(factory, program).latest().resource_type_or_name(factory.flags.arguments).do()
     infos = await result.infos()
     raise_errors(result.errors)
     manifests = []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kapi.client.errors import StatusError
 from kapi.client.rest import PatchType
-from kapi.kubectl.builder import Builder
+from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Help
 from kapi.kubectl.creating import DRY_RUN, merged
 from kapi.kubectl.factory import Factory
@@ -52,9 +52,7 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run, local = dry_run_strategy(flags.get_string("dry-run")), flags.get_bool("local")
     kind, patch = _kind_and_patch(factory, dry_run)
-    builder = Builder(factory, program).subresource(flags.get_string("subresource")).flatten()
-    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    builder = builder_of(factory, program).subresource(flags.get_string("subresource"))
     if not flags.get_list("filename"):
         builder.latest()
     result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.task import deferLater
 
-from kapi.kubectl.builder import Builder
+from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Help
 from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
@@ -46,9 +46,7 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0")
     if flags.get_int("current-replicas") < -1:
         raise CommandError("The --current-replicas must specify an integer of -1 or greater")
-    builder = Builder(factory, program).flatten().labels(flags.get_string("selector"))
-    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).select_all(flags.get_bool("all"))
+    builder = builder_of(factory, program).labels(flags.get_string("selector")).select_all(flags.get_bool("all"))
     if not flags.get_list("filename"):
         builder.latest()
     result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.rest import PatchType
 from kapi.client.three_way import OpenAPISchema, three_way_patch
-from kapi.kubectl.builder import Builder
+from kapi.kubectl.builder import builder_of
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
@@ -46,23 +46,16 @@ def pod_spec(obj: Object, info: Info) -> Object:
 
 async def read_objects(factory: Factory, program: str, resources: Sequence[str], *, whole: bool = True) -> Result:
     """The objects that arguments, files and selector name, as they are now.  ``whole``: a type alone means all of it."""
-    builder = _builder(factory, program).labels(factory.flags.get_string("selector")).latest()
+    builder = builder_of(factory, program).labels(factory.flags.get_string("selector")).latest()
     return await builder.resource_type_or_name(resources, allow_empty_selector=whole).do()
 
 
 async def given_objects(factory: Factory, program: str) -> Result:
     """The objects that arguments name, as they are now, or those of files, as these describe them."""
-    builder = _builder(factory, program)
+    builder = builder_of(factory, program)
     if not factory.flags.get_list("filename"):
         builder.latest()
     return await builder.resource_type_or_name(factory.flags.arguments, allow_empty_selector=False).do()
-
-
-def _builder(factory: Factory, program: str) -> Builder:
-    flags = factory.flags
-    builder = Builder(factory, program).flatten()
-    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    return builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
 
 
 class Updates:

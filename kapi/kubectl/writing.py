@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.builder import Builder
+from kapi.kubectl.builder import Builder, builder_of
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, Flags
 from kapi.kubectl.go_json import json_text
@@ -69,13 +69,8 @@ def file_builder(factory: Factory, program: str, command: str, *, needed: bool =
         raise CommandError(f"Unexpected args: [{' '.join(flags.arguments)}]", usage=f"{program} {command}")
     if needed and not flags.get_list("filename"):
         raise CommandError("must specify one of -f and -k")
-    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))
-    return (
-        builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
-        .labels(flags.get_string("selector"))
-        .flatten()
-    )
+    builder = builder_of(factory, program).labels(flags.get_string("selector"))
+    return builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))
 
 
 def with_source(what: str, info: Info, error: StatusError) -> StatusError:
