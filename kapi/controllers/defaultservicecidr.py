@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from kapi.controllers.events import CoreEvent, CoreEventRecorder, reference_to
 from kapi.machinery import status
+from kapi.machinery.golang import value_text
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 
@@ -22,11 +23,6 @@ _READY = "Kubernetes default Service CIDR is ready"
 
 def service_cidr(ranges: Sequence[str]) -> Object:
     return {"metadata": {"name": NAME}, "spec": {"cidrs": list(ranges)}}
-
-
-def _shown(ranges: Sequence[str]) -> str:
-    """As Go writes a list."""
-    return f"[{' '.join(ranges)}]"
 
 
 class DefaultServiceCIDR:
@@ -51,7 +47,7 @@ class DefaultServiceCIDR:
             await self._set_ready(existing, cidrs)
 
     async def _add_second_range(self, existing: Object) -> None:
-        first, both = self._ranges[0], _shown(self._ranges)
+        first, both = self._ranges[0], value_text(self._ranges)
         self.log.info("Adding a second range to the default ServiceCIDR: {ranges}", ranges=both)
         try:
             await self._resource.update({**existing, "spec": {**existing["spec"], "cidrs": self._ranges}})
@@ -64,8 +60,8 @@ class DefaultServiceCIDR:
     async def _set_ready(self, existing: Object, cidrs: Sequence[str]) -> None:
         """Sets the condition where there is none, so that addresses are allocated; what another program says of it stays."""
         if cidrs != self._ranges:
-            wanted = f"the controller flag configurations {_shown(self._ranges)}"
-            text = f"The default ServiceCIDR {_shown(cidrs)} does not match {wanted}"
+            wanted = f"the controller flag configurations {value_text(self._ranges)}"
+            text = f"The default ServiceCIDR {value_text(cidrs)} does not match {wanted}"
             await self._tell(existing, "KubernetesDefaultServiceCIDRInconsistent", text)
             return
         conditions = (existing.get("status") or {}).get("conditions") or []

@@ -236,7 +236,7 @@ class _Known:
     """A reactor for an endpoint, and the resolver of that reactor, which returns the known addresses for any name."""
 
     def __init__(self, reactor: Reactor, addresses: Sequence[str]) -> None:
-        self.reactor = reactor
+        self._reactor = reactor
         self._addresses = addresses
         self.nameResolver = self
         directlyProvides(self, providedBy(reactor), IHostnameResolver)
@@ -252,4 +252,4 @@ class _Known:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.reactor, name)
+        return getattr(self._reactor, name)

@@ -38,6 +38,9 @@ class PolicyPlugin(Plugin, Generic[P]):
     def reload(self) -> None:
         self.source.reload()
 
+    def reloaded_files(self) -> Sequence[str]:
+        return self.source.reloaded_files()
+
     async def meant(
         self, policy: P, attributes: Attributes, refuse: Callable[[P, Binding | None, str], None]
     ) -> tuple[GroupVersionKind, GroupVersionResource] | None:

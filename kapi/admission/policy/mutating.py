@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from kapi.admission.cel import AuthorizationChecks, Bindings
@@ -100,9 +100,6 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
     gate = "MutatingAdmissionPolicy"
     rows = (MUTATING, MUTATING_BINDING)
     make = MutatingPolicy
-
-    def reloaded_files(self) -> Sequence[str]:
-        return self.source.reloaded_files()
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return self.source.run(attributes, self._dispatch)

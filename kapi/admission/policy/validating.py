@@ -77,9 +77,6 @@ class ValidatingAdmissionPolicy(PolicyPlugin[ValidatingPolicy]):
     rows = (VALIDATING, VALIDATING_BINDING)
     make = ValidatingPolicy
 
-    def reloaded_files(self) -> Sequence[str]:
-        return self.source.reloaded_files()
-
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         return self.source.run(attributes, self._dispatch)
 
