@@ -205,9 +205,12 @@ class LeaderElection:
         return bool(self._reactor.seconds() >= self._observed_at + seconds)
 
     async def _release(self) -> None:
-        lease = tree.copy(await self._leases.get(self._lease, self._namespace))
-        if holder(lease) == self.identity:
-            await self._leases.update(released_lease(lease, self._now()), self._namespace)
+        while holder(lease := tree.copy(await self._leases.get(self._lease, self._namespace))) == self.identity:
+            try:
+                await self._leases.update(released_lease(lease, self._now()), self._namespace)
+            except status.Conflict:
+                continue  # a renewal was under way when this server began to stop
+            return
 
     async def _lead(self) -> None:
         self.leading = True

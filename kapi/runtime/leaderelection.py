@@ -14,7 +14,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.client.dynamic import ResourceInterface
-from kapi.machinery.status import NotFound
+from kapi.machinery.status import Conflict, NotFound
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
 from kapi.process.driver import trap_cancelled
@@ -70,13 +70,20 @@ class LeaderElector:
             self._running = None
         if self.leads:
             self._end()
-            release = Deferred.fromCoroutine(self._write({"holderIdentity": "", "leaseDurationSeconds": 1}))
+            release = Deferred.fromCoroutine(self._release())
             try:
                 await release.addTimeout(self._deadline, self._reactor)
             except CancelledError:
                 raise
             except Exception as problem:
                 self.log.info("{name} was not released: {why}", name=self._name, why=str(problem))
+
+    async def _release(self) -> None:
+        while (self._lease or {}).get("spec", {}).get("holderIdentity") == self._identity:
+            try:
+                await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
+            except Conflict:  # a renewal was under way when this candidate began to stop
+                self._lease = await self._leases.get(self._name)
 
     async def _run(self) -> None:
         renewed = 0.0

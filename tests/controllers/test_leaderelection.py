@@ -40,6 +40,7 @@ class Unreliable:
     def __init__(self, real: Any) -> None:
         self.real = real
         self.fails = self.hangs = False
+        self.renewing = False  # a renewal is under way: it arrives after the next read
 
     def resource(self, group: str, plural: str) -> Any:
         return self
@@ -52,7 +53,11 @@ class Unreliable:
         return await getattr(self.real, method)(*arguments)
 
     async def get(self, *arguments: Any) -> Any:
-        return await self._ask("get", *arguments)
+        found = await self._ask("get", *arguments)
+        if self.renewing:
+            self.renewing = False
+            await self.real.update({**found, "spec": {**found["spec"], "renewTime": stamp_micros(1e9)}}, NAMESPACE)
+        return found
 
     async def create(self, *arguments: Any) -> Any:
         return await self._ask("create", *arguments)
@@ -132,6 +137,15 @@ class Election(TestCase):
         self.pass_time(4)
         self.assertEqual(self.log, ["a starts", "a stops", "b starts"])
         self.assertEqual((await self.spec())["leaseTransitions"], 1)
+
+    async def test_a_lease_is_released_although_a_renewal_was_under_way(self) -> None:
+        await self.begin()
+        election, client = self.candidate("a")
+        await election.start()
+        self.pass_time(1)
+        client.renewing = True
+        await election.stop()
+        self.assertEqual((await self.spec())["holderIdentity"], "")
 
     async def test_a_leader_that_is_gone_is_replaced_when_its_lease_has_expired(self) -> None:
         await self.begin()

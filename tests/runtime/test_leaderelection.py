@@ -47,6 +47,15 @@ class LeaderElectionCase(TestCase):
         self.pass_time(4)
         self.assertEqual(self.log, ["a leads", "a ends", "b leads"])
 
+    async def test_a_lease_is_given_back_although_a_renewal_was_under_way(self) -> None:
+        first = await self.candidate("a")
+        self.pass_time(1)
+        leases = (await memory_client(self.api).resource("leases")).namespace("n")
+        late = await leases.get("lock")
+        await leases.update({**late, "spec": {**late["spec"], "renewTime": "2030-01-01T00:00:00.000000Z"}})
+        await first.stop()
+        self.assertEqual((await leases.get("lock"))["spec"].get("holderIdentity", ""), "")
+
     async def test_a_leader_that_is_cut_off_ends_before_another_begins(self) -> None:
         await self.candidate("a")
         await self.candidate("b")
