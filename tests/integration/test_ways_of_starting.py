@@ -162,9 +162,8 @@ def test_verbosity_escaping_and_sigint(way: str, tmp_path: Path) -> None:
         assert server.end(signal.SIGINT) == 0
         assert server.stderr.read_text() == ""
         _, _, *lines = server.stdout.read_bytes().decode().removesuffix("\n").split("\n")
-        assert len([line for line in lines if " 503 " in line]) == len(
-            STEERING
-        )  # another worker may not know it yet: 404
+        unavailable = [line for line in lines if " 503 " in line]  # a worker that does not know it yet answers 404
+        assert len(unavailable) == len(STEERING)
         for line in lines:
             assert "GET /apis/none.example.com/v1/" in line and line.isprintable()
         for path in (server.data, *server.data.rglob("*")):
