@@ -23,7 +23,7 @@ from kapi.registry.operation import Operation, Stored
 from kapi.request.user import UserInfo
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.schema import builtin
-from kapi.schema.decode import RAW_MEMBERS
+from kapi.schema.decode import RAW_MEMBERS, decode_tree
 from kapi.schema.empty_lists import nil_empty_lists
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Type
@@ -51,10 +51,14 @@ def _built_in(group: str, version: str, kind: str) -> Type:
     return builtin.type_of(GroupVersionKind(group, version, kind))
 
 
-def _between(one: Resource, other: Resource) -> Convert:
-    """From one served version to another, by way of the stored one."""
+def _between(one: Resource, other: Resource, type_: Type) -> Convert:
+    """From one served version, whose type is ``type_``, to another, by way of the stored one.
+
+    The result of an apply is not decoded yet: it may have null where Go has a struct.  Raises ValueError.
+    """
 
     def convert(obj: Object) -> Object:
+        obj, _ = decode_tree(obj, type_, strict=False)
         stored = obj if one.to_storage is None else one.to_storage(obj)
         return stored if other.from_storage is None else other.from_storage(stored)
 
@@ -174,8 +178,9 @@ class ResourceStore:
         found: dict[str, tuple[Type, Convert, Convert]] = {}
         for other in (*BUILT_IN, *PREVIEWS):
             if other.group_kind == resource.group_kind and other.version != resource.version:
-                there, back = _between(resource, other), _between(other, resource)
-                found[str(other.group_version)] = (self.type_of(other), there, back)
+                mine, theirs = self.type_of(resource), self.type_of(other)
+                there, back = _between(resource, other, mine), _between(other, resource, theirs)
+                found[str(other.group_version)] = (theirs, there, back)
         return found
 
     def type_of(self, resource: Resource) -> Type:

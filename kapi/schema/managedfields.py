@@ -343,6 +343,8 @@ class FieldManager:
             result, managers = self.updater.apply(old, applied, managers, me, force)
         except typed.SchemaError as error:
             raise StatusError(str(error)) from None
+        except ValueError as error:  # of the conversion to another manager's version
+            raise StatusError(f"failed to convert new object: {self._unreadable(str(error))}") from None
         mine = managers.get(me)
         if mine is not None:
             fields = fieldset.difference(mine.fields, _STRIPPED)
@@ -355,9 +357,11 @@ class FieldManager:
 
     def conversion_error(self, applied: Object, why: str) -> StatusError:
         """The error when the result of an apply cannot be decoded."""
-        kind = _gvk_text(self.api_version, self.gvk.kind)
-        text = f"unable to convert unstructured object to {kind}: {why}"
-        return StatusError(f"failed to convert new object ({self._names(applied)}) to proper version: {text}")
+        names = self._names(applied)
+        return StatusError(f"failed to convert new object ({names}) to proper version: {self._unreadable(why)}")
+
+    def _unreadable(self, why: str) -> str:
+        return f"unable to convert unstructured object to {_gvk_text(self.api_version, self.gvk.kind)}: {why}"
 
     def check_kind(self, applied: Object) -> None:
         """Raises BadRequest for a configuration of another kind or version."""

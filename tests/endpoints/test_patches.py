@@ -238,6 +238,27 @@ def test_a_patch_that_takes_the_version_away_leaves_no_name(api: MemoryAPI) -> N
     assert (answer.code, answer.json["message"]) == (400, why)
 
 
+@pytest.mark.parametrize(
+    ("spec", "code", "text"),
+    [
+        ({"metrics": [None, {"type": "Pods"}]}, 422, "spec.metrics[0].type: Required value"),
+        ({"behavior": {"scaleUp": {"policies": [None]}}}, 422, "spec.behavior.scaleUp.policies[0].type"),
+        ({"metrics": [{"type": "Pods", "pods": {"target": {"value": "much"}}}]}, 500, "failed to convert new object: "),
+    ],
+)
+def test_an_apply_may_have_null_in_a_list_while_another_version_has_a_manager(
+    api: MemoryAPI, spec: Any, code: int, text: str
+) -> None:
+    target = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
+    body = {"metadata": {"name": "h"}, "spec": {"maxReplicas": 1, "scaleTargetRef": target}}
+    path = "/apis/autoscaling/{}/namespaces/n/horizontalpodautoscalers"
+    assert api.ask("POST", path.format("v1"), body).code == 201
+    applied = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", **body, "spec": spec}
+    answer = api.ask("PATCH", f"{path.format('v2')}/h?fieldManager=m", applied, type=APPLY)
+    assert answer.code == code, answer.json
+    assert text in answer.json["message"]
+
+
 def test_what_is_wrong_with_an_apply_comes_before_what_is_missing(api: MemoryAPI) -> None:
     path = "/api/v1/namespaces/n/services/none/status?fieldManager=m"
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "none"}, "status": {"other": 1}}
