@@ -36,6 +36,7 @@ WITH_EFFECT = frozenset(
     PodLevelResources PodTopologyLabelsAdmission ResourceHealthStatus ResourceHealthStatusMessage
     RestartAllContainersOnContainerExits SELinuxMount
     ServiceAccountNodeAudienceRestriction ShardedListAndWatch StorageVersionAPI StorageVersionMigrator
+    StrictIPCIDRValidation
     TaintTolerationComparisonOperators TokenRequestServiceAccountUIDValidation UserNamespacesHostNetworkSupport
     TopologyAwareWorkloadScheduling VolumeLimitScaling WatchList WorkloadAwarePreemption
 """.split()

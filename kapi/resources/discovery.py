@@ -52,11 +52,11 @@ def _fully_qualified(name: str, path: Path, errors: Errors) -> None:
             errors.append(invalid(path, label, ",".join(problems)))
 
 
-def _address(address: str, kind: str, path: Path, listed: Path, errors: Errors) -> None:
+def _address(address: str, kind: str, path: Path, listed: Path, errors: Errors, ctx: StrategyContext) -> None:
     if kind == "FQDN":
         _fully_qualified(address, path, errors)
     elif kind in ("IPv4", "IPv6"):
-        found = check_ip_legacy(path, address) if kind == "IPv4" else check_ip(path, address)
+        found = check_ip_legacy(path, address, ctx) if kind == "IPv4" else check_ip(path, address)
         errors += found
         if found:
             return
@@ -82,7 +82,7 @@ def _hints(hints: Object, path: Path, errors: Errors, ctx: object) -> None:
 _HOSTNAME_AND_HINTS = struct(at("hostname", check(is_dns1123_label)), at("hints", _hints))
 
 
-def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors) -> None:
+def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors, ctx: StrategyContext) -> None:
     if len(endpoints) > _MAX_ENDPOINTS:
         errors.append(too_many(path, len(endpoints), _MAX_ENDPOINTS))
         return
@@ -94,7 +94,7 @@ def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors) -
         ):
             errors.append(too_many(listed, len(addresses), _MAX_ADDRESSES))
         for address, place in each_of(listed, addresses):
-            _address(address, kind, place, listed, errors)
+            _address(address, kind, place, listed, errors, ctx)
         _NODE_NAME(endpoint, here, errors, None)
         topology = endpoint.get("deprecatedTopology") or {}
         at_most(len(topology), _MAX_TOPOLOGY, here, errors, "deprecatedTopology")
@@ -145,7 +145,7 @@ class EndpointSliceStrategy(PlainStrategy):
             supported(kind, _ADDRESS_TYPES, Path("addressType"), errors)
         _ports(obj.get("ports") or [], Path("ports"), errors)
         found: Errors = []
-        _endpoints(obj.get("endpoints") or [], kind, Path("endpoints"), found)
+        _endpoints(obj.get("endpoints") or [], kind, Path("endpoints"), found, ctx)
         # stored endpoints may stay
         if found and (old is None or not same(old.get("endpoints"), obj.get("endpoints"))):
             errors += found

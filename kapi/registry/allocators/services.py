@@ -99,7 +99,7 @@ class ServiceLifecycle:
 
     async def _begin(self, obj: Object, old: Object | None, ctx: StrategyContext) -> Finish:
         name = obj["metadata"].get("name", "")
-        errors = families.decide_families(obj, old, self._configured)
+        errors = families.decide_families(obj, old, self._configured, ctx)
         if errors:
             raise _refuse(name, errors)
         plan = plan_addresses(obj, old)

@@ -20,7 +20,7 @@ _MAX_SHOWN = 3  # addresses in a table cell
 
 
 def _address_ip(address: Object, path: Path, errors: Errors, ctx: object) -> None:
-    errors += check_ip_legacy(path.child("ip"), address.get("ip", ""))
+    errors += check_ip_legacy(path.child("ip"), address.get("ip", ""), ctx)
 
 
 def _address_kind(address: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -63,7 +63,7 @@ class EndpointsStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         found: Errors = []
-        each(_SUBSET)(obj.get("subsets") or [], Path("subsets"), found, None)
+        each(_SUBSET)(obj.get("subsets") or [], Path("subsets"), found, ctx)
         # stored subsets may stay
         if found and (old is None or not same(old.get("subsets"), obj.get("subsets"))):
             errors += found

@@ -132,7 +132,7 @@ def _validate_features(node: Object, errors: Errors) -> None:
                 errors.append(invalid(path.index(i + 1), following, "list must be sorted alphabetically"))
 
 
-def _validate_node(node: Object, errors: Errors) -> None:
+def _validate_node(node: Object, errors: Errors, ctx: StrategyContext) -> None:
     spec = node.get("spec") or {}
     validate_node_annotations(node, validate_taints, errors)
     validate_taints(spec.get("taints") or [], _META.child("taints"), errors)
@@ -143,7 +143,7 @@ def _validate_node(node: Object, errors: Errors) -> None:
     _validate_features(node, errors)
     cidrs, path = spec.get("podCIDRs") or [], _SPEC.child("podCIDRs")
     for i, cidr in enumerate(cidrs):
-        errors += check_cidr_legacy(path.index(i), cidr)
+        errors += check_cidr_legacy(path.index(i), cidr, ctx)
     if len(cidrs) > 1:
         parsed = [parse_network(cidr) for cidr in elements(cidrs)]
         if None in parsed:
@@ -234,12 +234,12 @@ class NodeStrategy(PlainStrategy):
             obj.get("spec", {}).pop("configSource", None)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        _validate_node(obj, errors)
+        _validate_node(obj, errors, ctx)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
         errors: Errors = []
         validate_metadata(obj, errors, namespaced=False)
-        _validate_node(obj, errors)
+        _validate_node(obj, errors, ctx)
         validate_metadata_update(obj, old, errors)
         _validate_change(obj, old, errors)
         return errors

@@ -144,11 +144,11 @@ def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
                 errors.append(field.invalid(here, quantity, "must be non-negative"))
 
 
-def _addresses(new: list[Object], old: list[Object], name: str, kind: str, errors: Errors) -> None:
+def _addresses(new: list[Object], old: list[Object], name: str, kind: str, errors: Errors, ctx: PodOptions) -> None:
     path = _STATUS.child(name)
     accepted = {entry.get("ip", "") for entry in elements(old)}
     for i, entry in enumerate(elements(new)):
-        errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), accepted))
+        errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), ctx.features, accepted))
     if len(new) > 1:
         families = [family_of(entry.get("ip", "")) for entry in elements(new)]
         if "unknown" in families:
@@ -160,7 +160,7 @@ def _addresses(new: list[Object], old: list[Object], name: str, kind: str, error
             errors.append(field.invalid(path, internal(kind, new), text))
 
 
-def _host_addresses(status: Object, old: Object, errors: Errors) -> None:
+def _host_addresses(status: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
     addresses = status.get("hostIPs") or []
     if not addresses:
         return
@@ -168,7 +168,7 @@ def _host_addresses(status: Object, old: Object, errors: Errors) -> None:
     if status.get("hostIP", "") != first:
         place = _STATUS.child("hostIPs").index(0).child("ip")
         errors.append(field.invalid(place, first, "must be equal to `hostIP`"))
-    _addresses(addresses, old.get("hostIPs") or [], "hostIPs", "HostIP", errors)
+    _addresses(addresses, old.get("hostIPs") or [], "hostIPs", "HostIP", errors, ctx)
 
 
 def _users(status: Object, spec: Object, errors: Errors) -> None:
@@ -292,8 +292,8 @@ def validate_pod_status(new: Object, old: Object, errors: Errors, ctx: PodOption
     _claims(status, spec, errors)
     _extended_claims(status, spec, errors)
     _node_claims(status, spec, errors)
-    _addresses(status.get("podIPs") or [], before.get("podIPs") or [], "podIPs", "PodIP", errors)
-    _host_addresses(status, before, errors)
+    _addresses(status.get("podIPs") or [], before.get("podIPs") or [], "podIPs", "PodIP", errors, ctx)
+    _host_addresses(status, before, errors, ctx)
     _users(status, spec, errors)
     _allocated(status, spec, errors)
     if gate(ctx.features, "ImageVolumeWithDigest"):

@@ -177,7 +177,7 @@ class IngressStatusStrategy(PlainStatusStrategy):
             path = Path("status").child("loadBalancer", "ingress").index(i)
             ip, host = ingress.get("ip") or "", ingress.get("hostname") or ""
             if ip:
-                errors += check_ip_legacy(path.child("ip"), ip, accepted)
+                errors += check_ip_legacy(path.child("ip"), ip, ctx, accepted)
             if host:
                 check(is_dns1123_subdomain)(host, path.child("hostname"), errors, None)
                 if parse(host) is not None:

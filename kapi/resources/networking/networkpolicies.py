@@ -41,17 +41,17 @@ def _port(port: Object, path: Path, errors: Errors) -> None:
             check(is_port_number)(end, path.child("endPort"), errors, None)
 
 
-def _ip_block(block: Object, path: Path, accepted: Collection[str], errors: Errors) -> None:
+def _ip_block(block: Object, path: Path, accepted: Collection[str], errors: Errors, ctx: StrategyContext) -> None:
     cidr = block.get("cidr") or ""
     if not cidr:
         errors.append(required(path.child("cidr")))
         return
-    errors += check_cidr_legacy(path.child("cidr"), cidr, accepted)
+    errors += check_cidr_legacy(path.child("cidr"), cidr, ctx, accepted)
     outer = parse_network(cidr)
     if outer is None:
         return
     for text, here in each(path.child("except"), block):
-        errors += check_cidr_legacy(here, text, accepted)
+        errors += check_cidr_legacy(here, text, ctx, accepted)
         inner = parse_network(text)
         if inner is None:
             continue
@@ -61,13 +61,13 @@ def _ip_block(block: Object, path: Path, accepted: Collection[str], errors: Erro
             errors.append(invalid(here, text, "must be a strict subset of `cidr`"))
 
 
-def _peer(peer: Object, path: Path, accepted: Collection[str], lax: bool, errors: Errors) -> None:
+def _peer(peer: Object, path: Path, accepted: Collection[str], lax: bool, errors: Errors, ctx: StrategyContext) -> None:
     for part in ("podSelector", "namespaceSelector"):
         if peer.get(part) is not None:
             validate_label_selector(peer[part], path.child(part), errors, allow_invalid_values=lax)
     block = peer.get("ipBlock")
     if block is not None:
-        _ip_block(block, path.child("ipBlock"), accepted, errors)
+        _ip_block(block, path.child("ipBlock"), accepted, errors, ctx)
     count = sum(peer.get(part) is not None for part in ("podSelector", "namespaceSelector", "ipBlock"))
     if need(count, path, errors, detail="must specify a peer") and count > 1 and block is not None:
         errors.append(forbidden(path, "may not specify both ipBlock and another peer"))
@@ -115,7 +115,7 @@ class NetworkPolicyStrategy(PlainStrategy):
                 for port, place in each(here.child("ports"), rule):
                     _port(port, place, errors)
                 for peer, place in each(here.child(peers), rule):
-                    _peer(peer, place, accepted, lax, errors)
+                    _peer(peer, place, accepted, lax, errors, ctx)
         types, path = spec.get("policyTypes") or [], _SPEC.child("policyTypes")
         if len(types) > 2:
             errors.append(invalid(path, types, "may not specify more than two policyTypes"))

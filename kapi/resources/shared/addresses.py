@@ -1,6 +1,7 @@
 """IP addresses and CIDRs as Kubernetes reads and checks them, and which addresses may be endpoints or external IPs.
 
-*Legacy* fields, which are older than KEP-4858 (1.33), also take texts that strict parsing refuses when they are stored already.
+*Legacy* fields, which are older than KEP-4858 (1.33), also take texts that strict parsing refuses when they are stored already,
+or when the gate ``StrictIPCIDRValidation`` is off.
 Parsing is "sloppy" in upstream's sense when it takes leading zeros and IPv4-mapped IPv6 addresses.
 Upstream: apimachinery ``util/validation/ip.go``, core ``ValidateEndpointIP``.
 """
@@ -13,6 +14,7 @@ from collections.abc import Collection
 
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.golang import NumberError, parse_uint, quote
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.rules import Errors
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -80,10 +82,24 @@ def family_of(text: str) -> str:
     return "unknown" if address is None else f"IPv{address.version}"
 
 
-def check_ip_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> list[FieldError]:
-    """A legacy IP field: a valid address without leading zeros, not IPv4-mapped; texts in ``accepted`` (stored ones) may stay."""
+def _legacy_forms(ctx: object) -> bool:
+    """Whether new objects may have leading zeros, IPv4-mapped IPv6 addresses, and CIDRs with bits beyond their prefix."""
+    return not gate(ctx, "StrictIPCIDRValidation")
+
+
+def check_ip_legacy(path: Path, text: str, ctx: object, accepted: Collection[str] = ()) -> list[FieldError]:
+    """A legacy IP field: a valid address without leading zeros, not IPv4-mapped; texts in ``accepted`` (stored ones) may stay.
+
+    ``ctx`` has the feature gates.
+    """
     if text in accepted:
         return []
+    if (errors := _ip_errors(path, text)) and _legacy_forms(ctx) and parse(text) is not None:
+        return []
+    return errors
+
+
+def _ip_errors(path: Path, text: str) -> list[FieldError]:
     if parse(text) is None:
         return [invalid(path, text, _BAD_IP, "format=ip-sloppy")]
     strict = parse_strict(text)
@@ -96,7 +112,7 @@ def check_ip_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> li
 
 def check_ip(path: Path, text: str) -> list[FieldError]:
     """An IP field that is not a legacy one: the address must be in canonical form, too."""
-    errors = check_ip_legacy(path, text)
+    errors = _ip_errors(path, text)
     if errors:
         return errors
     canonical = str(parse(text))
@@ -105,10 +121,16 @@ def check_ip(path: Path, text: str) -> list[FieldError]:
     return []
 
 
-def check_cidr_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> list[FieldError]:
-    """A legacy CIDR field; texts in ``accepted`` (stored ones) may stay."""
+def check_cidr_legacy(path: Path, text: str, ctx: object, accepted: Collection[str] = ()) -> list[FieldError]:
+    """A legacy CIDR field; texts in ``accepted`` (stored ones) may stay.  ``ctx`` has the feature gates."""
     if text in accepted:
         return []
+    if (errors := _cidr_errors(path, text)) and _legacy_forms(ctx) and parse_network(text) is not None:
+        return []
+    return errors
+
+
+def _cidr_errors(path: Path, text: str) -> list[FieldError]:
     parsed = parse_network(text)
     if parsed is None:
         return [invalid(path, text, _BAD_CIDR)]
@@ -125,7 +147,7 @@ def check_cidr_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> 
 
 def check_cidr(path: Path, text: str) -> list[FieldError]:
     """A CIDR field that is not a legacy one: it must be in canonical form, too."""
-    errors = check_cidr_legacy(path, text)
+    errors = _cidr_errors(path, text)
     if errors:
         return errors
     parsed = parse_network(text)

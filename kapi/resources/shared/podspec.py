@@ -164,7 +164,7 @@ def _dns_config(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
     if len(servers) > 3:
         errors.append(field.invalid(here.child("nameservers"), servers, "must not have more than 3 nameservers"))
     for i, server in enumerate(servers):
-        errors.extend(check_ip_legacy(here.child("nameservers").index(i), server))
+        errors.extend(check_ip_legacy(here.child("nameservers").index(i), server, ctx.features))
     if len(searches) > 32:
         errors.append(field.invalid(here.child("searches"), searches, "must not have more than 32 search paths"))
     if len(" ".join(searches).encode()) > 2048:
@@ -226,9 +226,9 @@ def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: object) ->
         errors.append(field.invalid(here, name, text))
 
 
-def _host_aliases(aliases: list[Object], path: Path, errors: Errors, ctx: object) -> None:
+def _host_aliases(aliases: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
     for i, alias in enumerate(aliases):
-        errors.extend(check_ip_legacy(path.index(i).child("ip"), alias.get("ip", "")))
+        errors.extend(check_ip_legacy(path.index(i).child("ip"), alias.get("ip", ""), ctx.features))
         for name, here in each(path.index(i).child("hostnames"), alias):
             for text in is_dns1123_subdomain(name):
                 errors.append(field.invalid(here, name, text))

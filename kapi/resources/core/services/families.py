@@ -36,6 +36,7 @@ from kapi.resources.core.services.access import (
     wants_cluster_ip,
 )
 from kapi.resources.core.services.validation import check_cluster_ips
+from kapi.resources.definition import StrategyContext
 from kapi.resources.shared.addresses import family_of, is_ipv6
 
 _SPEC = Path("spec")
@@ -116,7 +117,9 @@ def keeps_prefer_dual_stack(new: Object, old: Object | None) -> bool:
     return same_cluster_ips(old, new) and same_families(old, new)
 
 
-def decide_families(new: Object, old: Object | None, configured: Sequence[str]) -> list[FieldError]:
+def decide_families(
+    new: Object, old: Object | None, configured: Sequence[str], ctx: StrategyContext
+) -> list[FieldError]:
     """Sets ``ipFamilyPolicy`` and ``ipFamilies``; ``configured`` are the cluster's families, the default one first.
 
     Returns the errors.
@@ -130,7 +133,7 @@ def decide_families(new: Object, old: Object | None, configured: Sequence[str]) 
             spec["ipFamilyPolicy"] = family_policy(old)
         else:
             spec["ipFamilyPolicy"] = REQUIRE_DUAL_STACK if headless_without_selector else SINGLE_STACK
-    errors = check_cluster_ips(new, old)
+    errors = check_cluster_ips(new, old, ctx)
     if errors:
         return errors
     errors = _follow_policy(new, old) + _families_of_given_addresses(new, configured)

@@ -151,7 +151,7 @@ class ServiceStrategy(Strategy):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
         validate_metadata(obj, errors, name=label_name)
-        validate_service(obj, None, errors)
+        validate_service(obj, None, errors, ctx)
         return errors
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
@@ -165,7 +165,7 @@ class ServiceStrategy(Strategy):
         errors: list[FieldError] = []
         validate_metadata_update(obj, old, errors)
         validate_change(obj, old, errors)
-        validate_service(obj, old, errors)
+        validate_service(obj, old, errors, ctx)
         return errors
 
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
@@ -187,7 +187,7 @@ class ServiceStatusStrategy(ServiceStrategy):
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
         validate_metadata_update(obj, old, errors)
-        validate_load_balancer_status(obj, old, errors)
+        validate_load_balancer_status(obj, old, errors, ctx)
         return errors
 
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:

@@ -24,6 +24,7 @@ from kapi.resources.core.services.access import (
     needs_health_check,
     type_of,
 )
+from kapi.resources.definition import StrategyContext
 from kapi.resources.shared.addresses import check_cidr_legacy, check_ip_legacy, is_ipv6, parse, validate_endpoint_ip
 from kapi.resources.shared.metadata import validate_labels
 from kapi.resources.shared.names import (
@@ -56,7 +57,7 @@ _family = enum(IPV4, IPV6)
 _family_policy = enum(SINGLE_STACK, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK)
 
 
-def validate_service(service: Object, old: Object | None, errors: Errors) -> None:
+def validate_service(service: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
     """All rules except those of metadata, in upstream's order; addresses of ``old`` may stay."""
     spec = service.get("spec") or {}
     annotations = (service.get("metadata") or {}).get("annotations") or {}
@@ -75,17 +76,17 @@ def validate_service(service: Object, old: Object | None, errors: Errors) -> Non
     if spec.get("selector"):
         validate_labels(spec["selector"], _SPEC.child("selector"), errors)
     _validate_affinity(spec, errors)
-    errors += check_cluster_ips(service, old)
+    errors += check_cluster_ips(service, old, ctx)
     accepted = set(elements(old, "spec", "externalIPs"))
     for ip, path in each(_SPEC.child("externalIPs"), spec):
-        found = check_ip_legacy(path, ip, accepted)
+        found = check_ip_legacy(path, ip, ctx, accepted)
         errors += found
         if not found:
             validate_endpoint_ip(ip, path, errors)
     if need(kind, _SPEC, errors, "type"):
         _type(kind, _SPEC.child("type"), errors, None)
     _validate_port_numbers(kind, ports, errors)
-    _validate_source_ranges(kind, spec, annotations, old, errors)
+    _validate_source_ranges(kind, spec, annotations, old, errors, ctx)
     _validate_load_balancer(kind, spec, errors)
     _validate_traffic_policies(service, spec, errors)
 
@@ -150,7 +151,7 @@ def _validate_affinity(spec: Object, errors: Errors) -> None:
             errors.append(invalid(path.child("clientIP", "timeoutSeconds"), seconds, detail))
 
 
-def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
+def check_cluster_ips(service: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
     """Checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy for consistency; allocation uses it, too."""
     errors: list[FieldError] = []
     if type_of(service) == EXTERNAL_NAME:
@@ -179,7 +180,7 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
                 bad = True
                 errors.append(invalid(path, ips, "'None' must be the first and only value"))
             continue
-        found = check_ip_legacy(path.index(i), ip, accepted)
+        found = check_ip_legacy(path.index(i), ip, ctx, accepted)
         bad = bad or bool(found)
         errors += found
     if len(ips) > 2:
@@ -224,7 +225,7 @@ def _validate_port_numbers(kind: str, ports: list[Object], errors: Errors) -> No
 
 
 def _validate_source_ranges(
-    kind: str, spec: Object, annotations: dict[str, str], old: Object | None, errors: Errors
+    kind: str, spec: Object, annotations: dict[str, str], old: Object | None, errors: Errors, ctx: StrategyContext
 ) -> None:
     ranges = spec.get("loadBalancerSourceRanges") or []
     if ranges:
@@ -234,7 +235,7 @@ def _validate_source_ranges(
         before = ((old or {}).get("spec") or {}).get("loadBalancerSourceRanges") or ()
         accepted = {text.strip() for text in elements(before)}
         for text, here in each_of(path, ranges):
-            errors += check_cidr_legacy(here, text.strip(), accepted)
+            errors += check_cidr_legacy(here, text.strip(), ctx, accepted)
     elif SOURCE_RANGES in annotations:
         path, value = _ANNOTATIONS.key(SOURCE_RANGES), annotations[SOURCE_RANGES]
         if kind != LOAD_BALANCER:
@@ -242,7 +243,7 @@ def _validate_source_ranges(
         before = ((old or {}).get("metadata") or {}).get("annotations") or {}
         if before.get(SOURCE_RANGES) != value and value.strip():
             for text in elements(value.strip().split(",")):
-                errors += check_cidr_legacy(path, text.strip())
+                errors += check_cidr_legacy(path, text.strip(), ctx)
 
 
 def _validate_load_balancer(kind: str, spec: Object, errors: Errors) -> None:
@@ -350,7 +351,7 @@ def _validate_family_change(service: Object, old: Object, errors: Errors) -> Non
         _single_stack_required(service, "ipFamily", errors)
 
 
-def validate_load_balancer_status(service: Object, old: Object, errors: Errors) -> None:
+def validate_load_balancer_status(service: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
     """``status.loadBalancer``: addresses, names and IP modes."""
     path = Path("status").child("loadBalancer", "ingress")
     ingresses = _ingresses(service)
@@ -361,7 +362,7 @@ def validate_load_balancer_status(service: Object, old: Object, errors: Errors) 
     for ingress, here in each_of(path, ingresses):
         ip, mode, name = ingress.get("ip") or "", ingress.get("ipMode"), ingress.get("hostname") or ""
         if ip:
-            errors += check_ip_legacy(here.child("ip"), ip, accepted)
+            errors += check_ip_legacy(here.child("ip"), ip, ctx, accepted)
         if mode is None:
             if ip:
                 errors.append(required(here.child("ipMode"), "must be specified when `ip` is set"))
