@@ -82,6 +82,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
             caches=storage.caches,
             places=places,
             call=config.slices.call,
+            extended_resources=options.generic.features["DRAExtendedResource"],
         )
 
     for controller in (

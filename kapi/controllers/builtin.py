@@ -91,6 +91,7 @@ def manager_controllers(
     caches: AnyCaches,
     places: Places | None,
     call: Call,
+    extended_resources: bool,
 ) -> list[Controller]:
     """The controllers of upstream's controller manager without which the API of a single server would not behave as documented.
 
@@ -101,7 +102,7 @@ def manager_controllers(
         NamespaceController(own, reactor, now),
         ServiceAccountController(own, reactor),
         ServiceCIDRController(client.named("service-cidr-controller"), reactor, now),
-        ResourceQuotaController(own, reactor),
+        ResourceQuotaController(own, reactor, extended_resources=extended_resources),
         RootCAController(own, reactor, root_ca),
         ClusterRoleAggregationController(client.named(MANAGER), reactor),
         ClaimProtectionController(own, reactor),

@@ -91,9 +91,18 @@ def corrected(quota: Object, objects: Counted, now: float, device_classes: Liste
 class ResourceQuotaController:
     name = "resourcequota-controller"
 
-    def __init__(self, client: Client, reactor: IReactorTime, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: Client,
+        reactor: IReactorTime,
+        clock: Callable[[], float] = time.time,
+        *,
+        extended_resources: bool = True,
+    ) -> None:
+        """``extended_resources``: claims of devices count for the extended resources of their classes, too."""
         self._client = client
         self._clock = clock
+        self._extended_resources = extended_resources
         self._quotas = client.resource("", "resourcequotas")
         self._queue = WorkQueue(reactor, self.name, self._handle)
         self._watched: dict[GroupResource, Callable[[], None]] = {}
@@ -137,6 +146,8 @@ class ResourceQuotaController:
         return True
 
     def _device_classes(self) -> Lister | None:
+        if not self._extended_resources:
+            return None
         try:
             return self._client.resource("resource.k8s.io", "deviceclasses").lister
         except status.NotFound:  # the group is switched off

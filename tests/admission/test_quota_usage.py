@@ -109,9 +109,7 @@ def test_devices_count_for_the_worst_case() -> None:
         "resourceclaims", {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}}, "resource.k8s.io"
     )
     end = ".deviceclass.resource.k8s.io/devices"
-    extended = "requests.deviceclass.resource.kubernetes.io/"
-    numbers = {f"a{end}": "6", f"b{end}": "32", f"{extended}a": "6", f"{extended}b": "32"}
-    assert found == {"count/resourceclaims.resource.k8s.io": "1", **numbers}
+    assert found == {"count/resourceclaims.resource.k8s.io": "1", f"a{end}": "6", f"b{end}": "32"}
 
 
 def test_other_objects_count_as_objects() -> None:

@@ -160,7 +160,7 @@ class InSlices(SynchronousTestCase):
         places = Places(registry, [self.api.table], registry.client)
         made = manager_controllers(
             self.client, clock, enabled=lambda name: True, now=now, root_ca=lambda: "ca",
-            caches=self.api.caches, places=places, call=self.call,
+            caches=self.api.caches, places=places, call=self.call, extended_resources=True,
         )  # fmt: skip
         self.assertEqual({controller.name for controller in made}, KNOWN)
         made += server_controllers(self.client, clock, node_ports=self.node_ports, now=now)

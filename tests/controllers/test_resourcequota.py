@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -174,21 +175,26 @@ class Recount(TestCase):
         self.assertEqual(self.used(), "2")
 
 
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+
+
 class ExtendedResources(TestCase):
     """Claims for devices of a class are also charged to the extended resource that the class stands for."""
 
-    async def test_claims_are_refused_and_counted_by_the_extended_resource(self) -> None:
+    explicit, implicit = "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"
+    of_class = "gpu.deviceclass.resource.k8s.io/devices"
+
+    async def _started(self, gate: bool) -> tuple[Callable[..., Any], Callable[[], Any]]:
+        """A way to ask for something and wait for the controller, and what is used; a class stands for example.com/gpu."""
         api = await MemoryAPI.started()
         client = api.registry.client
-        given = Initializer(client, clock=api.clock.seconds, reactor=api.clock)
+        features = {"DRAExtendedResource": gate}
+        given = Initializer(client, features=features, clock=api.clock.seconds, reactor=api.clock)
         api.registry.admission.__init__([ResourceQuota(given, None)])  # type: ignore[misc]
-        controller = ResourceQuotaController(client, api.clock, api.clock.seconds)
+        controller = ResourceQuotaController(client, api.clock, api.clock.seconds, extended_resources=gate)
         await controller.start()
         self.addCleanup(controller.stop)
-        quotas, claims = (
-            "/api/v1/namespaces/default/resourcequotas",
-            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
-        )
 
         def ask(method: str, path: str, body: Object | None = None) -> Any:
             answer = api.ask(method, path, body)
@@ -197,25 +203,42 @@ class ExtendedResources(TestCase):
             return answer
 
         def used() -> Any:
-            return ask("GET", f"{quotas}/q").json["status"]["used"]
-
-        def claim(name: str, **metadata: Any) -> Object:
-            requests = [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]
-            return {"metadata": {"name": name, **metadata}, "spec": {"devices": {"requests": requests}}}
+            return ask("GET", f"{QUOTAS}/q").json["status"]["used"]
 
         stands = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
         self.assertEqual(ask("POST", "/apis/resource.k8s.io/v1/deviceclasses", stands).code, 201)
-        explicit, implicit = "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"
-        hard = {"metadata": {"name": "q"}, "spec": {"hard": {explicit: "1", implicit: "9"}}}
-        self.assertEqual(ask("POST", quotas, hard).code, 201)
-        self.assertEqual(used(), {explicit: "0", implicit: "0"})
-        self.assertEqual(ask("POST", claims, claim("a")).code, 201)
-        self.assertEqual(used(), {explicit: "1", implicit: "1"})
-        refused = ask("POST", claims, claim("b"))
+        return ask, used
+
+    def _claim(self, name: str, **metadata: Any) -> Object:
+        requests = [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]
+        return {"metadata": {"name": name, **metadata}, "spec": {"devices": {"requests": requests}}}
+
+    async def test_claims_are_refused_and_counted_by_the_extended_resource(self) -> None:
+        ask, used = await self._started(True)
+        hard = {"metadata": {"name": "q"}, "spec": {"hard": {self.explicit: "1", self.implicit: "9"}}}
+        self.assertEqual(ask("POST", QUOTAS, hard).code, 201)
+        self.assertEqual(used(), {self.explicit: "0", self.implicit: "0"})
+        self.assertEqual(ask("POST", CLAIMS, self._claim("a")).code, 201)
+        self.assertEqual(used(), {self.explicit: "1", self.implicit: "1"})
+        refused = ask("POST", CLAIMS, self._claim("b"))
         self.assertEqual(refused.code, 403)
-        self.assertIn(f"exceeded quota: q, requested: {explicit}=1, used: {explicit}=1", refused.json["message"])
+        self.assertIn(
+            f"exceeded quota: q, requested: {self.explicit}=1, used: {self.explicit}=1", refused.json["message"]
+        )
         of_a_pod = {"resource.kubernetes.io/extended-resource-claim": "true"}  # the pod itself is charged
-        self.assertEqual(ask("POST", claims, claim("c", annotations=of_a_pod)).code, 201)
-        self.assertEqual(used(), {explicit: "1", implicit: "1"})
-        self.assertEqual(ask("DELETE", f"{claims}/a").code, 200)
-        self.assertEqual(used(), {explicit: "0", implicit: "0"})
+        self.assertEqual(ask("POST", CLAIMS, self._claim("c", annotations=of_a_pod)).code, 201)
+        self.assertEqual(used(), {self.explicit: "1", self.implicit: "1"})
+        self.assertEqual(ask("DELETE", f"{CLAIMS}/a").code, 200)
+        self.assertEqual(used(), {self.explicit: "0", self.implicit: "0"})
+
+    async def test_without_the_gate_claims_count_for_their_class_only(self) -> None:
+        ask, used = await self._started(False)
+        limits = {self.explicit: "0", self.implicit: "0", self.of_class: "2"}
+        self.assertEqual(ask("POST", QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": limits}}).code, 201)
+        self.assertEqual(ask("POST", CLAIMS, self._claim("a")).code, 201)
+        self.assertEqual(ask("POST", CLAIMS, self._claim("b")).code, 201)
+        self.assertEqual(used(), {self.explicit: "0", self.implicit: "0", self.of_class: "2"})
+        refused = ask("POST", CLAIMS, self._claim("c"))
+        self.assertEqual((refused.code, self.of_class in refused.json["message"]), (403, True))
+        self.assertEqual(ask("DELETE", f"{CLAIMS}/a").code, 200)
+        self.assertEqual(used()[self.of_class], "1")

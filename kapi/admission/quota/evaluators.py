@@ -289,7 +289,10 @@ class ClaimEvaluator(Evaluator):
 
 
 class ResourceClaimEvaluator(Evaluator):
-    """Claims of devices, by device class, and by the extended resource that a class stands for (KEP 5004)."""
+    """Claims of devices, by device class, and by the extended resource that a class stands for (KEP 5004).
+
+    Without ``classes`` they are counted by device class only, as they are while the gate DRAExtendedResource is off.
+    """
 
     _SUFFIX = ".deviceclass.resource.k8s.io/devices"
     _CLASS = (
@@ -305,19 +308,20 @@ class ResourceClaimEvaluator(Evaluator):
         self._classes = classes
 
     def _extended_name(self, class_name: str) -> str:
-        found = None if self._classes is None else self._classes.get("", class_name)
-        return tree.dig(found, "spec", "extendedResourceName") or ""
+        assert self._classes is not None
+        return tree.dig(self._classes.get("", class_name), "spec", "extendedResourceName") or ""
 
     def handles(self, attributes: Attributes) -> bool:
         return not attributes.subresource and attributes.operation in (CREATE, UPDATE)
 
     def concerns(self, names: Collection[str]) -> list[str]:
-        classes = () if self._classes is None else self._classes.list()
-        extended = {f"requests.{tree.dig(one, 'spec', 'extendedResourceName')}" for one in elements(classes)}
+        by_class = [name for name in elements(names) if name in self.names or name.endswith(self._SUFFIX)]
+        if self._classes is None:
+            return ordered(by_class)
+        listed = self._classes.list()
+        extended = {f"requests.{tree.dig(one, 'spec', 'extendedResourceName')}" for one in elements(listed)}
         return ordered(
-            name
-            for name in elements(names)
-            if name in self.names or name in extended or name.endswith(self._SUFFIX) or name.startswith(self._CLASS)
+            {*by_class, *(name for name in elements(names) if name in extended or name.startswith(self._CLASS))}
         )
 
     def usage(self, obj: Object, now: float) -> Amounts:
@@ -340,7 +344,8 @@ class ResourceClaimEvaluator(Evaluator):
                 counts[name] = counts.get(name, 0) + size(exact)
         result = {name: "1" for name in self.names}
         result |= {name + self._SUFFIX: str(number) for name, number in counts.items()}
-        if (obj["metadata"].get("annotations") or {}).get(self._MADE_FOR_POD) == "true":
+        of_a_pod = (obj["metadata"].get("annotations") or {}).get(self._MADE_FOR_POD) == "true"
+        if self._classes is None or of_a_pod:
             return result
         for name, number in counts.items():
             result[self._CLASS + name] = str(number)
@@ -360,7 +365,7 @@ _made: dict[GroupResource, Evaluator] = {}
 
 
 def evaluator_of(resource: GroupResource, device_classes: Lister | None = None) -> Evaluator:
-    """What counts objects of a resource; without ``device_classes`` no class stands for an extended resource."""
+    """What counts objects of a resource; without ``device_classes`` no claim counts for an extended resource."""
     if device_classes is not None and resource == DEVICE_CLAIMS:
         return ResourceClaimEvaluator(resource, device_classes)
     found = _made.get(resource)

@@ -273,7 +273,7 @@ class ResourceQuota(Plugin):
             quotas = [quota for quota in [await self._reread(namespace, name) for name in failed] if quota is not None]
 
     def _evaluator(self, resource: GroupResource) -> Evaluator:
-        if resource != DEVICE_CLAIMS:
+        if resource != DEVICE_CLAIMS or not self.initializer.feature("DRAExtendedResource"):
             return evaluator_of(resource)
         return evaluator_of(resource, self.initializer.lister("resource.k8s.io", "deviceclasses"))
 
