@@ -109,6 +109,7 @@ class App(APIService):
             slices=config.slices,
             max_pending=self.options.generic.max_pending_bytes,
             streams_body=self.prepared.streams_body,
+            compresses=self.options.generic.features["APIResponseCompression"],
         )
         self.runner = runner
         self.connections = self.prepared.site

@@ -101,7 +101,12 @@ class EmbeddedService(APIService):
         chain = self.prepared.handler_chain(before=[self._gate], behind=[_refuse_upgrades])
         config = self.prepared.config
         runner = self.runner = RequestRunner(
-            chain, self.reactor, gather=True, slices=config.slices, max_pending=options.generic.max_pending_bytes
+            chain,
+            self.reactor,
+            gather=True,
+            slices=config.slices,
+            max_pending=options.generic.max_pending_bytes,
+            compresses=options.generic.features["APIResponseCompression"],
         )
         self.prepared.site.run_by(runner)
         self.prepared.storage.caches.pending = runner.pending

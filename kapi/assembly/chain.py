@@ -67,6 +67,7 @@ def build_chain(
         sends_uid=config.options.generic.features["RemoteRequestHeaderUID"],
         spread=config.options.control_plane.enable_aggregator_routing,
         release=config.options.generic.version.emulated,
+        enums=config.options.generic.features["OpenAPIEnums"],
         egress=config.given.egress,
     )
     chain.aggregator.aggregate(registry.client.named("kube-apiserver"), config.reactor, aggregation)

@@ -112,8 +112,11 @@ def warning_header(text: str) -> bytes:
     return f'299 - "{quoted}"'.encode()
 
 
-def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
-    """Writes the response; returns None when that is done, else an awaitable for its end."""
+def write(ctx: RequestContext, response: Response, compresses: bool = True) -> None | Awaitable[None]:
+    """Writes the response; returns None when that is done, else an awaitable for its end.
+
+    Without ``compresses`` only what is kept compressed is sent so: upstream's gate does not concern OpenAPI documents.
+    """
     http = ctx.http
     if isinstance(response, HijackedResponse):
         return None
@@ -132,7 +135,7 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
         return response.run(http)
     slices: Sequence[bytes] = WholeBody(body) if isinstance(body, bytes) else body
     size = slices.size if isinstance(slices, Parts) else sum(map(len, slices))
-    if size >= MIN_GZIP_BYTES and _wants_gzip(ctx):
+    if size >= MIN_GZIP_BYTES and (compresses or isinstance(slices, Packed)) and _wants_gzip(ctx):
         _add(http, fields)
         return _write_compressed(ctx, response, slices)
     http.begin(fields, size)

@@ -15,7 +15,7 @@ STAGES = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
 WITH_EFFECT = frozenset(
     """
     AllowInsecureKubeletCertificateSigningRequests AllowParsingUserUIDFromCertAuth AllowUnsafeMalformedObjectDeletion
-    APIServerIdentity
+    APIResponseCompression APIServerIdentity
     CBORServingAndStorage
     AuthorizePodWebsocketUpgradeCreatePermission
     ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz
@@ -31,7 +31,7 @@ WITH_EFFECT = frozenset(
     MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
     MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutableSchedulingDirectivesForSuspendedJobs MutablePVNodeAffinity
-    MutatingAdmissionPolicy NodeDeclaredFeatures PodCertificateRequest PodDeletionCost
+    MutatingAdmissionPolicy NodeDeclaredFeatures OpenAPIEnums PodCertificateRequest PodDeletionCost
     PodLogsQuerySplitStreams RemoteRequestHeaderUID StorageVersionHash
     PodLevelResources PodTopologyLabelsAdmission ResourceHealthStatus ResourceHealthStatusMessage
     RestartAllContainersOnContainerExits SELinuxMount

@@ -316,6 +316,7 @@ class RequestRunner:
     With ``gather`` small answers of one turn of the reactor are sent together.  With ``slices`` long computations do not block
     others; their ``turn`` is that of all work.  ``max_pending`` is the bytes that may wait for all clients together, 0 for no
     limit.  ``streams_body(uri)`` says whether a request's body is to be forwarded to another server while it comes.
+    ``compresses``: large answers, for clients that accept it.
     """
 
     def __init__(
@@ -327,8 +328,10 @@ class RequestRunner:
         slices: Slices | None = None,
         max_pending: int = MAX_PENDING_BYTES,
         streams_body: Callable[[bytes], bool] = lambda uri: False,
+        compresses: bool = True,
     ) -> None:
         self.chain = chain
+        self._compresses = compresses
         self.streams_body = streams_body
         self.reactor = reactor
         self._slices = slices
@@ -496,7 +499,7 @@ class RequestRunner:
     def _send_safely(self, ctx: RequestContext, response: Response) -> None:
         try:
             if not self._is_gone(ctx):
-                write(ctx, response)
+                write(ctx, response, self._compresses)
         except Exception:
             self._broken(Failure(), ctx, response.status)
         else:
@@ -514,7 +517,7 @@ class RequestRunner:
     def _begin(self, ctx: RequestContext, response: Response) -> None:
         """Begins an answer that is sent in several parts.  Raises nothing."""
         try:
-            writing = write(ctx, response)
+            writing = write(ctx, response, self._compresses)
         except Exception:
             self._broken(Failure(), ctx, response.status)
             return

@@ -138,6 +138,22 @@ class Compressions(SynchronousTestCase):
         for request in requests:
             self.assertEqual(zlib.decompress(request.written, 31), body)
 
+    def test_without_the_gate_only_what_is_kept_compressed_is_sent_so(self) -> None:
+        body = b"x" * MIN_GZIP_BYTES
+        kept = packed(body)
+        for response, written in (
+            (Response(200, body), body),
+            (DocumentResponse(Document(body)), body),
+            (Response(200, kept), kept.gzip),
+        ):
+            runner = RequestRunner(FilterChain([], lambda _, it=response: it), self.clock, compresses=False)  # type: ignore[misc]
+            request = MemoryRequest("GET", "/", {"accept-encoding": "gzip"})
+            runner.serve(request)
+            self.threads.work()
+            self.assertEqual(request.written, written)
+            encoding = request.responseHeaders.getRawHeaders(b"content-encoding")
+            self.assertEqual(encoding, None if written is body else [b"gzip"])
+
     def test_what_is_kept_compressed_is_sent_as_it_is(self) -> None:
         body = b"".join(b"%d," % number for number in range(100_000))
         kept = packed(body)

@@ -103,10 +103,39 @@ def answer(server: OpenAPIHandler, ctx: RequestContext) -> Response | None:
     return found
 
 
-def tree_of(path: str) -> Any:
-    found = answer(handler(), context(path))
+def tree_of(path: str, server: OpenAPIHandler | None = None) -> Any:
+    found = answer(server or handler(), context(path))
     assert found is not None and found.status == 200
     return orjson.loads(found.body)  # type: ignore[arg-type]  # it is whole
+
+
+@pytest.mark.parametrize(
+    ("path", "place"), [("/openapi/v2", ("definitions",)), ("/openapi/v3/api/v1", ("components", "schemas"))]
+)
+def test_without_the_gate_no_field_lists_its_values(path: str, place: tuple[str, ...]) -> None:
+    with_enums, without = (tree_of(path, OpenAPIHandler(lambda: GROUPS, enums=enums)) for enums in (True, False))
+    for part in place:
+        with_enums, without = with_enums[part], without[part]
+    port = "io.k8s.api.core.v1.ContainerPort"
+    before, after = (found[port]["properties"]["protocol"] for found in (with_enums, without))
+    assert before["enum"] == ["SCTP", "TCP", "UDP"]
+    assert before["description"].startswith(f"{after['description']}\n\nPossible enum values:\n")
+    assert after == {key: value for key, value in {**before, **after}.items() if key != "enum"}
+    modes = without["io.k8s.api.core.v1.PersistentVolumeClaimSpec"]["properties"]["accessModes"]
+    assert "enum" not in modes["items"]
+    text = orjson.dumps(without)
+    assert text.count(b'"enum":[') == 0
+    assert b"Possible enum values" not in text
+    assert list(without) == list(with_enums)
+
+
+def test_the_gate_changes_the_hashes_of_what_it_changes() -> None:
+    on, off = (
+        tree_of("/openapi/v3", OpenAPIHandler(lambda: groups_of(BUILT_IN), enums=enums))["paths"]
+        for enums in (True, False)
+    )
+    changed = {key for key in on if on[key] != off[key]}
+    assert changed == {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in VERSIONS}
 
 
 class MadeInSlices(SynchronousTestCase):

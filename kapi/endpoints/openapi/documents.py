@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from kapi.endpoints.openapi import custom
 from kapi.endpoints.openapi.paths import group_words, paths
@@ -15,12 +16,18 @@ from kapi.request.packed import Packed
 from kapi.resources.definition import Resource
 
 
-def info(release: Release) -> Object:
-    """What documents are about, and the release that is emulated."""
-    return {"title": "Kubernetes", "version": str(release)}
+class Style(NamedTuple):
+    """What all documents have in common: the emulated release, and whether they list the values of enumerations."""
+
+    release: Release = RELEASE
+    enums: bool = True
+
+    @property
+    def info(self) -> Object:
+        return {"title": "Kubernetes", "version": str(self.release)}
 
 
-INFO = info(RELEASE)
+STYLE = Style()
 BEARER = {
     "BearerToken": {
         "description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey",
@@ -37,7 +44,7 @@ def document_v3(
     own: Mapping[str, Make] | None = None,
     group: str = "",
     version: str = "v1",
-    about: Object = INFO,
+    style: Style = STYLE,
 ) -> Packed:
     """A document with path items and all schemas that they refer to; ``own`` are schemas of custom resources.
 
@@ -51,17 +58,19 @@ def document_v3(
             names.update(references(item))
             section.add(path, item)
     [paths] = section.texts
-    schemas: dict[str, Make] = {name: partial(_schema, name, group, version, bool(own)) for name in closure(names)}
+    schemas: dict[str, Make] = {
+        name: partial(_schema, name, group, version, bool(own), style.enums) for name in closure(names)
+    }
     [texts] = schema_section([form], {**schemas, **(own or {})}).texts
     components: Object = {"schemas": texts} if texts.size else {}
     if own:  # upstream's apiextensions server makes its documents differently
         return whole(form, {"openapi": "3.0.0", "info": custom.INFO, "paths": paths, "components": components})
     components["securitySchemes"] = BEARER
-    return whole(form, {"openapi": "3.0.0", "info": about, "paths": paths, "components": components})
+    return whole(form, {"openapi": "3.0.0", "info": style.info, "paths": paths, "components": components})
 
 
-def _schema(name: str, group: str, version: str, custom_resources: bool) -> Object:
-    return custom.definition(name) if custom_resources else _within(definition_v3(name), group, version)
+def _schema(name: str, group: str, version: str, custom_resources: bool, enums: bool) -> Object:
+    return custom.definition(name) if custom_resources else _within(definition_v3(name, enums), group, version)
 
 
 def _within(schema: Object, group: str, version: str) -> Object:
@@ -73,10 +82,10 @@ def _within(schema: Object, group: str, version: str) -> Object:
 
 
 def group_version_v3(
-    group: str, version: str, resources: Iterable[Resource], cbor: bool, form: Form, about: Object = INFO
+    group: str, version: str, resources: Iterable[Resource], cbor: bool, form: Form, style: Style = STYLE
 ) -> Packed:
     rows = list(resources)
-    return document_v3(paths(group, version, rows, cbor), form, custom.custom_schemas(rows, V3), group, version, about)
+    return document_v3(paths(group, version, rows, cbor), form, custom.custom_schemas(rows, V3), group, version, style)
 
 
 def _simple(
@@ -97,9 +106,9 @@ def group_items(group: str) -> dict[str, Make]:
     return _simple(f"/apis/{group}/", "get information of a group", f"get{words}APIGroup", _META + "APIGroup", word)
 
 
-def group_v3(group: str, form: Form, about: Object = INFO) -> Packed:
+def group_v3(group: str, form: Form, style: Style = STYLE) -> Packed:
     """``/openapi/v3/apis/<group>``"""
-    return document_v3(group_items(group), form, about=about)
+    return document_v3(group_items(group), form, style=style)
 
 
 def root_items() -> dict[str, dict[str, Make]]:
@@ -122,5 +131,5 @@ def root_items() -> dict[str, dict[str, Make]]:
     }  # fmt: skip
 
 
-def root_document_v3(key: str, form: Form, about: Object = INFO) -> Packed:
-    return document_v3(root_items()[key], form, about=about)
+def root_document_v3(key: str, form: Form, style: Style = STYLE) -> Packed:
+    return document_v3(root_items()[key], form, style=style)

@@ -18,6 +18,7 @@ from kapi.codecs import json_pieces
 from kapi.codecs.accept import parse_accept
 from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.openapi import documents, paths, protobuf, protobuf_v3, v2
+from kapi.endpoints.openapi.documents import Style
 from kapi.endpoints.openapi.pieces import JSON, Form
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.checkpoint import in_slices
@@ -30,7 +31,7 @@ from kapi.request.response import SLICE, Response
 from kapi.resources.definition import Resource
 from kapi.schema import derive
 
-Build = Callable[[Form, Object], Packed]  # with what the document is about
+Build = Callable[[Form, Style], Packed]
 DocumentV2 = tuple[str, dict[bytes, Packed]]  # its hash, and by content type its bodies
 _RANGES = (b"accept-ranges", b"bytes")
 _TEXT = b"text/plain; charset=utf-8"
@@ -66,12 +67,19 @@ class OpenAPIHandler:
     """The documents of all groups; ``invalidate`` is called when they change."""
 
     def __init__(
-        self, source: Callable[[], Sequence[GroupEntry]], release: Release = RELEASE, cbor: bool = False
+        self,
+        source: Callable[[], Sequence[GroupEntry]],
+        release: Release = RELEASE,
+        cbor: bool = False,
+        enums: bool = True,
     ) -> None:
-        """``release``: the emulated one; ``cbor``: whether built-in resources have that form."""
+        """``release``: the emulated one; ``cbor``: whether built-in resources have that form.
+
+        ``enums``: whether the values of enumerations are listed.
+        """
         self._source = source
         self._cbor = cbor
-        self._about = documents.info(release)
+        self._style = Style(release, enums)
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
         self._bodies: dict[tuple[str, str, bytes], Packed] = {}  # key in the index, hash and content type -> body
         self._v2_document: DocumentV2 | None = None
@@ -113,7 +121,7 @@ class OpenAPIHandler:
         if self._builds is None:
             self._builds = dict(_roots())
             for group in self._source():
-                self._builds.update(_of_group(group, self._cbor))
+                self._builds.update(_of_group(group, self._cbor, self._style.enums))
             current = {(key, digest) for key, (digest, _) in self._builds.items()}
             self._bodies = {known: body for known, body in self._bodies.items() if known[:2] in current}
         return self._builds
@@ -171,7 +179,7 @@ class OpenAPIHandler:
         key = place, digest, form
 
         def make() -> Packed:
-            made = self._bodies[key] = build(JSON if form == _JSON else protobuf_v3.FORM, self._about)
+            made = self._bodies[key] = build(JSON if form == _JSON else protobuf_v3.FORM, self._style)
             return made
 
         made = await self._making.make(key, lambda: self._bodies.get(key), make)
@@ -208,7 +216,7 @@ class OpenAPIHandler:
         forms = [JSON if each == _JSON else protobuf.FORM for each in missing]
         specifications = self.remote.specifications()
         made = dict(
-            zip(missing, v2.documents_v2(versions, specifications, forms, self._about, self._cbor), strict=True)
+            zip(missing, v2.documents_v2(versions, specifications, forms, self._style, self._cbor), strict=True)
         )
         if document is None:
             document = _digest(made[_JSON]), made
@@ -237,7 +245,7 @@ def _roots() -> dict[str, tuple[str, Build]]:
     return {key: (_hash(key, ()), functools.partial(documents.root_document_v3, key)) for key in documents.root_items()}
 
 
-def _of_group(group: GroupEntry, cbor: bool) -> dict[str, tuple[str, Build]]:
+def _of_group(group: GroupEntry, cbor: bool, enums: bool) -> dict[str, tuple[str, Build]]:
     """The documents of a group and its versions, except versions of extension API servers; kept in the group."""
     found = group.openapi
     if found is not None:
@@ -252,7 +260,10 @@ def _of_group(group: GroupEntry, cbor: bool) -> dict[str, tuple[str, Build]]:
         if entry.remote is None:
             key = f"apis/{group.name}/{entry.version}" if group.name else f"api/{entry.version}"
             build = functools.partial(documents.group_version_v3, group.name, entry.version, entry.resources, cbor)
-            found[key] = (_hash(f"{key} cbor" if cbor else key, entry.resources), build)
+            found[key] = (
+                _hash(f"{key}{' cbor' if cbor else ''}{'' if enums else ' no enums'}", entry.resources),
+                build,
+            )
     return found
 
 

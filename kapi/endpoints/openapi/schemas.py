@@ -17,18 +17,19 @@ Schema = Object
 V2, V3 = "#/definitions/", "#/components/schemas/"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_ENUM_LIST = "Possible enum values:"
 _ZEROS: dict[Kind, Tree] = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
 
 
-def definition_v2(name: str) -> Schema:
+def definition_v2(name: str, enums: bool = True) -> Schema:
     """A definition as ``/openapi/v2`` has it: without defaults."""
-    schema = _described(name)
+    schema = _described(name, enums)
     if "properties" in schema:
         schema["properties"] = {field: _without(value, "default") for field, value in schema["properties"].items()}
     return schema
 
 
-def _described(name: str) -> Schema:
+def _described(name: str, enums: bool) -> Schema:
     schema = dict(builtin.definitions()[name])
     schema.pop("go", None)
     texts = builtin.descriptions()[name]
@@ -39,12 +40,26 @@ def _described(name: str) -> Schema:
             field: {**value, "description": texts[field]} if field in texts else value
             for field, value in schema["properties"].items()
         }
+        if not enums:
+            schema["properties"] = {field: _without_enums(value) for field, value in schema["properties"].items()}
     return schema
 
 
-def definition_v3(name: str) -> Schema:
-    """A definition as the documents of ``/openapi/v3`` have it."""
-    schema = _described(name)
+def _without_enums(schema: Schema) -> Schema:
+    """A field's schema without the values of enumerations, and without their list in its text."""
+    result = _without(schema, "enum")
+    text, mark, _ = result.get("description", "").partition(_ENUM_LIST)
+    if mark:
+        result["description"] = text.strip()
+    for key in ("items", "additionalProperties"):
+        if isinstance(result.get(key), dict):
+            result[key] = _without_enums(result[key])
+    return result
+
+
+def definition_v3(name: str, enums: bool = True) -> Schema:
+    """A definition as the documents of ``/openapi/v3`` have it; without ``enums`` no field lists its values."""
+    schema = _described(name, enums)
     if name == _QUANTITY:
         return {**_without(schema, "type"), "oneOf": [{"type": "string"}, {"type": "number"}]}
     if name == _INT_OR_STRING:

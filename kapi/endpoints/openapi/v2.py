@@ -13,7 +13,7 @@ import orjson
 
 from kapi.codecs import json_pieces
 from kapi.endpoints.openapi.custom import REFERENCES, custom_schemas
-from kapi.endpoints.openapi.documents import BEARER, INFO, group_items, root_items
+from kapi.endpoints.openapi.documents import BEARER, STYLE, Style, group_items, root_items
 from kapi.endpoints.openapi.paths import base_path, paths
 from kapi.endpoints.openapi.pieces import Form, Make, Section, path_section, schema_section, whole
 from kapi.endpoints.openapi.remote import merge, renamed
@@ -47,7 +47,7 @@ def documents_v2(
     versions: Iterable[tuple[str, str, list[Resource]]],
     others: Sequence[tuple[str, Packed]],
     forms: Sequence[Form],
-    about: Object = INFO,
+    style: Style = STYLE,
     cbor: bool = False,
 ) -> list[Packed]:
     """``/openapi/v2`` of all group versions, in several forms.
@@ -91,7 +91,10 @@ def documents_v2(
                     item = renamed(item, names_taken)
                 names.update(references(item))
                 section.add(path, shared.replaced(item))
-    definitions: dict[str, Make] = {**{name: partial(definition_v2, name) for name in closure(names)}, **own}
+    definitions: dict[str, Make] = {
+        **{name: partial(definition_v2, name, style.enums) for name in closure(names)},
+        **own,
+    }
     parameters: dict[str, Make] = {name: partial(dict, value) for name, value in shared.by_name.items()}
     ours = {"definitions": definitions, "parameters": parameters}
     written = path_section(forms)
@@ -103,7 +106,7 @@ def documents_v2(
     schemas = schema_section(forms, definitions)
     rest = {
         "swagger": "2.0",
-        "info": about,
+        "info": style.info,
         "parameters": {name: parameters[name]() for name in sorted(parameters)},
         "securityDefinitions": BEARER,
         "security": [{"BearerToken": []}],

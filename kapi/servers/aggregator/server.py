@@ -56,6 +56,7 @@ class Aggregation:
     sends_uid: bool = True  # of the user, in a header
     spread: bool = False  # requests go to all endpoints of a server
     release: Release = RELEASE  # the emulated one
+    enums: bool = True  # whether OpenAPI documents list the values of enumerations
     egress: Egress = DIRECT
 
 
@@ -81,7 +82,7 @@ class AggregatorServer(GenericServer):
         self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
         self._groups = groups = GroupIndex(served.groups, served.rows, remote)
         self._discovery = DiscoveryHandler(groups.all, given.address, groups.find, cbor)
-        self._openapi = OpenAPIHandler(groups.all, given.release, cbor)
+        self._openapi = OpenAPIHandler(groups.all, given.release, cbor, given.enums)
         self.remotes = RemoteResources(RemoteObjects(reactor, backends), remote)
         controller = APIServiceController(
             client,
