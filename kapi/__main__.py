@@ -62,6 +62,9 @@ def main() -> None:
     arguments = sys.argv[1:]
     command = client_command(arguments)
     if command is not None:
+        from kapi.kubectl.postponed import postpone
+
+        postpone()
         from kapi.kubectl.main import main as run_command
 
         run_command(command)

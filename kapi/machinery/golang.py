@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from fractions import Fraction
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
@@ -171,14 +170,14 @@ def nanoseconds(text: str) -> int:
     while position < len(rest):
         match = _TERM.match(rest, position)
         assert match is not None
-        whole, fraction, unit = match.group(1), match.group(2) or "", match.group(3)
-        if not whole and len(fraction) < 2:
+        whole, fraction, unit = match.group(1), (match.group(2) or "")[1:], match.group(3)
+        if not whole and not fraction:
             raise ValueError(f"time: invalid duration {quote(text)}")
         if not unit:
             raise ValueError(f"time: missing unit in duration {quote(text)}")
         if unit not in _UNITS:
             raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
-        total += int(Fraction((whole or "0") + (fraction if len(fraction) > 1 else "")) * _UNITS[unit])
+        total += int(whole + fraction) * _UNITS[unit] // 10 ** len(fraction)
         position = match.end()
     if total >= 1 << 63:
         raise ValueError(f"time: invalid duration {quote(text)}")

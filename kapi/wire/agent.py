@@ -16,10 +16,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IConsumer
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IBodyProducer, IResponse
-from zope.interface import implementer
+from zope.interface import classImplements, implementer
 
+from kapi.wire.answer import Answer
 from kapi.wire.head import Header, header_line, request_head
 from kapi.wire.pool import Pool
+
+classImplements(Answer, IResponse)  # here, since twisted.web.iweb imports what a client command does without
 
 
 @implementer(IBodyProducer)

@@ -1,4 +1,4 @@
-"""An answer of an HTTP/1.1 server, with the interface that treq needs."""
+"""An answer of an HTTP/1.1 server, with the methods that treq needs (``agent.py`` says that they are its interface)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cache
 from twisted.internet.interfaces import IProtocol, IPushProducer
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IResponse
 from zope.interface import implementer
 
 from kapi.request.transport import StreamTransport
@@ -32,7 +31,7 @@ def _ignore(why: Failure | None) -> None:
     """The end of a body that nothing reads."""
 
 
-@implementer(IResponse, IPushProducer)
+@implementer(IPushProducer)
 class Answer:
     """The head of an answer, and its body on the way to a reader, which is the producer and the transport that a reader sees.
 

@@ -37,10 +37,39 @@ def test_get_loads_nothing_that_takes_long() -> None:
 import sys
 import kapi.kubectl.builder, kapi.kubectl.factory, kapi.kubectl.get, kapi.kubectl.main, kapi.kubectl.printers.table
 import kapi.client.connections, kapi.client.connections, kapi.client.discovery_cache, kapi.wire.tls.client, kapi.wire.tls.trust
-slow = ("prometheus_client", "treq", "twisted.web.client", "twisted.web.http", "wsproto")
+slow = ("fractions", "prometheus_client", "treq", "twisted.web.client", "twisted.web.http", "twisted.web.iweb", "wsproto")
 print([name for name in slow if name in sys.modules])
 """
     assert run("-c", code).stdout == "[]\n"
+
+
+def test_a_command_does_without_modules_that_only_twisted_names() -> None:
+    done = run("-X", "importtime", "-m", "kapi", "get", "pods", "--server=http://127.0.0.1:1", "--kubeconfig=/dev/null")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "twisted.internet.defer" in imported
+    assert imported.isdisjoint({"asyncio", "asyncio.base_events", "http.client", "http.cookiejar", "urllib.request"})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import asyncio; asyncio.run(asyncio.sleep(0))",
+        "from asyncio import *; run(wait_for(sleep(0), 60))",
+        "import asyncio.subprocess; asyncio.create_subprocess_exec",
+        "from asyncio import Future, Task, iscoroutine; import asyncio; assert asyncio.Future is Future",
+        "import twisted.internet.defer as defer, asyncio; assert defer.Future is asyncio.Future",
+        "from http.cookiejar import CookieJar; CookieJar()",
+        "import asyncio, inspect; assert not hasattr(asyncio, 'nothing'); inspect.getsource(asyncio)",
+    ],
+)
+def test_a_module_that_is_postponed_is_whole_for_its_users(code: str) -> None:
+    done = run("-c", f"from kapi.kubectl.postponed import postpone; postpone(); {code}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_imported_already_is_not_postponed() -> None:
+    code = "import asyncio, sys; from kapi.kubectl.postponed import postpone; postpone()"
+    assert run("-c", f"{code}; print(sys.modules['asyncio'] is asyncio)").stdout == "True\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from kapi.machinery.golang import (
     aggregate,
     duration_text,
     float_text,
+    nanoseconds,
     parse_bool,
     parse_duration,
     parse_float,
@@ -107,6 +108,23 @@ def test_floats_and_bools() -> None:
 @pytest.mark.parametrize("text", ["1h0m0s", "2s", "250ms", "1m30s", "0s", "36h0m0s"])
 def test_durations_are_printed_as_they_are_parsed(text: str) -> None:
     assert duration_text(parse_duration(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("1.5h", 5_400_000_000_000), (".5s", 500_000_000), ("1.s", 1_000_000_000), ("1.9999999999ns", 1),
+        ("0.1us0.1us", 200), ("-2.0000000019s", -2_000_000_001), ("1h1m1.001s", 3_661_001_000_000),
+    ],
+)  # fmt: skip
+def test_parts_of_a_nanosecond_are_cut_off(text: str, wanted: int) -> None:
+    assert nanoseconds(text) == wanted
+
+
+@pytest.mark.parametrize("text", [".s", "1.5", "1.5x", "s", ""])
+def test_malformed_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="^time: "):
+        nanoseconds(text)
 
 
 def test_errors_are_told_once() -> None:
