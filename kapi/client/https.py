@@ -1,4 +1,4 @@
-"""HTTPS requests to configured servers: webhooks and identity providers.
+"""HTTPS requests to configured servers: webhooks and identity providers.  A kubeconfig may name one with http://, as upstream.
 
 Certificates are verified against the configured CA (or the system's) and the host name by service-identity, unless a kubeconfig
 has ``insecure-skip-tls-verify``.  Redirects are not followed, the size of answers is limited, and every request has a timeout.
@@ -29,6 +29,7 @@ from kapi.wire.tls.faults import WEBHOOKS
 from kapi.wire.tls.trust import client_options, identity
 
 _MAX_HOSTS = 20
+_PORTS = {"https": 443, "http": 80}
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
 
 
@@ -49,9 +50,10 @@ class HTTPSClient:
     def __init__(
         self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, proxy: HTTPConnect | None = None
     ) -> None:
-        if urlsplit(endpoint.url).scheme != "https":
-            raise ValueError(f"URL scheme must be https: {endpoint.url}")
         self.endpoint = endpoint
+        self._scheme = urlsplit(endpoint.url).scheme
+        if self._scheme not in _PORTS:
+            raise ValueError(f"URL scheme must be https: {endpoint.url}")
         self._reactor = reactor
         self._timeout = timeout
         self._dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), proxy)
@@ -65,15 +67,16 @@ class HTTPSClient:
         return client_options(name, endpoint.ca, self._own, insecure=endpoint.insecure, tolerant=True)
 
     def _agent(self, url: str) -> Agent:
-        """The connections to the host of a URL.  Raises ValueError for a scheme other than https."""
+        """The connections to the host of a URL.  Raises ValueError for a scheme other than the endpoint's."""
         parsed = urlsplit(url)
-        if parsed.scheme != "https":
-            raise ValueError(f"URL scheme must be https: {parsed.scheme}")
-        key = host, port = parsed.hostname or "", parsed.port or 443
+        if parsed.scheme != self._scheme:
+            raise ValueError(f"URL scheme must be {self._scheme}: {parsed.scheme}")
+        key = host, port = parsed.hostname or "", parsed.port or _PORTS[parsed.scheme]
         found = self._agents.pop(key, None)
         if found is None:
-            faults = None if self.endpoint.insecure else WEBHOOKS
-            endpoint = self._dialer.endpoint(host, port, self._options(host), faults=faults)
+            tls = self._options(host) if self._scheme == "https" else None
+            faults = None if self.endpoint.insecure or tls is None else WEBHOOKS
+            endpoint = self._dialer.endpoint(host, port, tls, faults=faults)
             found = Agent(Pool(self._reactor, endpoint.connect))
         self._agents[key] = found
         if len(self._agents) > _MAX_HOSTS:

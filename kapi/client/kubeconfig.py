@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kapi.client.config_error import ConfigError
 from kapi.client.kubeconfig_entries import Entries, check_one_method, read_content, read_entries, read_pem
-from kapi.client.rest_url import rest_url
+from kapi.client.rest_url import rest_url, server_url
 from kapi.machinery.tree import Object
 
 
@@ -41,6 +41,8 @@ class Credentials:
 class Endpoint(Credentials):
     """A server and the credentials for it.  ``ca`` is PEM; without it the system's authorities are trusted.
 
+    Nothing is verified or encrypted when the URL's scheme is http, as in client-go.
+
     ``insecure``: the server's certificate is not verified.
     """
 
@@ -57,16 +59,14 @@ def load_kubeconfig(path: str) -> Endpoint:
     cluster = _named(entries.clusters, context.get("cluster") or "", "cluster", path)
     name = context.get("user") or ""
     user = _named(entries.users, name, "user", path) if name else {}
-    server = cluster.get("server") or ""
-    if not server.startswith("https://"):
-        raise ConfigError("the server of a webhook must be an https URL", file=path)
     base = Path(path).resolve().parent
     ca, insecure = read_pem(cluster, "certificate-authority", base, path), bool(cluster.get("insecure-skip-tls-verify"))
     if ca and insecure:
         why = "specifying a root certificates file with the insecure flag is not allowed"
         raise ConfigError(why, file=path)
+    own = _credentials(name, user, base, path)
     try:
-        url = rest_url(server)
+        url = rest_url(server_url(cluster.get("server") or "", tls=bool(ca or insecure or own["certificate"])))
     except ValueError as error:
         raise ConfigError(str(error), file=path) from None
     return Endpoint(
@@ -74,14 +74,22 @@ def load_kubeconfig(path: str) -> Endpoint:
         ca=ca,
         insecure=insecure,
         server_name=cluster.get("tls-server-name") or "",
-        **_credentials(name, user, base, path),
+        **own,
     )
 
 
 def load_users(path: str) -> dict[str, Credentials]:
-    """The credentials of each user of a file, by the user's name.  Raises ConfigError."""
+    """The credentials of each user of a file, by the user's name; the current context's user is "*", unless one is so named.
+
+    Raises ConfigError.
+    """
     base = Path(path).resolve().parent
-    return {name: Credentials(**_credentials(name, user, base, path)) for name, user in _read(path).users.items()}
+    entries = _read(path)
+    found = {name: Credentials(**_credentials(name, user, base, path)) for name, user in entries.users.items()}
+    current = entries.contexts.get(entries.current_context, {}).get("user")
+    if current in found:
+        found.setdefault("*", found[current])
+    return found
 
 
 def _read(path: str) -> Entries:

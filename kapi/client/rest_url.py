@@ -1,12 +1,31 @@
 """The URL to which client-go's REST client sends the requests for a configured URL.
 
-Upstream: client-go ``rest/client.go`` (NewRESTClient), ``rest/request.go`` (NewRequest); Go's ``path.Join``.
+Upstream: client-go ``rest/client.go`` (NewRESTClient), ``rest/request.go`` (NewRequest), ``rest/url_utils.go``; Go's
+``path.Join``.
 """
 
 from __future__ import annotations
 
 import posixpath
 from urllib.parse import quote, unquote, urlsplit
+
+
+def server_url(host: str, tls: bool) -> str:
+    """The http or https URL of a server that is given as a URL or as "host:port"; the latter means https with ``tls``.
+
+    Raises ValueError.
+    """
+    try:
+        parts = urlsplit(host)
+    except ValueError:
+        parts = None
+    if parts is None or not parts.scheme or not parts.netloc:
+        parts = urlsplit(f"{'https' if tls else 'http'}://{host}")
+        if not parts.netloc or parts.path not in ("", "/"):
+            raise ValueError(f'host must be a URL or a host:port pair: "{host}"')
+    if parts.scheme not in ("http", "https"):
+        raise ValueError(f'unsupported protocol scheme "{parts.scheme}"')
+    return parts.geturl()
 
 
 def rest_url(url: str) -> str:

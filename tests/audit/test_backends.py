@@ -406,7 +406,9 @@ class Kubeconfigs(SynchronousTestCase):
         self.refuse("[", "yaml")
         self.refuse("current-context: x\n", 'context "x" does not exist')
         self.refuse(context, 'cluster "a" does not exist')
-        self.refuse(context + "clusters: [{name: a, cluster: {server: 'http://x'}}]", "must be an https URL")
+        self.refuse(
+            context + "clusters: [{name: a, cluster: {server: 'ftp://x'}}]", 'unsupported protocol scheme "ftp"'
+        )
         self.refuse(
             context + "clusters: [{name: a, cluster: {server: 'https://x', certificate-authority: nope}}]",
             "No such file",

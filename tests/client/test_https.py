@@ -94,8 +94,21 @@ class Requests(TestCase):
         self.assertEqual(self.factory.received, b"")
 
     @inlineCallbacks
-    def test_only_https_is_spoken(self) -> Any:
-        self.assertRaises(ValueError, self.client, url="http://localhost/")
+    def test_a_kubeconfig_may_name_a_server_without_tls(self) -> Any:
+        self.factory.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        plain: Any = reactor.listenTCP(0, self.factory, interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(plain.stopListening)
+        url = f"http://localhost:{plain.getHost().port}/review"
+        client = self.client(url=url, token="secret")
+        answer = yield self.ask(client)
+        self.assertEqual((answer.status, answer.body), (200, b"ok"))
+        self.assertIn(b"POST /review HTTP/1.1\r\n", self.factory.received)
+        self.assertIn(b"\r\nAuthorization: Bearer secret\r\n", self.factory.received)
+        yield self.assertFailure(Deferred.fromCoroutine(client.request("POST", self.url, b"{}")), ValueError)
+        self.assertRaises(ValueError, self.client, url=url.replace("http", "ftp"))
+
+    @inlineCallbacks
+    def test_nothing_leads_from_https_to_http(self) -> Any:
         asked = Deferred.fromCoroutine(self.client().request("GET", f"http://localhost:{self.port.getHost().port}/"))
         yield self.assertFailure(asked, ValueError)
         self.assertEqual(self.factory.received, b"")

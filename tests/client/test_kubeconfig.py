@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,32 @@ def test_a_server_may_be_anybody_or_known_by_an_authority(tmp_path: Path) -> Non
         load_kubeconfig(str(path))
 
 
+@pytest.mark.parametrize(
+    ("cluster", "url"),
+    [
+        ("server: http://x/a", "http://x/a"),
+        ("server: http://x, certificate-authority-data: Q0E=", "http://x/"),
+        ("server: 'x:8080'", "http://x:8080/"),
+        ("server: 'x:8080', certificate-authority-data: Q0E=", "https://x:8080/"),
+        ("server: 'x:8080', insecure-skip-tls-verify: true", "https://x:8080/"),
+        ("server: '[::1]:80'", "http://[::1]:80/"),
+        ("server: x/a", 'host must be a URL or a host:port pair: "x/a"'),
+        ("server: ''", 'host must be a URL or a host:port pair: ""'),
+        ("server: 'ftp://x'", 'unsupported protocol scheme "ftp"'),
+        ("server: 'http://[x'", "host must be a URL"),
+    ],
+)
+def test_a_server_is_a_url_or_a_host_with_a_port(tmp_path: Path, cluster: str, url: str) -> None:
+    path = Path(write(tmp_path, "[{name: u, user: {token: t}}]"))
+    line = next(line for line in HEAD.splitlines() if line.startswith("clusters"))
+    path.write_text(path.read_text().replace(line, f"clusters: [{{name: a, cluster: {{{cluster}}}}}]"))
+    if "://" in url:
+        assert load_kubeconfig(str(path)).url == url
+    else:
+        with pytest.raises(ConfigError, match=re.escape(url)):
+            load_kubeconfig(str(path))
+
+
 def test_the_url_of_a_server_is_the_one_that_client_go_asks_for(tmp_path: Path) -> None:
     path = Path(write(tmp_path, "[{name: u, user: {token: t}}]"))
     path.write_text(path.read_text().replace('"https://x"', '"https://x//a//b/?c=d"'))
@@ -74,6 +101,15 @@ def test_users_by_name(tmp_path: Path) -> None:
     assert store.for_host("h", 8443).token == "one"
     assert store.for_host("a.b.svc", 443).token == "two"
     assert store.for_host("elsewhere", 443).headers == []
+
+
+def test_the_user_of_the_current_context_is_for_hosts_without_a_user(tmp_path: Path) -> None:
+    path = write(tmp_path, "[{name: u, user: {token: one}}, {name: h, user: {token: two}}]")
+    store = CredentialStore.load(path)
+    assert [store.for_host(host, 443).token for host in ("h", "elsewhere")] == ["two", "one"]
+    other = Path(path)
+    other.write_text(other.read_text().replace("current-context: c", "current-context: nosuch"))
+    assert CredentialStore.load(path).for_host("elsewhere", 443).token == ""
 
 
 def test_a_file_that_is_not_there_or_broken_is_named(tmp_path: Path) -> None:
