@@ -6,23 +6,30 @@ allocations and, optionally, time.
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Sequence
+
 from kapi.cel import types
 from kapi.cel.checker import Scope
 from kapi.cel.errors import EvaluationError
 from kapi.cel.frame import Frame, Step
 from kapi.cel.functions import Overload
+from kapi.cel.literals import CONVERSIONS
 from kapi.cel.macros import ACCU, UNUSED
 from kapi.cel.operators import SPECIAL, appending, inserting, otherwise, when
-from kapi.cel.overload_calls import Failed, direct, dispatched
+from kapi.cel.overload_calls import Failed, direct, dispatched, folded, member
 from kapi.cel.reading import (
     certain,
     constant,
+    field_cost,
+    is_constant,
     local,
     optional_field,
     plain_field,
     present,
     struct_field,
     unbound,
+    value_of,
     variable,
 )
 from kapi.cel.syntax import (
@@ -51,8 +58,7 @@ class Compiler(Visitor[Step]):
         self.slots = 0
 
     def literal(self, node: Literal) -> Step:
-        value = node.value
-        return lambda frame: value
+        return constant(node.value)
 
     # names
 
@@ -110,19 +116,19 @@ class Compiler(Visitor[Step]):
                         return variable(candidate)
                     if candidate in self.scope.constants:
                         return constant(self.scope.constants[candidate][1])
-        operand = self.visit(node.operand)
+        operand, cost = self.visit(node.operand), field_cost(node.operand)
         target = node.operand.type
         if isinstance(target, StructType) and node.field in target.fields:
             field = target.fields[node.field]
             if node.test:
-                return present(operand, field.name, field.null_is_absent)
-            return struct_field(operand, field)
+                return present(operand, field.name, field.null_is_absent, cost - 1)
+            return struct_field(operand, field, cost)
         if node.test:
-            return present(operand, node.field)
+            return present(operand, node.field, cost=cost - 1)
         name = node.field
         if target is not None and types.is_optional(target):
-            return optional_field(operand, self.named(target, name))
-        return plain_field(operand, name)
+            return optional_field(operand, self.named(target, name), cost)
+        return plain_field(operand, name, cost)
 
     @staticmethod
     def named(target: CelType | None, name: str) -> StructField:
@@ -164,11 +170,20 @@ class Compiler(Visitor[Step]):
         args = [self.visit(item) for item in nodes]
         if node.function in ("or", "orValue") and node.target is not None:
             return otherwise(args, node.function == "orValue")
+        if [item.id for item in overloads] == ["in_list"] and is_constant(args[1]):
+            found = member(args[0], value_of(args[1]))
+            if found is not None:
+                return found
+        step = self.call_of(nodes, args, overloads)
+        return folded(step) if node.function in CONVERSIONS and len(args) == 1 and is_constant(*args) else step
+
+    @staticmethod
+    def call_of(nodes: Sequence[Expr], args: builtins.list[Step], overloads: Sequence[Overload]) -> Step:
         if len(overloads) == 1 and all(certain(item.type) for item in nodes):
             return direct(args, overloads[0])
         return dispatched(args, [item for item in overloads if len(item.args) == len(args)])
 
-    # aggregates
+    # aggregates: those of constants are made once
 
     def list(self, node: ListExpr) -> Step:
         items = [self.visit(item) for item in node.elements]
@@ -179,7 +194,7 @@ class Compiler(Visitor[Step]):
                 frame.cost += 10
                 return values
 
-            return plain
+            return folded(plain) if is_constant(*items) else plain
         optional = node.optional
 
         def mixed(frame: Frame) -> Value:
@@ -222,7 +237,8 @@ class Compiler(Visitor[Step]):
             frame.cost += 30
             return result
 
-        return build
+        known = all(is_constant(key, value) and not optional for key, value, optional in entries)
+        return folded(build) if known else build
 
     def struct(self, node: StructExpr) -> Step:
         struct: StructType | None = None
@@ -256,7 +272,7 @@ class Compiler(Visitor[Step]):
         if node.var == UNUSED:
             return self.let(node)
         ranged = self.visit(node.range)
-        init = self.visit(node.init)
+        init = _own(self.visit(node.init))
         depth = len(self.locals)
         accu = self.new_slot(node.accu)
         var = self.new_slot(node.var)
@@ -309,7 +325,6 @@ class Compiler(Visitor[Step]):
 
         def run(frame: Frame) -> Value:
             frame.slots[slot] = init(frame)
-            frame.cost += 10  # the empty range
             return result(frame)
 
         return run
@@ -329,3 +344,11 @@ class Compiler(Visitor[Step]):
         if node.function == "cel.@mapInsert":
             return inserting([self.visit(arg) for arg in node.args[1:]], accu)
         return None
+
+
+def _own(step: Step) -> Step:
+    """An empty list or map is a new one in each evaluation, since it is filled in place."""
+    if not is_constant(step) or not isinstance(value_of(step), (list, dict)):
+        return step
+    value = value_of(step)
+    return lambda frame: value.copy()

@@ -13,7 +13,7 @@ from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint
 
 _TIMES = frozenset(("timestamp", "duration"))
-_CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
+CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
 _PATTERNS = frozenset(("find", "findAll"))
 
 
@@ -73,7 +73,7 @@ def _constant(node: Expr) -> tuple[bool, Value]:
     if not isinstance(node, Call) or not parts or not parts[-1][0]:
         return False, None
     value = parts[-1][1]
-    if node.function in _CONVERSIONS and len(parts) == 1 and node.target is None:
+    if node.function in CONVERSIONS and len(parts) == 1 and node.target is None:
         return True, _converted(node, value)
     if node.function in _PATTERNS and node.target is not None and len(parts) > 1:
         found, pattern = parts[1]

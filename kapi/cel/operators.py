@@ -10,7 +10,7 @@ from kapi.cel.errors import Cancelled, EvaluationError, TimeExceeded
 from kapi.cel.frame import MAX_TIMED_COST, Frame, Step
 from kapi.cel.macros import ACCU
 from kapi.cel.overload_calls import Failed, direct, dispatched
-from kapi.cel.reading import certain, optional_field
+from kapi.cel.reading import certain, field_cost, head, is_constant, optional_field
 from kapi.cel.syntax import Call, Expr, Ident, Literal
 from kapi.cel.types import CelType, StructField, StructType, Value
 from kapi.cel.values import (
@@ -85,12 +85,15 @@ def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
 
 def _ternary(compiler: Compiles, node: Call) -> Step:
     test, then, other = (compiler.visit(arg) for arg in node.args)
+    saved, spared = (head(arg) or 0 for arg in node.args[1:])
 
     def choose(frame: Frame) -> Value:
         value = test(frame)
         if value is True:
+            frame.cost -= saved
             return then(frame)
         if value is False:
+            frame.cost -= spared
             return other(frame)
         raise no_overload()
 
@@ -106,6 +109,7 @@ def _not_strictly_false(compiler: Compiles, node: Call) -> Step:
         except Cancelled:
             raise
         except EvaluationError:
+            frame.cost += 1
             return True
         frame.cost += 1
         return value is not False
@@ -172,14 +176,21 @@ def _optional_element(value: object, at: object) -> Optional:
     return found if found.__class__ is Optional else Optional(found)
 
 
+def _index_cost(node: Call) -> int:
+    return field_cost(node.args[0]) - (head(node.args[1]) or 0)
+
+
 def _index(compiler: Compiles, node: Call) -> Step:
     operand, key = compiler.visit(node.args[0]), compiler.visit(node.args[1])
+    cost = _index_cost(node)
 
     def read(frame: Frame) -> Value:
         value, at = operand(frame), key(frame)
-        frame.cost += 1
+        frame.cost += cost
         if value.__class__ is Optional:
-            return _optional_element(value.value(), at) if value.present else NONE
+            found = _optional_element(value.value(), at) if value.present else NONE
+            frame.cost -= not found.present
+            return found
         return index(value, at)
 
     return read
@@ -187,15 +198,19 @@ def _index(compiler: Compiles, node: Call) -> Step:
 
 def _optional_index(compiler: Compiles, node: Call) -> Step:
     operand, key = compiler.visit(node.args[0]), compiler.visit(node.args[1])
+    cost = _index_cost(node)
 
     def read(frame: Frame) -> Value:
         value, at = operand(frame), key(frame)
-        frame.cost += 1
+        frame.cost += cost
         if value.__class__ is Optional:
             if not value.present:
+                frame.cost -= 1
                 return NONE
             value = value.value()
-        return _optional_element(value, at)
+        found = _optional_element(value, at)
+        frame.cost -= not found.present
+        return found
 
     return read
 
@@ -203,7 +218,8 @@ def _optional_index(compiler: Compiles, node: Call) -> Step:
 def _optional_select(compiler: Compiles, node: Call) -> Step:
     field = node.args[1]
     assert isinstance(field, Literal)
-    return optional_field(compiler.visit(node.args[0]), compiler.named(node.args[0].type, str(field.value)))
+    known = compiler.named(node.args[0].type, str(field.value))
+    return optional_field(compiler.visit(node.args[0]), known, field_cost(node.args[0]))
 
 
 def otherwise(args: list[Step], unwrapped: bool) -> Step:
@@ -328,7 +344,6 @@ def when(test: Step, then: Step, accu: int) -> Step:
         if value is True:
             return then(frame)
         if value is False:
-            frame.cost += 1
             return frame.slots[accu]
         raise no_overload()
 
@@ -336,10 +351,12 @@ def when(test: Step, then: Step, accu: int) -> Step:
 
 
 def appending(element: Step, accu: int) -> Step:
+    cost = 1 if is_constant(element) else 11
+
     def step(frame: Frame) -> Value:
         frame.cost += 1
         value = element(frame)
-        frame.cost += 11
+        frame.cost += cost
         frame.allocated += 1
         items = frame.slots[accu]
         items.append(value)

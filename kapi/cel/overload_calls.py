@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kapi.cel.cost import runtime_cost
 from kapi.cel.errors import EvaluationError, TimeExceeded
 from kapi.cel.frame import MAX_TIMED_COST, Frame, Step
 from kapi.cel.functions import Overload
+from kapi.cel.reading import constant
 from kapi.cel.types import Value
 from kapi.cel.values import no_overload
+from kapi.machinery.each import elements
+
+_MAX_FOLDING_COST = 1_000_000
+_PRIMITIVE = (str, int, float)  # with booleans
 
 
 def direct(args: list[Step], overload: Overload) -> Step:
@@ -61,6 +68,29 @@ def apply(frame: Frame, overload: Overload, cost: Value, values: list[Value]) ->
         frame.cost += cost.after(values, result)
         frame.tick()
     return result
+
+
+def folded(step: Step) -> Step:
+    """The value of a step that depends on no variable, computed once.  The step stays as it is when that fails."""
+    try:
+        return constant(step(Frame({}, 0, _MAX_FOLDING_COST, 0.0)))
+    except EvaluationError:
+        return step
+
+
+def member(item: Step, known: Sequence[Value]) -> Step | None:
+    """``in`` for a constant list of texts, numbers and booleans, at no cost (upstream: ``evalSetMembership``)."""
+    if not known:
+        return constant(False)
+    if not all(isinstance(value, _PRIMITIVE) for value in known):
+        return None
+    values = frozenset((value.__class__ is bool, value) for value in elements(known))
+
+    def test(frame: Frame) -> Value:
+        value = item(frame)
+        return isinstance(value, _PRIMITIVE) and (value.__class__ is bool, value) in values
+
+    return test
 
 
 def dispatched(args: list[Step], overloads: list[Overload]) -> Step:

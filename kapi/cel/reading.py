@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 from kapi.cel.errors import Cancelled, EvaluationError
 from kapi.cel.frame import Frame, Step
+from kapi.cel.syntax import Call, Expr, Ident, Select
 from kapi.cel.types import CelType, StructField, Value
 from kapi.cel.values import NONE, Optional
+
+_ATTRIBUTES = frozenset(("_[_]", "_[?_]", "_?._", "_?_:_"))
 
 
 def certain(type_: CelType | None) -> bool:
@@ -23,12 +26,42 @@ def local(index: int) -> Step:
     return read
 
 
-def constant(value: object) -> Step:
+def constant(value: Value) -> Step:
+    """Reads a value that is known before the evaluation, at no cost."""
+
     def read(frame: Frame) -> Value:
-        frame.cost += 1
         return value
 
+    read.known = value  # type: ignore[attr-defined]
     return read
+
+
+def is_constant(*steps: Step) -> bool:
+    return all(hasattr(step, "known") for step in steps)
+
+
+def value_of(step: Step) -> Value:
+    """The value of a constant."""
+    return step.known  # type: ignore[attr-defined]
+
+
+def head(node: Expr) -> int | None:
+    """The cost of the start of an attribute (a name, field, element or choice); None for other expressions.
+
+    It is not counted when the attribute is a key or a branch of a choice.  Others have it when a field of theirs is read.
+    """
+    if isinstance(node, (Ident, Select)):
+        if node.resolved and node.constant is not None:
+            return None
+        return 0 if isinstance(node, Select) and node.test else 1
+    if isinstance(node, Call) and node.function in _ATTRIBUTES:
+        return 0 if node.function == "_?_:_" else 1
+    return None
+
+
+def field_cost(operand: Expr) -> int:
+    """The cost of a field or element of ``operand``."""
+    return 1 if head(operand) is not None else 2
 
 
 def variable(name: str) -> Step:
@@ -82,26 +115,27 @@ def _without_fields(value: object, name: str) -> EvaluationError:
     return EvaluationError(f"no such key: {name}")
 
 
-def plain_field(operand: Step, name: str) -> Step:
+def plain_field(operand: Step, name: str, cost: int = 1) -> Step:
     def read(frame: Frame) -> Value:
         value = operand(frame)
-        frame.cost += 1
+        frame.cost += cost
         if value.__class__ is Optional:
-            if not value.present:
+            inner = value.value() if value.present else None
+            if not value.present or isinstance(inner, dict) and name not in inner:
+                frame.cost -= 1
                 return NONE
-            inner = value.value()
-            return NONE if isinstance(inner, dict) and name not in inner else _member(inner, name, None)
+            return _member(inner, name, None)
         return get_field(value, name)
 
     return read
 
 
-def struct_field(operand: Step, field: StructField) -> Step:
+def struct_field(operand: Step, field: StructField, cost: int = 1) -> Step:
     name, convert, null_is_absent = field.name, field.convert, field.null_is_absent
 
     def read(frame: Frame) -> Value:
         value = operand(frame)
-        frame.cost += 1
+        frame.cost += cost
         found = get_field(value, name)
         if found is None and null_is_absent:
             raise EvaluationError(f"no such key: {name}")
@@ -117,12 +151,14 @@ def _member(value: object, name: str, convert: Callable[[Value], Value] | None) 
     return found if found.__class__ is Optional else Optional(found)
 
 
-def optional_field(operand: Step, field: StructField) -> Step:
+def optional_field(operand: Step, field: StructField, cost: int = 1) -> Step:
+    """Of a field that is absent no cost is counted but that of ``operand``, with what ``cost`` exceeds 1."""
     name, convert, null_is_absent = field.name, field.convert, field.null_is_absent
+    before = cost - 1
 
     def read(frame: Frame) -> Value:
         value = operand(frame)
-        frame.cost += 1
+        frame.cost += before
         if value.__class__ is Optional:
             if not value.present:
                 return NONE
@@ -133,14 +169,16 @@ def optional_field(operand: Step, field: StructField) -> Step:
             return NONE
         if name not in value or null_is_absent and value[name] is None:
             return NONE
+        frame.cost += 1
         return _member(value, name, convert)
 
     return read
 
 
-def present(operand: Step, name: str, null_is_absent: bool = False) -> Step:
+def present(operand: Step, name: str, null_is_absent: bool = False, cost: int = 0) -> Step:
     def test(frame: Frame) -> Value:
         value = operand(frame)
+        frame.cost += cost
         if value.__class__ is Optional:
             if not value.present:
                 return False

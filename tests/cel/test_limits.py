@@ -97,6 +97,7 @@ def test_the_budget_counts_as_upstream_does() -> None:
     [
         ("self.slice(1, 4).size()", 1 + 3 + 11 + 1),
         ("self.reverse().size()", 1 + 20 + 11 + 1),
+        ("['d', 'e'].reverse().size()", 2 + 11 + 1),
         ("[self, self].flatten().size()", 10 + 1 + 1 + 2 + 11 + 1),
         ("[self, self].flatten(3).size()", 10 + 1 + 1 + 6 + 11 + 1),
         ("lists.range(7).size()", 7 + 11 + 1),
@@ -109,6 +110,78 @@ def test_the_budget_counts_as_upstream_does() -> None:
 )
 def test_calls_on_lists_cost_as_upstream(source: str, cost: int) -> None:
     assert ENV.compile(source).run({"self": BIG[:20], "n": list(range(30))})[1] == cost
+
+
+@pytest.mark.parametrize(
+    ("source", "cost"),
+    [
+        ("[1, 2, 3].size() == {'a': [1]}.size()", 3),
+        ("[self].size()", 10 + 1 + 1),
+        ("type(s) == string", 1 + 1 + 1),
+        ("timestamp('2030-01-02T03:04:05Z') > timestamp('2020-01-02T03:04:05Z')", 1),
+        ("duration(s) > duration('1h')", 1 + 1 + 1),
+        ("s in ['1m', '2m', '3m']", 1),
+        ("n[0] in [dyn(1), dyn(2.0)]", 1 + 1),
+        ("[1] in [[1], [2], [3]]", 3),
+        ("n[0] in []", 0),
+        ("n.all(x, x in [0, 1])", 1 + 2 * (2 + 1 + 1) + 1),
+        ("n.map(x, 'a').size()", 1 + 2 * (1 + 1) + 1 + 1),
+        ("n.map(x, x).size()", 1 + 2 * (1 + 1 + 10 + 1) + 1 + 1),
+        ("n.exists_one(x, x == 5)", 1 + 2 * (1 + 1) + 1 + 1),
+    ],
+)
+def test_what_is_known_beforehand_costs_nothing(source: str, cost: int) -> None:
+    assert ENV.compile(source).run({"self": BIG[:2], "n": [0, 1], "s": "2m"})[1] == cost
+
+
+@pytest.mark.parametrize(
+    ("source", "cost"),
+    [
+        ("m['b'].size()", 1 + 1 + 1),
+        ("m[s].size()", 1 + 1 + 1),
+        ("m[k.key].size()", 1 + 1 + 1 + 1),
+        ("m[s + ''].size()", 1 + 1 + 1 + 1 + 1),
+        ("s.split(',')[0]", 1 + 1 + 1 + 1),
+        ("(s == 'b' ? m : k).b.size()", 1 + 1 + 1 + 1),
+        ("s == 'b' ? s : ''", 1 + 1),
+        ("s == 'b' ? k.key : ''", 1 + 1 + 1),
+        ("s == 'b' ? s + s : ''", 1 + 1 + 1 + 1 + 1),
+        ("m.?c.hasValue() || m[?s].hasValue()", (1 + 1) + (1 + 1 + 1)),
+        ("k.?x.?y.hasValue() || has(m.b)", (1 + 1) + 1),
+    ],
+)
+def test_keys_choices_and_absent_fields_cost_as_upstream(source: str, cost: int) -> None:
+    env = Environment({"m": t.map_of(t.STRING, t.STRING), "k": t.map_of(t.STRING, t.DYN), "s": t.STRING})
+    assert env.compile(source).run({"m": {"b": "x"}, "k": {"key": "b"}, "s": "b"})[1] == cost
+
+
+def test_a_constant_is_the_same_in_each_evaluation() -> None:
+    program = ENV.compile("n.map(x, [1, 2] + [x]) + [[3]]")
+    assert program.evaluate({"n": [5]}) == [[1, 2, 5], [3]]
+    assert program.evaluate({"n": []}) == [[3]]
+    mapped = ENV.compile("n.transformMap(i, x, i)")
+    assert [mapped.evaluate({"n": [5]}), mapped.evaluate({"n": [6, 7]})] == [{0: 0}, {0: 0, 1: 1}]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("x in [dyn(1), dyn('a'), dyn(2.5)]", [1, 1.0, "a", 2.5]),
+        ("x in [dyn(true), dyn(0)]", [True, 0, 0.0]),
+        ("x in [dyn([1]), dyn(null)]", [[1.0], None]),
+        ("x in [dyn(b'a'), dyn('b')]", [b"a", "b"]),
+    ],
+)
+def test_members_of_a_constant_list(source: str, found: list[object]) -> None:
+    program = Environment({"x": t.DYN}).compile(source)
+    for value in (1, 1.0, True, False, 0, 0.0, "a", "b", b"a", 2.5, [1], [1.0], None, {}):
+        expected = any(
+            value.__class__ in (one.__class__, *_NUMBERS.get(one.__class__, ())) and value == one for one in found
+        )
+        assert program.evaluate({"x": value}) is expected, value
+
+
+_NUMBERS: dict[type, tuple[type, ...]] = {int: (float,), float: (int,)}
 
 
 def test_costly_calls_on_lists_need_not_take_long() -> None:
