@@ -16,7 +16,7 @@ NANOS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-_TIMESTAMP_MIN = -62135596800 * NANOS
+TIMESTAMP_MIN = -62135596800 * NANOS
 
 
 _TIMESTAMP_MAX = 253402300800 * NANOS - 1
@@ -46,7 +46,7 @@ class Timestamp:
     __slots__ = ("nanos", "offset")
 
     def __init__(self, nanos: int, offset: int = 0) -> None:
-        if not _TIMESTAMP_MIN <= nanos <= _TIMESTAMP_MAX:
+        if not TIMESTAMP_MIN <= nanos <= _TIMESTAMP_MAX:
             raise EvaluationError("timestamp overflow")
         self.nanos = nanos
         self.offset = offset

@@ -12,7 +12,7 @@ from typing import Protocol
 from kapi.cel import types
 from kapi.cel.arithmetic import Uint
 from kapi.cel.errors import EvaluationError
-from kapi.cel.times import Duration, Timestamp
+from kapi.cel.times import TIMESTAMP_MIN, Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.machinery.each import elements, entries
 from kapi.machinery.golang import float_text
@@ -302,6 +302,8 @@ def is_zero(value: object) -> bool:
         return True
     if isinstance(value, Duration):
         return value.nanos == 0
+    if isinstance(value, Timestamp):
+        return value.nanos == TIMESTAMP_MIN  # the first moment of year 1, not of 1970
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value == 0
     if isinstance(value, (list, tuple, dict)):

@@ -103,6 +103,11 @@ def test_result_types(source: str, type_: str) -> None:
         ("string(cidr('10.1.2.3/8').masked())", "10.0.0.0/8"),
         ("semver('1.2.3').isLessThan(semver('1.10.0')) && isSemver('v1.2', true) && !isSemver('1.2')", True),
         ("url('https://u@h.x:80/a b?q=1&q=2').getPort() + url('/p').getEscapedPath()", "80/p"),
+        ("url('https://h.x/a?b=c&b=d#e?f').getQuery()", {"b": ["c", "d"]}),
+        ("url('/a#b?c=d').getEscapedPath()", "/a"),
+        ("isURL('/a?b#%zz')", True),
+        ("optional.ofNonZeroValue(timestamp('0001-01-01T00:00:00Z')).hasValue()", False),
+        ("optional.ofNonZeroValue(timestamp('1970-01-01T00:00:00Z')).hasValue()", True),
         ("'abc123def45'.findAll('[0-9]+')", ["123", "45"]),
         (
             "['ccc', 'a', 'bb'].sortBy(x, x.size()) == ['a', 'bb', 'ccc'] && [{'n': 2}, {'n': 1}].sortBy(o, o.n)[0].n == 1",

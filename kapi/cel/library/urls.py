@@ -33,6 +33,12 @@ class URLValue(Opaque):
 def parse(text: str) -> URLValue:
     """Raises ValueError with the part after Go's ``parse "...": ``."""
     parsed = parse_request_uri(text)
+    given, mark, fragment = text.partition("#")
+    if mark:
+        bad = BAD_ESCAPE.search(fragment)
+        if bad is not None:
+            raise ValueError(f'invalid URL escape "{fragment[bad.start() : bad.start() + 3]}"')
+        parsed = parse_request_uri(given)
     return URLValue(text, parsed.scheme, unquote(parsed.host), parsed.path, parsed.raw_query)
 
 
@@ -74,7 +80,7 @@ def _of(text: str) -> URLValue:
 
 def _is(text: str) -> bool:
     try:
-        parse(text)
+        parse_request_uri(text)
     except ValueError:
         return False
     return True
