@@ -75,8 +75,15 @@ class DeclType:
 
 
 def with_metadata(schema: Schema) -> Schema:
-    """The schema of a whole object: expressions see its kind, apiVersion, metadata.name and generateName."""
+    """The schema of a whole object: expressions see its kind, apiVersion, metadata.name and generateName.
+
+    A schema that declares all of them stays as it is, with the limits that it sets.
+    """
     properties = dict(schema.get("properties") or {})
+    declared = (properties.get("metadata") or {}).get("properties") or {}
+    texts = [properties.get("kind"), properties.get("apiVersion"), declared.get("name"), declared.get("generateName")]
+    if all(text and text.get("type") == "string" for text in texts) and properties["metadata"].get("type") == "object":
+        return schema
     properties["kind"] = properties["apiVersion"] = _META_STRINGS
     properties["metadata"] = {"type": "object", "properties": {"name": _META_STRINGS, "generateName": _META_STRINGS}}
     return {**schema, "properties": properties}

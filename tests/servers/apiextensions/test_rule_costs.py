@@ -36,3 +36,16 @@ def test_the_same_rules_over_values_are_too_expensive(api: MemoryAPI) -> None:
     answer = api.ask("POST", f"{DEFINITIONS}?dryRun=All", _labels("self.all(k, self[k].matches('^[a-z]+$'))"))
     assert answer.code == 422
     assert "estimated rule cost exceeds budget by factor of more than 100x" in answer.json["message"]
+
+
+@pytest.mark.parametrize(("limit", "code"), [({}, 422), ({"maxLength": 20}, 201)], ids=["no limit", "a limit"])
+def test_the_limits_of_a_declared_name_count(api: MemoryAPI, limit: Object, code: int) -> None:
+    """Rules see the metadata as the schema declares it, when it declares all that rules may see."""
+    text: Object = {"type": "string"}
+    one = version(spec={"texts": {"type": "array", "maxItems": 1000, "items": text}})
+    schema = one["schema"]["openAPIV3Schema"]
+    names = {"name": {**text, **limit}, "generateName": text}
+    schema["properties"] |= {"kind": text, "apiVersion": text, "metadata": {"type": "object", "properties": names}}
+    schema["x-kubernetes-validations"] = [{"rule": "self.spec.texts.all(x, !self.metadata.name.contains('foo'))"}]
+    answer = api.ask("POST", f"{DEFINITIONS}?dryRun=All", definition(one))
+    assert answer.code == code, answer.json
