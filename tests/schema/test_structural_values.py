@@ -107,7 +107,8 @@ def test_an_error_that_two_alternatives_find_is_reported_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "factor", "good"), [(1e20, 5, False), (0.3, 0.1, True), (7.5, 2.5, True), (5, -5, False)]
+    ("value", "factor", "good"),
+    [(1e20, 5, False), (0.3, 0.1, True), (7.5, 2.5, True), (5, -5, False), (0.0, 5e-324, False)],
 )
 def test_multiples_are_what_a_float64_can_tell(value: float, factor: float, good: bool) -> None:
     assert (value_errors(value, {"type": "number", "multipleOf": factor}) == []) is good

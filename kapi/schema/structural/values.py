@@ -376,7 +376,7 @@ def _bound(bound: float, value: float) -> float:
 
 def _is_whole(value: float) -> bool:
     """Whether upstream takes a float for an integer: within 53 bits, and whole but for a rounding error of a positive value."""
-    if abs(value) > _MAX_EXACT:
+    if not abs(value) <= _MAX_EXACT:  # NaN: nothing by a factor whose reciprocal is infinite
         return False
     whole = float(int(value))
     return value == whole or whole > 0 and (value - whole) / (value + whole) < _EPSILON
