@@ -1,34 +1,101 @@
-"""Finds the blocks of a PEM text (RFC 7468) in linear time, also in a text with many beginnings and no ends."""
+"""PEM texts (RFC 7468): the blocks that Go's ``encoding/pem`` finds, in linear time.
+
+Who signs or trusts what a user sends is a Go program, so a check of it must see the same blocks: no text before ``BEGIN`` on its
+line, the last ``BEGIN`` before an ``END``, strict base64.
+"""
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
-from typing import AnyStr
+from typing import AnyStr, NamedTuple
 
 from cryptography import x509
 
-_BEGIN = re.compile(rb"-----BEGIN ([^\n-]*+)-----\s*?\n")
-_END = re.compile(rb"-----END (?=([^\n-]*+)-----)")
+NO_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
+_BEGIN, _END, _DASHES = b"-----BEGIN ", b"\n-----END ", b"-----"
+_BASE64 = re.compile(rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
-def blocks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(label, inner text) of each block whose last line has the label of its first one, in order."""
-    ends: dict[bytes, list[int]] = {}
-    for match in _END.finditer(data):
-        ends.setdefault(match[1], []).append(match.start())
-    begin = _BEGIN.search(data)
-    while begin is not None:
-        kind, after = begin[1], begin.end()
-        known = ends.get(kind, ())
-        place = bisect_left(known, after)
-        if place < len(known):
-            yield kind, data[after : known[place]]
-            after = known[place]
-        begin = _BEGIN.search(data, after)
+class Block(NamedTuple):
+    """A block of PEM; ``headers``: whether it has headers; ``end``: where the text after it begins."""
+
+    kind: str
+    der: bytes
+    headers: bool
+    end: int
+
+
+def blocks(data: bytes) -> Iterator[Block]:
+    """Every well-formed block, in order; what is none is skipped (Go's ``pem.Decode``, again and again)."""
+    found = _next(data, 0)
+    while found is not None:
+        yield found
+        found = _next(data, found.end)
+
+
+def _next(data: bytes, start: int) -> Block | None:
+    while True:
+        end = data.find(_END, start)
+        if end < 0:
+            return None
+        trailer = end + len(_END)
+        begin = data.rfind(_BEGIN, start, end)
+        if begin < 0 or begin > start and data[begin - 1 : begin] != b"\n":
+            start = trailer
+            continue
+        first = begin + len(_BEGIN)
+        line, body = _line(data, first)
+        if not line.endswith(_DASHES):
+            start = trailer + body - first  # Go does not look at the line again either
+            continue
+        content = body
+        while content < len(data):
+            line_, following = _line(data, content)
+            if b":" not in line_:
+                break
+            content = following
+        if content >= len(data) or content > trailer:
+            return None
+        start = trailer
+        if content > body and content > end or not data.startswith(line, trailer):
+            continue
+        rest, after = _line(data, trailer + len(line))
+        der = _decoded(data[content:end])
+        if rest or der is None:
+            continue
+        kind = line[: -len(_DASHES)].decode("utf-8", "replace")
+        return Block(kind, der, content > body, after)
+
+
+def _line(data: bytes, start: int) -> tuple[bytes, int]:
+    """The line that begins there without white space at its end, and the beginning of the next one."""
+    end = data.find(b"\n", start)
+    if end < 0:
+        return data[start:].rstrip(b" \t"), len(data)
+    line = data[start:end]
+    return (line[:-1] if line.endswith(b"\r") else line).rstrip(b" \t"), end + 1
+
+
+def _decoded(text: bytes) -> bytes | None:
+    """What Go decodes; None for an error."""
+    text = text.translate(None, b" \t\r\n")
+    return binascii.a2b_base64(text) if _BASE64.fullmatch(text) else None
+
+
+def request_block(data: bytes) -> Block | None:
+    """The first block, if it is a certificate signing request."""
+    block = next(blocks(data), None)
+    return block if block is not None and block.kind == "CERTIFICATE REQUEST" else None
+
+
+def signing_request(data: bytes) -> x509.CertificateSigningRequest:
+    """The certificate signing request of a text.  Raises ValueError (upstream: ``ParseCSR``)."""
+    block = request_block(data)
+    if block is None:
+        raise ValueError(NO_REQUEST)
+    return x509.load_der_x509_csr(block.der)
 
 
 def certificates(text: AnyStr) -> list[AnyStr]:
@@ -57,22 +124,21 @@ def authority_pool(bundle: bytes) -> list[bytes]:
     Raises ValueError with client-go's text when none is left (``transport.go``, createErrorParsingCAData).
     """
     found: list[bytes] = []
-    problem = ""
-    for kind, inner in blocks(bundle):
-        try:
-            data = base64.b64decode(b"".join(inner.split()), validate=True)
-        except binascii.Error:
-            problem = problem or "unable to parse bytes as PEM block"  # a block, or headers, that Go does not find
-            continue
-        if kind != b"CERTIFICATE":
-            problem = problem or "no valid certificate authority data seen"
+    problem, end = "", 0
+    for block in blocks(bundle):
+        end = block.end
+        if block.kind != "CERTIFICATE" or block.headers:
             continue
         try:
-            x509.load_der_x509_certificate(data)
+            x509.load_der_x509_certificate(block.der)
         except ValueError:
             problem = problem or "failed to parse certificate: x509: malformed certificate"
             continue
-        found.append(data)
+        found.append(block.der)
     if not found:
-        raise ValueError(problem or "unable to parse bytes as PEM block")
+        remaining = end < len(bundle) or not bundle
+        raise ValueError(
+            problem
+            or ("unable to parse bytes as PEM block" if remaining else "no valid certificate authority data seen")
+        )
     return found

@@ -17,9 +17,11 @@ def make_certificate(*names: str) -> tuple[bytes, bytes]:
     return self_signed(*names)
 
 
-def make_request(name: str) -> bytes:
+def make_request(name: str, group: str = "") -> bytes:
     """A certificate signing request in PEM."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    names += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group)] if group else []
+    subject = x509.Name(names)
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     return request.public_bytes(serialization.Encoding.PEM)

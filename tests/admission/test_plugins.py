@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 
 import pytest
 
@@ -27,7 +28,7 @@ from kapi.machinery import tree
 from kapi.machinery.status import StatusError
 from kapi.request.user import UserInfo
 from kapi.resources.catalogue import BUILT_IN
-from tests.admission.certificates import make_unreadable_request
+from tests.admission.certificates import make_request, make_unreadable_request
 from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
 from tests.admission.plugin_kit import Rules, admit, cluster, namespace, refusal
 
@@ -305,3 +306,28 @@ def test_a_signing_request_with_an_unreadable_subject_is_refused(signer: str) ->
     client = signer.endswith("-client")
     made = certificates.CertificateSubjectRestriction if client else node_restriction.NodeRestriction
     assert "parse" in refusal(made(initializer()), request)
+
+
+@pytest.mark.parametrize(
+    ("signer", "allowed", "forbidden"),
+    [
+        ("kubernetes.io/kube-apiserver-client", ("jane", "dev"), ("jane", "system:masters")),
+        ("kubernetes.io/kubelet-serving", ("system:node:n1", ""), ("system:node:n2", "")),
+    ],
+)
+@pytest.mark.parametrize(
+    "hide", [lambda pem: b"x" + pem, lambda pem: pem.replace(b"\n---", b"\n=\n---"), lambda pem: b""]
+)
+def test_a_signing_request_is_judged_by_what_its_signer_reads(
+    signer: str, allowed: tuple[str, str], forbidden: tuple[str, str], hide: Callable[[bytes], bytes]
+) -> None:
+    """A signer in Go skips a block with text before it, or with broken base64."""
+    pem = hide(make_request(*allowed)) + make_request(*forbidden)
+    request = attributes(
+        {"metadata": {"name": "r"}, "spec": {"signerName": signer, "request": base64.b64encode(pem).decode()}},
+        group="certificates.k8s.io", resource="certificatesigningrequests", kind="CertificateSigningRequest",
+        user=UserInfo("system:node:n1", groups=("system:nodes",)),
+    )  # fmt: skip
+    client = signer.endswith("-client")
+    made = certificates.CertificateSubjectRestriction if client else node_restriction.NodeRestriction
+    assert ("system:masters" if client else "CN=system:node:n1") in refusal(made(initializer()), request)

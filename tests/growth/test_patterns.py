@@ -17,7 +17,7 @@ import kapi
 from kapi.cel.library import urls
 from kapi.codecs import json_reading
 from kapi.machinery import golang, pem, quantity
-from kapi.resources.shared import env, key_pairs, volume_sources
+from kapi.resources.shared import env, volume_sources
 from kapi.schema.structural import field_path, formats
 from kapi.servers.aggregator import objects
 from kapi.servers.apiextensions import jsonpath
@@ -177,9 +177,6 @@ def test_texts_are_read_in_proportion(name: str) -> None:
     assert not growth(WORK[name], 1000)
 
 
-def test_blocks_are_found_as_before() -> None:
-    text = b"x-----BEGIN A-----\n1\n-----BEGIN B-----\n2\n-----END B-----END A-----\n-----BEGIN A-----  \nAAAA-----END A-----"
-    assert list(pem.blocks(text)) == [(b"A", b"1\n-----BEGIN B-----\n2\n-----END B"), (b"A", b"AAAA")]
-    assert [each.kind for each in key_pairs.pem_blocks(text)] == ["A"]
+def test_certificates_are_found_as_before() -> None:
     one = "-----BEGIN CERTIFICATE-----\na\n-----END CERTIFICATE-----"
     assert pem.certificates(f"{one}\n{one}x-----BEGIN CERTIFICATE-----") == [one, one]

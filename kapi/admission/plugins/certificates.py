@@ -6,12 +6,12 @@ import base64
 import binascii
 from collections.abc import Awaitable
 
-from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.authorization.interface import Attributes as Question
+from kapi.machinery.pem import signing_request
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
@@ -87,10 +87,7 @@ class CertificateSubjectRestriction(Plugin):
         if spec.get("signerName") != _SIGNER:
             return
         try:
-            pem = base64.b64decode(spec.get("request") or "", validate=True)
-            if b"-----BEGIN" not in pem:
-                raise ValueError("PEM block type must be CERTIFICATE REQUEST")
-            subject = x509.load_pem_x509_csr(pem).subject
+            subject = signing_request(base64.b64decode(spec.get("request") or "", validate=True)).subject
         except (ValueError, binascii.Error) as error:
             raise denied(attributes, f"failed to parse CSR: {error}") from None
         if any(part.value == "system:masters" for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)):

@@ -125,10 +125,12 @@ def _request(out: Lines, obj: Object) -> None:
     from cryptography import x509
     from cryptography.x509.oid import ObjectIdentifier
 
-    data = base64.b64decode(at(obj, "spec.request") or "")
-    if b"-----BEGIN CERTIFICATE REQUEST-----" not in data:
-        raise CommandError("Error parsing CSR: PEM block type must be CERTIFICATE REQUEST")
-    request = x509.load_pem_x509_csr(data)
+    from kapi.machinery.pem import signing_request
+
+    try:
+        request = signing_request(base64.b64decode(at(obj, "spec.request") or ""))
+    except ValueError as error:
+        raise CommandError(f"Error parsing CSR: {error}") from None
     by_name: dict[str, list[str]] = {}
     for attribute in request.subject:
         by_name.setdefault(ObjectIdentifier(attribute.oid.dotted_string)._name, []).append(str(attribute.value))

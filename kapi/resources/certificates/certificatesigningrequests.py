@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
+from kapi.machinery import pem
 from kapi.machinery.ages import human_duration
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
@@ -22,7 +23,6 @@ from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
-from kapi.resources.shared.key_pairs import pem_blocks
 from kapi.resources.shared.metadata import validate_metadata_update
 from kapi.resources.shared.rules import Errors, distinct, need, same, supported
 from kapi.resources.shared.signers import validate_signer_name
@@ -231,9 +231,9 @@ def fill_times(obj: Object, old: Object, now: str) -> None:
 
 def request_error(encoded: str | None) -> str:
     """The error of a request; "" for a PEM block with a validly signed PKCS #10 request."""
-    block = next(pem_blocks(_decoded(encoded)), None)
-    if block is None or block.kind != "CERTIFICATE REQUEST":
-        return "PEM block type must be CERTIFICATE REQUEST"
+    block = pem.request_block(_decoded(encoded))
+    if block is None:
+        return pem.NO_REQUEST
     try:
         request = x509.load_der_x509_csr(block.der)
         request.subject  # noqa: B018  decoded when it is read
@@ -254,8 +254,8 @@ def certificate_error(encoded: str | None) -> str:
     data = _decoded(encoded)
     if not data:
         return ""
-    blocks = list(pem_blocks(data))
-    for kind, der, headers in blocks:
+    blocks = list(pem.blocks(data))
+    for kind, der, headers, _ in blocks:
         if kind != "CERTIFICATE":
             return f'only CERTIFICATE PEM blocks are allowed, found "{kind}"'
         if headers:

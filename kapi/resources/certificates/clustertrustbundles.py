@@ -8,12 +8,12 @@ from functools import partial
 
 from cryptography import x509
 
+from kapi.machinery import pem
 from kapi.machinery.each import costly
 from kapi.machinery.field import Path, invalid, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
-from kapi.resources.shared.key_pairs import pem_blocks
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import Errors
@@ -67,7 +67,7 @@ def _check_bundle(text: str, errors: Errors) -> None:
         return
     anchors: dict[bytes, list[int]] = {}
     problems = []
-    for i, block in enumerate(costly(pem_blocks(data))):
+    for i, block in enumerate(costly(pem.blocks(data))):
         if block.kind != "CERTIFICATE":
             problems.append(f"entry {i} has bad block type: {block.kind}")
         elif block.headers:

@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
+from kapi.machinery import pem
 from kapi.machinery.each import costly, elements
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.certificates.certificatesigningrequests import fill_transition_times, keep_conditions
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
-from kapi.resources.shared.key_pairs import Block, pem_blocks
 from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES, validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_label_key, subdomain_name
 from kapi.resources.shared.rules import Errors, fits, not_supported, same
@@ -193,7 +193,7 @@ def _check_issued(status: Object, spec: Object, now: str, errors: Errors) -> Non
     if len(chain.encode()) > _MAX_CHAIN:
         errors.append(too_long(_CHAIN, _MAX_CHAIN))
         return
-    blocks = list(pem_blocks(chain.encode()))
+    blocks = list(pem.blocks(chain.encode()))
     leaf = _leaf(blocks[0] if blocks else None, chain, errors)
     if leaf is None:
         return
@@ -215,7 +215,7 @@ def _check_issued(status: Object, spec: Object, now: str, errors: Errors) -> Non
             return
 
 
-def _leaf(block: Block | None, chain: str, errors: Errors) -> x509.Certificate | None:
+def _leaf(block: pem.Block | None, chain: str, errors: Errors) -> x509.Certificate | None:
     if block is None:
         text = "issued certificate chain must contain at least one certificate"
     elif block.kind != "CERTIFICATE":

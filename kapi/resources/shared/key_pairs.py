@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from kapi.machinery.pem import blocks
-
-
-class Block(NamedTuple):
-    """A block of PEM; ``headers``: whether it has headers."""
-
-    kind: str
-    der: bytes
-    headers: bool
-
-
-def pem_blocks(data: bytes) -> Iterator[Block]:
-    """Every well-formed PEM block, in order."""
-    for kind, text in blocks(data):
-        lines = [line.strip() for line in text.splitlines()]
-        body = [line for line in lines if line and b":" not in line]
-        try:
-            der = base64.b64decode(b"".join(body), validate=True)
-        except binascii.Error:
-            continue
-        yield Block(kind.decode("ascii", "replace"), der, len(body) < len([line for line in lines if line]))
 
 
 def key_pair_error(certificate: bytes, key: bytes) -> str:
     """Why certificate and key (PEM) are not a pair; "" when they are."""
     kinds: list[str] = []
     chain: list[bytes] = []
-    for kind, der, _ in pem_blocks(certificate):
+    for kind, der, *_ in blocks(certificate):
         kinds.append(kind)
         if kind == "CERTIFICATE":
             chain.append(der)
@@ -42,7 +17,7 @@ def key_pair_error(certificate: bytes, key: bytes) -> str:
         return _not_found("certificate", "CERTIFICATE", kinds)
     kinds = []
     private = b""
-    for kind, der, _ in pem_blocks(key):
+    for kind, der, *_ in blocks(key):
         if kind == "PRIVATE KEY" or kind.endswith(" PRIVATE KEY"):
             private = der
             break
