@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import orjson
@@ -130,15 +130,15 @@ class AuditEvent:
 
     # -- what the endpoints report
 
-    def request_object(self, obj: Object) -> None:
-        """Takes the decoded body, before it is changed."""
+    def request_object(self, obj: Object, served: Callable[[Object], Object] = lambda obj: obj) -> None:
+        """Takes the decoded body, before it is changed; ``served`` makes the version that was sent."""
         metadata = obj.get("metadata")
         if isinstance(metadata, dict):
             self._reference = {
                 name: value for name in ("namespace", "name", "uid", "resourceVersion") if (value := metadata.get(name))
             }
         if self.level >= REQUEST:
-            self._request = json_pieces.dumps(self._trimmed(obj))
+            self._request = json_pieces.dumps(self._trimmed(served(obj)))
 
     def request_patch(self, patch: bytes) -> None:
         """Takes the body of a patch; one that is not JSON is recorded as a string."""
@@ -149,10 +149,10 @@ class AuditEvent:
                 patch = orjson.dumps(patch.decode("utf-8", "replace"))
             self._request = one_line(patch)
 
-    def response_object(self, obj: Object) -> None:
-        """Takes the object of an answer whose bytes are not JSON."""
+    def response_object(self, make: Callable[[], Object]) -> None:
+        """Takes what makes the object of an answer whose bytes are not JSON."""
         if self.level >= REQUEST_RESPONSE:
-            self._response = json_pieces.dumps(self._trimmed(obj))
+            self._response = json_pieces.dumps(self._trimmed(make()))
 
     def panicked(self, error: BaseException) -> None:
         """Notes that an unexpected exception ended the request."""
@@ -164,13 +164,14 @@ class AuditEvent:
         if level == NONE:
             return True
         if self._status is None:
-            self._status = {"metadata": {}, "code": response.status}
+            self._status = {"metadata": {}}
+        self._status.setdefault("code", response.status)
         body = response.body
         if body and response.content_type.startswith(b"application/json"):
             first = body if isinstance(body, bytes) else body[0]
             if first.startswith(_STATUS_START) and len(first) < _MAX_STATUS_BYTES:
                 self._read_status(body if isinstance(body, bytes) else b"".join(body), response.status)
-            if level >= REQUEST_RESPONSE:
+            if level >= REQUEST_RESPONSE and (first.startswith(_STATUS_START) or self._ctx.path.startswith("/api")):
                 whole = body if isinstance(body, bytes) else b"".join(body)
                 self._response = self._trimmed_bytes(one_line(whole.rstrip()))
         if self._long_running and not self._started and self.config is not None:
@@ -188,8 +189,8 @@ class AuditEvent:
         self._status = {"metadata": {}, **{name: tree[name] for name in _STATUS_FIELDS if name in tree}}
         self._status["code"] = code
 
-    def error(self, status: Object) -> None:
-        """Takes the Status of an error, in whatever media type it is answered."""
+    def status_object(self, status: Object) -> None:
+        """Takes the Status of an error or a deletion, in whatever media type it is answered."""
         self._status = {"metadata": {}, **{name: status[name] for name in _STATUS_FIELDS if name in status}}
 
     # -- stages

@@ -102,7 +102,7 @@ class ComponentStatuses:
         else:
             items = [strip_type(obj) for obj in found]
             tree = {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items}
-        return respond_tree(200, tree, media)
+        return respond_tree(ctx, 200, tree, media)
 
     async def _ask(self, name: str) -> Object:
         healthy, message = await self._probes[name]()

@@ -10,7 +10,6 @@ from kapi.endpoints import transform
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import checkpoint, status
 from kapi.machinery.each import costly
-from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object, Tree
 from kapi.request.context import RequestContext
@@ -71,13 +70,27 @@ def message_of_entry(scope: RequestScope, entry: Entry) -> bytes:
         raise
 
 
-def respond_message(code: int, kind: GroupVersionKind, message: bytes) -> Response:
-    """The response with an object's protobuf message."""
-    return Response(code, protobuf_writing.envelope(kind, message), PROTOBUF_TYPE)
+def respond_message(ctx: RequestContext, scope: RequestScope, entry: Entry) -> Response:
+    """200 with a cached object's protobuf message.  Raises Unreadable."""
+    message = message_of_entry(scope, entry)
+    if ctx.audit is not None:
+        ctx.audit.response_object(lambda: scope.from_storage(entry.object))
+    return Response(200, protobuf_writing.envelope(scope.kind, message), PROTOBUF_TYPE)
 
 
-def respond_tree(code: int, tree: object, media: MediaType) -> Response:
+def respond_tree(ctx: RequestContext, code: int, tree: Tree, media: MediaType) -> Response:
+    """The response with a tree; the audit event reads it from the answer if that is JSON."""
+    if ctx.audit is not None and (media.yaml or media.binary):
+        if tree.get("kind") == "Status":
+            ctx.audit.status_object(tree)
+        ctx.audit.response_object(lambda: _listed(tree))
     return Response(code, encode(tree, media), media.content_type)
+
+
+def _listed(tree: Object) -> Object:
+    """With a list of items where these are made one by one."""
+    items = tree.get("items")
+    return tree if items is None or type(items) is list else {**tree, "items": list(costly(items))}
 
 
 def respond_object(
@@ -120,7 +133,7 @@ def respond_object(
         raise status.NotAcceptable(
             f"you requested {media.as_kind}, but the requested object is not a list ({go_type(scope.resource)})"
         )
-    return respond_tree(code, tree, media)
+    return respond_tree(ctx, code, tree, media)
 
 
 def shows_stored(resource: Resource) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.codecs.negotiation import MediaType, error_media_type
-from kapi.endpoints.encoding import encode
+from kapi.endpoints.encoding import encode, respond_tree
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import OutOfTime, StatusError, internal
 from kapi.registry.errors import interpret
@@ -17,7 +17,7 @@ _PLAIN = b"text/plain; charset=utf-8"
 def status_response(ctx: RequestContext, error: StatusError) -> Response:
     """The response with an API error, in the requested media type."""
     if ctx.audit is not None:
-        ctx.audit.error(error.status)
+        ctx.audit.status_object(error.status)
     if isinstance(error, OutOfTime):
         # the bare structure: clients that ask for a Status get none, and say that no response came in time
         untyped = {name: value for name, value in error.status.items() if name not in ("kind", "apiVersion")}
@@ -26,7 +26,9 @@ def status_response(ctx: RequestContext, error: StatusError) -> Response:
     headers = [(name.encode(), value.encode()) for name, value in error.headers]
     if error.retry_after:
         headers.append((b"retry-after", str(error.retry_after).encode()))
-    return Response(error.code, encode(error.status, media), media.content_type, headers)
+    response = respond_tree(ctx, error.code, error.status, media)
+    response.headers = tuple(headers)
+    return response
 
 
 def to_status(error: BaseException) -> StatusError:

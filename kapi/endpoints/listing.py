@@ -135,6 +135,8 @@ def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Objec
     """A response that must be made completely before its first bytes can be sent."""
     resource = scope.resource
     if media.protobuf and not media.as_kind:
+        if ctx.audit is not None:
+            ctx.audit.response_object(lambda: _list(scope, meta, list(costly(_objects(scope, page)))))
         return Response(200, list_message(scope, page, meta), media.content_type)
     expect_tree(size_of(page.entries))
     objects = _Objects(page.entries, scope.from_storage)
@@ -151,15 +153,16 @@ def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Objec
     elif media.as_kind:
         tree = transform.partial_list(objects, meta, media.as_version)
     else:
-        if not resource.typed_items:
-            objects = _Objects(page.entries, lambda stored: strip_type(scope.from_storage(stored)))
-        tree = {
-            "kind": resource.list_kind,
-            "apiVersion": str(resource.group_version),
-            "metadata": meta,
-            "items": objects if media.yaml or media.cbor else list(costly(objects)),
-        }
-    return respond_tree(200, tree, media)
+        objects = _objects(scope, page)
+        tree = _list(scope, meta, objects if media.yaml or media.cbor else list(costly(objects)))
+    return respond_tree(ctx, 200, tree, media)
+
+
+def _list(scope: RequestScope, meta: Object, items: Sequence[Object]) -> Object:
+    resource = scope.resource
+    return {
+        "kind": resource.list_kind, "apiVersion": str(resource.group_version), "metadata": meta, "items": items,
+    }  # fmt: skip
 
 
 class _Objects(Sequence[Object]):
@@ -185,6 +188,13 @@ class _Objects(Sequence[Object]):
         if isinstance(position, slice):
             return _Objects(self._entries[position], self._make)
         return self._make(self._entries[position].object)
+
+
+def _objects(scope: RequestScope, page: read.Page) -> _Objects:
+    """The items of a list."""
+    if scope.resource.typed_items:
+        return _Objects(page.entries, scope.from_storage)
+    return _Objects(page.entries, lambda stored: strip_type(scope.from_storage(stored)))
 
 
 def not_a_single(resource: Resource, media: MediaType) -> status.StatusError:

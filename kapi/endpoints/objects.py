@@ -12,7 +12,7 @@ from kapi.codecs.negotiation import MediaType, input_media_type, output_media_ty
 from kapi.codecs.reading import DecodingError
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, decode_object, raw_body, read_any
-from kapi.endpoints.encoding import message_of_entry, respond_message, respond_object, respond_tree
+from kapi.endpoints.encoding import respond_message, respond_object, respond_tree
 from kapi.endpoints.listing import list_response
 from kapi.endpoints.options import (
     WriteOptions,
@@ -79,9 +79,15 @@ def read_replacement(ctx: RequestContext, scope: RequestScope, name: str) -> Wri
 
 
 def _decoded(ctx: RequestContext, scope: RequestScope, data: bytes, options: WriteOptions, sent_as: str) -> Object:
+    """The object in the storage version and with defaults; the audit event gets it in the version that was sent."""
     obj = decode_object(ctx, data, scope.kind, scope.type, options.field_validation, sent_as)
-    if ctx.audit is not None:
-        ctx.audit.request_object(obj)
+    audit, custom = ctx.audit, scope.resource.typed_items
+    if audit is not None and custom:  # as sent: a webhook may convert it
+        audit.request_object(obj)
+    obj = scope.to_storage(obj)
+    scope.resource.strategy.default(obj)
+    if audit is not None and not custom:
+        audit.request_object(obj, scope.from_storage)
     return obj
 
 
@@ -93,8 +99,6 @@ def _ensure_namespace(ctx: RequestContext, scope: RequestScope, obj: Object) -> 
 def _written(
     ctx: RequestContext, scope: RequestScope, name: str, obj: Object, data: bytes, options: WriteOptions, sent_as: str
 ) -> Written:
-    obj = scope.to_storage(obj)
-    scope.resource.strategy.default(obj)
     op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
     op.sent = lambda: read_any(data, sent_as, scope.kind)
     return Written(op, obj)
@@ -106,8 +110,6 @@ async def stored_response(
     """201 with a created object, 200 with a changed one: the stored bytes when the requested version is the stored one."""
     if not stored.created and not op.dry_run:
         scope.store.keep_decoded(stored, op.namespace, op.name)
-    if ctx.audit is not None:
-        ctx.audit.response_object(stored.obj)
     code = 201 if stored.created else 200
     if scope.same_version:
         return respond_object(ctx, scope, code, stored.obj, stored.data, media)
@@ -127,7 +129,7 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
     if not media.plain and len(entry.data) >= LARGE or scope.may_take_long(entry, media.plain):
         await in_slices  # encoding it takes long
     if media.protobuf and not media.as_kind:
-        return respond_message(200, scope.kind, message_of_entry(scope, entry))
+        return respond_message(ctx, scope, entry)
     if scope.same_version or media.plain:
         return respond_object(ctx, scope, 200, None, scope.served(entry), media)
     return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media, entry.object)
@@ -190,7 +192,7 @@ async def delete_object(ctx: RequestContext, scope: RequestScope) -> Response:
         if scope.same_version:
             return respond_object(ctx, scope, code, stored.obj, stored.data, media)
         return respond_object(ctx, scope, code, await scope.answered(stored.obj), None, media, stored.obj)
-    return respond_tree(code, deleted_status(scope, stored.obj), media)
+    return respond_tree(ctx, code, deleted_status(scope, stored.obj), media)
 
 
 def deleted_status(scope: RequestScope, obj: Object) -> Object:

@@ -171,6 +171,8 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
     make_manager = _CustomFieldManager if scope.resource.typed_items else FieldManager
     fields = make_manager(type_, SCALE, (), "scale")
     if kind:
+        if ctx.audit is not None:
+            ctx.audit.request_patch(data)
         change = make_change(ctx, options, data, kind, SCALE, type_, fields, scope.store.environment.now())
     else:
         try:
@@ -179,6 +181,8 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
             if scope.resource.typed_items:
                 raise status.bad_request(_NO_SCALE) from None
             raise
+        if ctx.audit is not None:
+            ctx.audit.request_object(sent)
         meta.ensure_namespace(sent, info.namespace, scope.gvr)
         check_names(ctx, scope, sent)
 

@@ -86,7 +86,7 @@ class Page:
             "metadata": {"name": _COMPONENT},
             **self._fields(),
         }
-        return respond_tree(200, tree, written_as(media, pretty=False))
+        return respond_tree(ctx, 200, tree, written_as(media, pretty=False))
 
 
 def install_statusz(

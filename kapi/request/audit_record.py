@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, Self
 
 from twisted.internet.defer import Deferred
@@ -17,13 +17,13 @@ DECISION = "authorization.k8s.io/decision"
 class AuditRecord(Protocol):
     """Keeps objects and patches only when the policy's level includes them."""
 
-    def request_object(self, obj: Object) -> None: ...
+    def request_object(self, obj: Object, served: Callable[[Object], Object] = ...) -> None: ...
 
     def request_patch(self, patch: bytes) -> None: ...
 
-    def response_object(self, obj: Object) -> None: ...
+    def response_object(self, make: Callable[[], Object]) -> None: ...
 
-    def error(self, status: Object) -> None: ...
+    def status_object(self, status: Object) -> None: ...
 
     def answered(self, response: Response) -> bool | Deferred[bool]:
         """The answer is known.  One that does not leave whole is to wait for a Deferred."""

@@ -13,7 +13,7 @@ import orjson
 
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.dispatch import ResourceTable
-from kapi.endpoints.encoding import message_of_entry, respond_message, respond_object
+from kapi.endpoints.encoding import respond_message, respond_object
 from kapi.endpoints.scope import RequestScope
 from kapi.filters.chain import Handler
 from kapi.machinery import status
@@ -87,7 +87,7 @@ class PastReads:
             raise status.not_found(scope.resource.group_resource, name)
         entry = found[0]
         if media.protobuf and not media.as_kind:
-            return respond_message(200, scope.kind, message_of_entry(scope, entry))
+            return respond_message(ctx, scope, entry)
         if scope.same_version or media.plain:
             return respond_object(ctx, scope, 200, None, scope.served(entry), media)
         return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media, entry.object)

@@ -148,7 +148,7 @@ def test_an_error_is_recorded_with_its_status() -> None:
     bench = Bench(omitStages=["RequestReceived"])
     ctx = bench.begin()
     error = status.NotFound('pods "p" not found', details={"name": "p", "kind": "pods"})
-    ctx.audit.error(error.status)
+    ctx.audit.status_object(error.status)
     bench.finish(ctx, Response(404, b"kind: Status", b"application/yaml"))
     assert bench.stages == ["ResponseComplete"]
     assert bench.sink.events[0]["responseStatus"] == {
@@ -183,7 +183,7 @@ def test_levels_say_which_bodies_are_kept() -> None:
         bench = Bench({"level": level})
         ctx = bench.begin("/api/v1/namespaces/x/configmaps", "POST")
         ctx.audit.request_object(OBJ)
-        ctx.audit.response_object({"other": 1})
+        ctx.audit.response_object(lambda: {"other": 1})
         bench.finish(ctx, Response(201, [b'{"kind":"ConfigMap",', b'"data":{}}\n']))
         last = bench.sink.events[-1]
         assert [name for name in ("requestObject", "responseObject") if name in last] == kept

@@ -50,7 +50,7 @@ def test_a_panic_has_its_own_stage() -> None:
 def test_failed_authentication_is_recorded_by_itself() -> None:
     bench = Bench()
     ctx = bench.begin(user=None)
-    ctx.audit.error(status.unauthorized().status)
+    ctx.audit.status_object(status.unauthorized().status)
     bench.finish(ctx, Response(401, b"{}"))
     assert bench.stages == ["ResponseStarted"]
     event = bench.sink.events[0]

@@ -313,7 +313,7 @@ class DiscoveryHandler:
         media = plain_media_type(ctx)
         if media is None:
             raise not_accepted(known)
-        return respond_tree(200, self._trees[path], media)
+        return respond_tree(ctx, 200, self._trees[path], media)
 
     def _is_custom(self, name: str, version: str) -> bool:
         group = self._find(name)

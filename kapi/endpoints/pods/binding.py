@@ -40,6 +40,8 @@ class Binding:
         data = raw_body(ctx)
         options = write_options(ctx, "CreateOptions")
         binding = decode_object(ctx, data, BINDING, type_of(BINDING), options.field_validation)
+        if ctx.audit is not None:
+            ctx.audit.request_object(binding)
         metadata = binding.setdefault("metadata", {})
         meta.ensure_namespace(binding, info.namespace, scope.gvr)
         name = info.name or metadata.get("name", "")
@@ -60,7 +62,7 @@ class Binding:
         if scope.subresource is None:  # upstream ignores the uid in the older resource
             metadata = {key: value for key, value in metadata.items() if key != "uid"}
         await self._assign(ctx.user, info.namespace, name, metadata, target["name"], options.dry_run)
-        return respond_tree(201, SUCCESS, media)
+        return respond_tree(ctx, 201, SUCCESS, media)
 
     async def _assign(
         self, user: UserInfo, namespace: str, name: str, metadata: Object, node: str, dry_run: bool

@@ -52,6 +52,8 @@ class Eviction:
         data = raw_body(ctx)
         options = write_options(ctx, "CreateOptions")
         eviction = _decoded(ctx, data, options.field_validation)
+        if ctx.audit is not None:
+            ctx.audit.request_object(eviction)
         meta.ensure_namespace(eviction, info.namespace, scope.gvr)
         if (eviction.get("metadata") or {}).get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
@@ -86,7 +88,7 @@ class Eviction:
         op = scope.operation(ctx, name, {"kind": "DeleteOptions", **delete_options}, "", dry_run)
         op.subresource, op.admitted = None, True
         await delete(self._pods, op)
-        return respond_tree(201, SUCCESS, media)
+        return respond_tree(ctx, 201, SUCCESS, media)
 
     def _matching(self, pod: Object) -> list[Object]:
         """The budgets whose selector matches the pod; one without a selector matches none, an empty one all."""

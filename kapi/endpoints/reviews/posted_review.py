@@ -63,8 +63,6 @@ class PostedReview(msgspec.Struct):
 
     def answer(self, obj: Object) -> Response:
         """201 with the object."""
-        if self.ctx.audit is not None:
-            self.ctx.audit.response_object(obj)
         return respond_object(self.ctx, self.scope, 201, obj, None, self.media)
 
 
@@ -82,6 +80,8 @@ async def read_review(ctx: RequestContext, scope: RequestScope, services: Review
     options = write_options(ctx, "CreateOptions")
     type_ = type_of(scope.kind)
     obj = decode_object(ctx, data, scope.kind, type_, options.field_validation)
+    resource.strategy.default(obj)
+    default_review(obj, scope.kind.kind)
     if ctx.audit is not None:
         ctx.audit.request_object(obj)
     metadata = obj.setdefault("metadata", {})
@@ -90,9 +90,7 @@ async def read_review(ctx: RequestContext, scope: RequestScope, services: Review
     namespace = info.namespace if resource.namespaced else ""
     meta.ensure_namespace(obj, namespace, scope.gvr)
     ctx.warn(meta.dedup_owner_references(obj, after_admission=False))
-    resource.strategy.default(obj)
     manager = FieldManager(type_, scope.kind, (), sub.name if sub else "")
-    default_review(obj, scope.kind.kind)
     manager.update(None, obj, options.field_manager, services.environment.now())
     attributes = Attributes(
         CREATE,
