@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.fair_queues import CANCELLED, TIME_OUT
 from kapi.flowcontrol.level import PriorityLevel
-from kapi.flowcontrol.queue import Request
+from kapi.flowcontrol.queue import Queue, Request
 from kapi.machinery.gvk import GroupVersion
 
+_MAX_UNUSED_ROWS = 4096  # queues of a level
 _MIN_COLUMN_WIDTH = 8  # characters of a column
 _LEVELS = (
     "PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests",
@@ -33,7 +34,7 @@ def dump_levels(controller: FlowController) -> str:
 
 
 def dump_queues(controller: FlowController) -> str:
-    """One row for each queue."""
+    """One row for each queue; of a level with very many queues only for those that were used."""
     return _table(_QUEUES, (row for level in _levels(controller) for row in _queue_rows(level)))
 
 
@@ -57,7 +58,7 @@ def _level_row(level: PriorityLevel, controller: FlowController) -> tuple[object
     dispatched = sum(count for (name, _), count in meter.dispatches.items() if name == level.name)
     return (
         level.name,
-        sum(1 for queue in queues.queues if queue.requests),
+        sum(1 for queue in queues.queues.values() if queue.requests),
         str(queues.idle).lower(),
         str(level.quiescing).lower(),
         queues.waiting,
@@ -70,7 +71,9 @@ def _level_row(level: PriorityLevel, controller: FlowController) -> tuple[object
 
 
 def _queue_rows(level: PriorityLevel) -> Iterator[tuple[object, ...]]:
-    for index, queue in enumerate(level.queues.queues):
+    queues, unused = level.queues.queues, Queue()
+    for index in range(level.queues.count) if level.queues.count <= _MAX_UNUSED_ROWS else sorted(queues):
+        queue = queues.get(index, unused)
         running = [request for request in level.queues.running if request.queue is queue]
         yield (
             level.name,
@@ -87,8 +90,9 @@ def _queue_rows(level: PriorityLevel) -> Iterator[tuple[object, ...]]:
 
 def _request_rows(level: PriorityLevel, wall: Callable[[float], float], details: bool) -> Iterator[tuple[object, ...]]:
     places: list[tuple[int, int, Request]] = []
-    numbers = {id(queue): index for index, queue in enumerate(level.queues.queues)}
-    for index, queue in enumerate(level.queues.queues):
+    queues = level.queues.queues
+    numbers = {id(queue): index for index, queue in queues.items()}
+    for index, queue in sorted(queues.items()):
         places += [(index, position, request) for position, request in enumerate(queue.requests)]
     running = sorted(level.queues.running, key=lambda request: request.started)
     places += [(numbers.get(id(request.queue), -1), -1, request) for request in running]

@@ -67,7 +67,8 @@ class FairQueues:
     ) -> None:
         self._reactor = reactor
         self.limit = limit
-        self.queues = [Queue() for _ in range(queues)]
+        self.count = queues
+        self.queues: dict[int, Queue] = {}  # those that a flow was dealt, by number; there may be ten million in all
         self._backlogged: dict[Queue, None] = {}  # those with waiting requests; the one served last is at the end
         self._hand_size = hand_size
         self._queue_length_limit = queue_length_limit
@@ -89,7 +90,7 @@ class FairQueues:
     @property
     def capacity(self) -> int:
         """Requests that the queues can hold."""
-        return len(self.queues) * self._queue_length_limit
+        return self.count * self._queue_length_limit
 
     @property
     def current_r(self) -> float:
@@ -103,15 +104,14 @@ class FairQueues:
     def reconfigure(self, queues: int, hand_size: int, queue_length_limit: int) -> None:
         """Sets the queues' number, hand size and length.  Waiting requests move to new queues, or run when there are none."""
         self._hand_size, self._queue_length_limit = hand_size, queue_length_limit
-        if queues == len(self.queues):
+        if queues == self.count:
             return
-        waiting = [request for queue in self.queues for request in queue.requests]
-        self.queues = [Queue() for _ in range(queues)]
+        waiting = [request for queue in self._backlogged for request in queue.requests]
+        self.count = queues
+        self.queues.clear()
         self._backlogged.clear()
-        for queue in self.queues:
-            queue.served = self._current_r
         for request in waiting:
-            if self.queues:
+            if queues:
                 self._enqueue(request, self._pick(request.flow_hash))
             else:
                 self._count_out(request)
@@ -132,7 +132,7 @@ class FairQueues:
         if self.limit is None:
             self._start(request, now)
             return ""
-        if not self.queues:
+        if not self.count:
             if not self._fits(request):
                 return CONCURRENCY_LIMIT
             self._dispatch(request, now)
@@ -191,7 +191,7 @@ class FairQueues:
         """Whether no seat is free for a queue with running requests."""
         if self.limit is None:
             return False
-        reserved = self.limit // _SEATS_PER_RESERVED if len(self.queues) > 1 else 0
+        reserved = self.limit // _SEATS_PER_RESERVED if self.count > 1 else 0
         return self.seats_in_use >= self.limit - reserved
 
     def _may_dispatch(self, queue: Queue, request: Request) -> bool:
@@ -208,8 +208,11 @@ class FairQueues:
         """The shortest queue of the flow's hand, by waiting seats and running requests."""
         best: Queue | None = None
         load = 0.0
-        for number in deal(flow, len(self.queues), self._hand_size):
-            queue = self.queues[number]
+        for number in deal(flow, self.count, self._hand_size):
+            queue = self.queues.get(number)
+            if queue is None:
+                queue = self.queues[number] = Queue()
+                return queue
             here = queue.waiting_seats + queue.executing
             if not here:
                 return queue

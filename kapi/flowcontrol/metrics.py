@@ -197,7 +197,7 @@ class Meter(Collector):
         waiting: dict[tuple[str, ...], list[int]] = {}
         running: dict[tuple[str, ...], list[int]] = {}
         for level in levels:
-            queued = (request for queue in level.queues.queues for request in queue.requests)
+            queued = (request for queue in level.queues.queues.values() for request in queue.requests)
             for into, requests in ((waiting, queued), (running, iter(level.queues.running))):
                 for request in requests:
                     row = into.setdefault((level.name, request.schema), [0, 0])

@@ -144,6 +144,14 @@ def test_a_look_into_the_queues() -> None:
     assert sum(int(line.split(",")[4]) for line in queues) == 1
 
 
+def test_of_very_many_queues_the_used_ones_are_shown() -> None:
+    made = crowded()
+    level = made.levels["global-default"]
+    level.queues.reconfigure(10_000_000, 2, 50)
+    queues = [line for line in dump_queues(made).splitlines() if line.startswith("global-default,")]
+    assert [int(line.split(",")[2]) for line in queues] == [1]
+
+
 def test_a_look_at_the_requests() -> None:
     made = crowded()
     plain = dump_requests(made, lambda seconds: seconds, False).splitlines()

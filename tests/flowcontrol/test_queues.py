@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any
 
 from hypothesis import given
@@ -52,6 +53,21 @@ class Queues(SynchronousTestCase):
         for request in requests:
             queues.finish(request)
         self.assertTrue(queues.idle)
+
+    def test_many_queues_take_memory_when_they_are_used(self) -> None:
+        """The API allows ten million of them."""
+        tracemalloc.start()
+        try:
+            queues = self.make(limit=1, queues=9_999_999)
+            queues.reconfigure(10_000_000, 2, 3)
+            outcomes = [queues.admit(self.request(str(flow)), 9) for flow in range(100)]
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        self.assertLess(peak, 2 << 20)
+        self.assertEqual((queues.executing, queues.waiting, queues.capacity), (1, 99, 30_000_000))
+        queues.reconfigure(0, 0, 0)
+        self.assertEqual([self.successResultOf(each) for each in outcomes if isinstance(each, Deferred)], [""] * 99)
 
     def test_a_full_hand_of_queues_is_the_end(self) -> None:
         queues = self.make(limit=1, queues=8, hand=2, length=3)
