@@ -18,6 +18,7 @@ import _pytest.unittest
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kapi.schema import derive
 from tests import fork_server
 from tests.bytecode import Bytecode, from_share
 from tests.distribution import DURATIONS, Distribution, Durations, Recorder
@@ -77,6 +78,16 @@ def _ask_this_machine_directly() -> None:
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), "localhost,127.0.0.1,::1")))
 
 
+def _derive_the_types_again() -> None:
+    """After a change of what they are made of, such as a pull: a checkout's derived files are made when it is installed."""
+    made = [derive.HERE / "data" / name for name in (derive.TYPES, derive.TEXTS)]
+    of = (Path(derive.__file__), derive.FACTS, derive.OPENAPI_FACTS, derive.MISSING_TEXTS, derive.ADDED)
+    if all(path.exists() for path in made):
+        if min(path.stat().st_mtime for path in made) < max(path.stat().st_mtime for path in of):
+            derive.write(derive.HERE / "data")
+
+
+_derive_the_types_again()
 _remember_version_of_twisted()
 _ask_this_machine_directly()
 _set_aside = SetAside()

@@ -85,6 +85,8 @@ PREVIEWS: tuple[Resource, ...] = (
     _version_of(ipaddresses.RESOURCE, "v1beta1"),
     _version_of(servicecidrs.RESOURCE, "v1beta1"),
     _version_of(storageclasses.VOLUME_ATTRIBUTES_CLASS, "v1beta1"),
+    _version_of(policies.VALIDATING, "v1beta1"),
+    _version_of(policies.VALIDATING_BINDING, "v1beta1"),
     _version_of(policies.MUTATING, "v1beta1"),
     _version_of(policies.MUTATING_BINDING, "v1beta1"),
     _version_of(policies.MUTATING, "v1alpha1"),

@@ -25,6 +25,18 @@ OPENAPI_FACTS = HERE / "openapi_facts.txt"
 MISSING_TEXTS = HERE / "missing_texts.txt"
 #: definitions and fields that the source lacks, in OpenAPI form; under "go" a field has Go's flags, under "protobuf" its number
 ADDED = HERE / "added_definitions.json"
+#: packages -> another with the same definitions, and the names of these.  The source has them no more, but releases that can be
+#: emulated serve them
+ENDED = {
+    "io.k8s.api.admissionregistration.v1beta1": (
+        "io.k8s.api.admissionregistration.v1",
+        """
+        AuditAnnotation ExpressionWarning TypeChecking ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
+        ValidatingAdmissionPolicyBindingList ValidatingAdmissionPolicyBindingSpec ValidatingAdmissionPolicyList
+        ValidatingAdmissionPolicySpec ValidatingAdmissionPolicyStatus Validation
+        """,
+    ),
+}
 #: structure of all definitions, without texts; with Go's facts under "go"
 TYPES = "types.json"
 #: descriptions: definition -> {"": its own, field: the field's}
@@ -178,6 +190,16 @@ def added_definitions() -> dict[str, Object]:
     return added
 
 
+def add_ended(definitions: Object) -> None:
+    """Puts the definitions of versions that have ended into those of the source, in place."""
+    for package, (other, names) in ENDED.items():
+        for name in names.split():
+            text = json.dumps(definitions[f"{other}.{name}"])
+            copied = definitions[f"{package}.{name}"] = json.loads(text.replace(f"/{other}.", f"/{package}."))
+            for kind in copied.get("x-kubernetes-group-version-kind", ()):
+                kind["version"] = package.rpartition(".")[2]
+
+
 def add_definitions(definitions: Object, facts: dict[str, dict[str, str]], added: dict[str, Object]) -> None:
     """Puts definitions and fields into those of the source, in place.  In Go's order new fields are the last."""
     for name, more in added.items():
@@ -194,6 +216,7 @@ def derive() -> tuple[Object, dict[str, dict[str, str]]]:
     """All definitions without texts but with Go's facts, and the texts."""
     facts = read_facts(FACTS.read_text())
     source = source_definitions()
+    add_ended(source)
     add_definitions(source, facts, added_definitions())
     openapi_facts = read_openapi_facts(OPENAPI_FACTS.read_text())
     missing = read_missing_texts(MISSING_TEXTS.read_text())

@@ -78,7 +78,7 @@ def test_the_table_names_only_kinds_that_are_there_or_come_with_the_next_release
     assert TABLE.kinds.keys() - there == later - there
     for group, version, kind in there:
         found = lifecycle(group, version, kind)
-        assert found is None or found.serves(RELEASE), (group, version, kind)
+        assert found is None or any(map(found.serves, EMULATED)), (group, version, kind)
 
 
 @pytest.mark.parametrize("release", EMULATED, ids=str)

@@ -145,6 +145,22 @@ def test_what_the_release_had_can_be_enabled() -> None:
     assert not any("resource.k8s.io/v1/" in name or "resourcepoolstatusrequests" in name for name in extra)
 
 
+def test_what_has_ended_since_the_release_is_there_when_it_is_enabled() -> None:
+    policies = {
+        f"admissionregistration.k8s.io/v1beta1/{plural}"
+        for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+    }
+    enabled = "--runtime-config=admissionregistration.k8s.io/v1beta1=true"
+    assert not policies & names("--emulated-version=1.33")
+    assert names("--emulated-version=1.33", enabled) - names("--emulated-version=1.33") == policies
+    for later in ("1.34", "1.35", "1.36"):
+        found = names(f"--emulated-version={later}", enabled) - names(f"--emulated-version={later}")
+        assert found == {
+            f"admissionregistration.k8s.io/v1beta1/{plural}"
+            for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+        }
+
+
 @pytest.mark.parametrize(
     ("setting", "text"),
     [

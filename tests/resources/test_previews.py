@@ -108,6 +108,46 @@ def test_the_first_version_of_bindings_denies_without_parameters(api: MemoryAPI)
     )
 
 
+def test_what_has_ended_is_a_view_of_the_same_objects(api: MemoryAPI) -> None:
+    """Policies were served in v1beta1 until 1.33."""
+    group = "/apis/admissionregistration.k8s.io"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "object.data.size() < 3", "reason": "Forbidden"}],
+    }
+    body = {"metadata": {"name": "p"}, "spec": spec}
+    made = api.ask("POST", f"{group}/v1beta1/validatingadmissionpolicies", body)
+    assert (made.code, made.json["apiVersion"]) == (201, "admissionregistration.k8s.io/v1beta1")
+    assert made.responseHeaders.getRawHeaders("Warning") == [
+        '299 - "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy is deprecated in v1.31+, unavailable in v1.34+"'
+    ]
+    stored = api.ask("GET", f"{group}/v1/validatingadmissionpolicies/p").json
+    assert stored["spec"] == made.json["spec"]
+    assert (stored["spec"]["failurePolicy"], stored["spec"]["matchConstraints"]["matchPolicy"]) == (
+        "Fail",
+        "Equivalent",
+    )
+    applied = api.ask(
+        "PATCH", f"{group}/v1beta1/validatingadmissionpolicies/p?fieldManager=me",
+        {"apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"},
+         "spec": {"variables": [{"name": "v", "expression": "1"}]}},
+        type="application/apply-patch+yaml",
+    )  # fmt: skip
+    assert (applied.code, applied.json["spec"]["variables"]) == (200, [{"name": "v", "expression": "1"}])
+    binding = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}}
+    bindings = f"{group}/v1beta1/validatingadmissionpolicybindings"
+    assert api.ask("POST", bindings, binding).code == 201
+    accept = {"Accept": "application/vnd.kubernetes.protobuf"}
+    assert api.ask("GET", f"{bindings}/b", headers=accept).written.startswith(b"k8s\0")
+    wrong = api.ask("POST", bindings, {**binding, "spec": {"policyName": 1}})
+    text = (
+        'ValidatingAdmissionPolicyBinding in version "v1beta1" cannot be handled as a ValidatingAdmissionPolicyBinding: '
+        "json: cannot unmarshal number into Go struct field ValidatingAdmissionPolicyBindingSpec.spec.policyName of type string"
+    )
+    assert (wrong.code, wrong.json["message"]) == (400, text)
+
+
 REQUEST: Object = {"name": "r", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 2}
 EITHER: Object = {
     "name": "e",
