@@ -5,7 +5,7 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csidriver``.""
 from __future__ import annotations
 
 from kapi.machinery.each import elements
-from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.machinery.field import Path, duplicate, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
@@ -67,6 +67,8 @@ class CSIDriverStrategy(PlainStrategy):
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         drop_disabled(_GATED, obj, old, ctx)
+        if gate(ctx, "VolumeLimitScaling") and obj["spec"].get("preventPodSchedulingIfMissing") is None:
+            obj["spec"]["preventPodSchedulingIfMissing"] = False  # here, since ``default`` knows no gates
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
@@ -87,9 +89,6 @@ class CSIDriverStrategy(PlainStrategy):
         if in_secrets is not None and not requests:
             detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
             errors.append(invalid(_SPEC.child("serviceAccountTokenInSecrets"), in_secrets, detail))
-        name = "preventPodSchedulingIfMissing"
-        if gate(ctx, "VolumeLimitScaling") and spec.get(name) is None:
-            errors.append(required(_SPEC.child(name)))
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         self.check(obj, old, errors, ctx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kapi.machinery import tree
@@ -284,3 +285,20 @@ def test_an_attachment_is_fixed_and_its_status_is_not() -> None:
     assert changes(row, old, subresource="status", status={"attached": False, "attachError": error}) == [
         "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive"
     ]
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_driver_prevents_no_scheduling_unless_it_says_so(on: bool) -> None:
+    ctx = msgspec.structs.replace(CTX, features={"VolumeLimitScaling": on})
+    name = "preventPodSchedulingIfMissing"
+    driver: Object = {"metadata": {"name": "d", "uid": "u", "resourceVersion": "1"}}
+    strategy = csidrivers.RESOURCE.strategy
+    strategy.default(driver)
+    strategy.prepare_for_create(driver, ctx)
+    assert not strategy.validate(driver, ctx)
+    assert driver["spec"].get(name) == (False if on else None)
+    changed = tree.copy(driver)
+    changed["spec"][name] = True
+    strategy.prepare_for_update(changed, driver, ctx)
+    assert not strategy.validate_update(changed, driver, ctx)
+    assert changed["spec"].get(name) == (True if on else None)
