@@ -3,8 +3,10 @@
     python -m tests.mutants --sample 20                      # of validation, admission, authorization, storage and protocols
     python -m tests.mutants --only admission --only wire --sample 50 --seed 3
 
-It needs ``pip install .[mutants]`` and takes up to some minutes for each mutation that survives.  The exit code is 1 when fewer
-than ``--least`` percent are killed.
+It needs ``pip install .[mutants]``.  The quick tests run once, so that it knows which functions each of them calls;
+``--calls FILE`` keeps that for the next time.  Then a mutation costs about a second.  It is killed when a test fails that
+passes without it; what takes too long or crashes is counted apart.  The exit code is 1 when fewer than ``--least``
+percent of those that are not equivalent (``equivalent.txt``) are killed.
 """
 
 from __future__ import annotations
@@ -13,13 +15,22 @@ import argparse
 import random
 import sys
 import tempfile
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+import pytest
+
+from tests.mutants.forks import Calls, Fate, Forks
 from tests.mutants.killing import Checkout
 from tests.mutants.mutations import PACKAGES, Mutation, sample
 
 ROOT = Path(__file__).parents[2]
+_PYTEST = (
+    "--quick", "-n0", "-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "markers=timeout",
+    "-o", "addopts=--import-mode=importlib", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--ignore=tests/mutants",
+    "--ignore=tests/docs", "--ignore=tests/typing", "--ignore=tests/integration",
+)  # fmt: skip
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -28,34 +39,92 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     )
     parser.add_argument("--sample", type=int, default=20, help="how many mutations")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of the sample")
+    parser.add_argument("--from", type=int, default=1, dest="first", help="the first one of the sample that is tried")
     parser.add_argument("--only", action="append", default=[], help="a package of kapi, such as admission/webhook")
+    parser.add_argument(
+        "--tests", action="append", default=[], help="a directory of tests, such as tests/wire, instead of all"
+    )
+    parser.add_argument("--calls", type=Path, help="which functions the tests call: read if it exists, else written")
     parser.add_argument("--least", type=float, default=90.0, help="percent that should be killed")
     options = parser.parse_args(arguments)
-    killed = 0
+    chosen = list(
+        islice(sample(root, random.Random(options.seed), options.only or PACKAGES), options.first - 1, options.sample)
+    )
+    fates: Counter[str] = Counter()
+
+    def try_all(forks: Forks) -> None:
+        equivalent, copy = _equivalent(), Checkout(root, Path(directory, "copy"))
+        if options.calls and options.calls.exists():
+            forks.load(options.calls)
+        for number, mutation in enumerate(chosen, options.first):
+            place = _place(root, mutation)
+            if place in equivalent:
+                fate, test = "equivalent", ""
+            else:
+                fate, test = _fate(mutation, forks, copy)
+            fates[fate] += 1
+            print(
+                f"{number} {fate} {mutation.path}:{mutation.line} {mutation.operator} {test}",
+                file=sys.stderr,
+                flush=True,
+            )
+            if fate == Fate.SURVIVED:
+                print(
+                    f"{mutation.path}:{mutation.line}: {mutation.operator}\n    {place[1]}\n    {place[2]}", flush=True
+                )
+        if options.calls:
+            forks.save(options.calls)
+
     with tempfile.TemporaryDirectory(prefix="kapi-mutants-") as directory:
-        checkout = Checkout(root, Path(directory))
-        chosen = islice(sample(root, random.Random(options.seed), options.only or PACKAGES), options.sample)
-        for number, mutation in enumerate(chosen, 1):
-            survives = checkout.survives(mutation)
-            killed += not survives
-            if survives:
-                print(_told(root, mutation), flush=True)
-            print(f"{killed} of {number} killed", file=sys.stderr, flush=True)
-    share = 100 * killed / options.sample
-    print(f"killed {killed} of {options.sample} ({share:.0f} %) with seed {options.seed}")
+        calls = Calls(root)
+        forks = Forks(root, calls, try_all)
+        sys.settrace(calls)
+        code = pytest.main(
+            [
+                *_PYTEST,
+                f"--basetemp={directory}/tmp",
+                f"--rootdir={root}",
+                *(str(root / each) for each in options.tests or ["tests"]),
+            ],
+            [forks],
+        )
+    if code:
+        return int(code)  # pytest has said why
+    tried = sum(fates.values())
+    share = 100 * fates[Fate.KILLED] / max(1, tried - fates["equivalent"])
+    told = ", ".join(f"{number} {fate}" for fate, number in sorted(fates.items()))
+    print(f"seed {options.seed}: {tried} drawn, {told}; {share:.0f} % killed of those that are not equivalent")
     return int(share < options.least)
 
 
-def _told(root: Path, mutation: Mutation) -> str:
-    """The place, and its lines before and after."""
-    source = (root / mutation.path).read_text()
-    before, after = source.splitlines(), mutation.applied(source).splitlines()
-    lines = [f"{mutation.path}:{mutation.line}: {mutation.operator}"]
-    for old, new in zip(before, after, strict=False):
-        if old != new:
-            lines += [f"    - {old.strip()}", f"    + {new.strip()}"]
+def _fate(mutation: Mutation, forks: Forks, copy: Checkout) -> tuple[Fate, str]:
+    """By the tests near it, then by all."""
+    near = copy.near(mutation.path)
+    fate, test = Fate.SURVIVED, ""
+    for files in (near, None):
+        forks.learn(files)
+        if forks.can_change(mutation):
+            fate, test = forks.fate(mutation, near)
+        else:
+            fate, test = copy.fate(mutation, forks.files_of(mutation, near))
+        if fate is not Fate.SURVIVED:
             break
-    return "\n".join(lines)
+    return fate, test
+
+
+def _place(root: Path, mutation: Mutation) -> tuple[str, str, str]:
+    """Its file, and its line before and after."""
+    source = (root / mutation.path).read_text()
+    for old, new in zip(source.splitlines(), mutation.applied(source).splitlines(), strict=False):
+        if old != new:
+            return mutation.path.as_posix(), f"- {old.strip()}", f"+ {new.strip()}"
+    raise ValueError(mutation)
+
+
+def _equivalent() -> frozenset[tuple[str, ...]]:
+    """The places of ``equivalent.txt``: blocks of a file, its two lines, and why no test can tell them apart."""
+    blocks = Path(__file__).with_name("equivalent.txt").read_text().split("\n\n")[1:]
+    return frozenset(tuple(block.strip().split("\n")[:3]) for block in blocks if block.strip())
 
 
 if __name__ == "__main__":

@@ -7,14 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.mutants.fate import Fate
 from tests.mutants.mutations import Mutation
 
-_SECONDS = 900.0  # after which tests count as hanging, which notices the mutation
-_PYTEST = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider")
-_NO_TESTS = 5  # pytest's exit code
+_SECONDS = 900.0  # after which tests count as hanging
+_PYTEST = ("--quick", "-x", "-q", "-n", "0", "-p", "no:cacheprovider")
+#: pytest's exit codes: a test fails, one cannot be imported, there is none
+_FAILED, _ERROR, _NO_TESTS = 1, 2, 5
 
 
 class Checkout:
@@ -28,22 +30,21 @@ class Checkout:
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, directory / name)
 
-    def survives(self, mutation: Mutation) -> bool:
-        """Whether all tests pass with it: the near ones first, then the quick part, then the recordings."""
+    def fate(self, mutation: Mutation, files: Sequence[Sequence[str]]) -> tuple[Fate, str]:
+        """With the file that decides it, of those whose tests are listed."""
         file = self._copy / mutation.path
         source = file.read_text()
-        file.write_text(mutation.applied(source))
-        try:
-            return all(self._passes(arguments) for arguments in self._stages(mutation.path))
-        finally:
-            file.write_text(source)
-
-    def _stages(self, path: Path) -> Iterator[list[str]]:
-        near = self.near(path)
-        if near:
-            yield near
-        yield ["--quick"]
-        yield ["tests/golden"]
+        for tests in files:
+            file.write_text(mutation.applied(source))
+            try:
+                code = self._code(tests)
+            finally:
+                file.write_text(source)
+            if code in (_FAILED, _ERROR) and self._code(tests) == 0:
+                return Fate.KILLED, tests[0].partition("::")[0]
+            if code not in (0, _FAILED, _ERROR, _NO_TESTS):
+                return Fate.TIMED_OUT, tests[0].partition("::")[0]
+        return Fate.SURVIVED, ""
 
     def near(self, path: Path) -> list[str]:
         """The files of tests that name the module, are called as it is, or lie where it does in its package."""
@@ -57,17 +58,17 @@ class Checkout:
                 found.append(test.relative_to(self._copy).as_posix())
         return found
 
-    def _passes(self, arguments: list[str]) -> bool:
+    def _code(self, tests: Sequence[str]) -> int | None:
+        """pytest's exit code."""
         environment = {**os.environ, "PYTHONPATH": str(self._copy), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", *_PYTEST, *arguments]
         process = subprocess.Popen(
-            command, cwd=self._copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL, start_new_session=True,
+            [sys.executable, "-m", "pytest", *_PYTEST, *tests], cwd=self._copy, env=environment,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
-            return process.wait(_SECONDS) in (0, _NO_TESTS)
+            return process.wait(_SECONDS)
         except subprocess.TimeoutExpired:
-            return False
+            return None
         finally:
             _end(process)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,9 +22,10 @@ OPERATORS = (
 )  # fmt: skip
 #: rules, rights, storage and protocols
 PACKAGES = (
-    "admission", "apiextensions", "authentication", "authorization", "codecs", "endpoints", "filters", "machinery", "registry",
-    "resources", "schema", "serving", "store", "watchcache", "wire",
+    "admission", "authentication", "authorization", "codecs", "endpoints", "filters", "machinery", "registry", "resources",
+    "schema", "servers/apiextensions", "serving", "store", "watchcache", "wire",
 )  # fmt: skip
+_LOGS = frozenset({"_log", "log", "_logger", "logger"})
 
 
 class Mutation(NamedTuple):
@@ -33,6 +35,7 @@ class Mutation(NamedTuple):
     operator: str
     number: int
     line: int
+    function: str | None  # the outermost in whose body it is; without one it is what an import executes
 
     def applied(self, source: str) -> str:
         """The mutated source."""
@@ -41,16 +44,68 @@ class Mutation(NamedTuple):
         return made
 
 
-class _Lines(Visitor):  # type: ignore[misc]
-    """The line of each place, in the order in which cosmic-ray counts them."""
+class _Places(Visitor):  # type: ignore[misc]
+    """The line and column of each place of each operator, in the order in which cosmic-ray counts them."""
 
-    def __init__(self, operator: Any) -> None:
-        self._operator = operator
-        self.found: list[int] = []
+    def __init__(self) -> None:
+        self._operators = {name: _operator(name) for name in OPERATORS}
+        self.found: dict[str, list[tuple[int, int]]] = {name: [] for name in OPERATORS}
 
     def visit(self, node: Any) -> Any:
-        self.found += [start[0] for start, _ in self._operator.mutation_positions(node)]
+        for name, operator in self._operators.items():
+            self.found[name] += [start for start, _ in operator.mutation_positions(node)]
         return node
+
+
+class _Ranges(ast.NodeVisitor):
+    """Where no test looks, and where the functions are."""
+
+    def __init__(self) -> None:
+        self.untested: list[tuple[tuple[int, int], tuple[int, int]]] = []
+        self._functions: list[tuple[range, str]] = []
+        self._names: list[str] = []
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            self._leave_out(node.returns)
+            if not any(name.endswith("()") for name in self._names):
+                name = ".".join([*self._names, node.name])
+                self._functions.append((range(node.body[0].lineno, (node.end_lineno or 0) + 1), name))
+            self._within(node, f"{node.name}()")
+        elif isinstance(node, ast.ClassDef):
+            self._within(node, node.name)
+        else:
+            if isinstance(node, ast.AnnAssign | ast.arg):
+                self._leave_out(node.annotation)
+            elif isinstance(node, ast.Assert) or _is_of_types(node) or _is_log(node):
+                self._leave_out(node)
+            self.generic_visit(node)
+
+    def function(self, line: int) -> str | None:
+        return next((name for lines, name in self._functions if line in lines), None)
+
+    def _within(self, node: ast.AST, name: str) -> None:
+        self._names.append(name)
+        self.generic_visit(node)
+        self._names.pop()
+
+    def _leave_out(self, node: ast.AST | None) -> None:
+        if isinstance(node, ast.expr | ast.stmt):
+            end = node.end_lineno or 0, node.end_col_offset or 0
+            self.untested.append(((node.lineno, node.col_offset), end))
+
+
+def _is_of_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _is_log(node: ast.AST) -> bool:
+    """A call of a logger: its texts and numbers are for readers of logs."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value).rpartition(".")[2] in _LOGS
+    )
 
 
 def _operator(name: str) -> Any:
@@ -58,18 +113,17 @@ def _operator(name: str) -> Any:
 
 
 def mutations_of(path: Path, source: str) -> list[Mutation]:
-    """All of one file, but for those of conditions that only a type checker knows."""
-    tree, lines = get_ast(source), source.splitlines()
-    found = []
-    for name in OPERATORS:
-        places = _Lines(_operator(name))
-        places.walk(tree)
-        found += [
-            Mutation(path, name, number, line)
-            for number, line in enumerate(places.found)
-            if "TYPE_CHECKING" not in lines[line - 1]
-        ]
-    return found
+    """All of one file, but for those in annotations, assertions (they are for the type checker) and calls of a logger."""
+    ranges = _Ranges()
+    ranges.visit(ast.parse(source))
+    places = _Places()
+    places.walk(get_ast(source))
+    return [
+        Mutation(path, operator, number, place[0], ranges.function(place[0]))
+        for operator, found in places.found.items()
+        for number, place in enumerate(found)
+        if not any(start <= place < end for start, end in ranges.untested)
+    ]
 
 
 def sample(root: Path, chance: random.Random, packages: Sequence[str] = PACKAGES) -> Iterator[Mutation]:
@@ -78,11 +132,13 @@ def sample(root: Path, chance: random.Random, packages: Sequence[str] = PACKAGES
     if not files:
         raise LookupError(f"no files in {', '.join(packages)}")
     weights = [file.stat().st_size for file in files]
+    known: dict[Path, list[Mutation]] = {}
     seen: set[Mutation] = set()
     while True:
         file = chance.choices(files, weights)[0]
-        known = mutations_of(file.relative_to(root), file.read_text())
-        fresh = [each for each in known if each not in seen]
+        if file not in known:
+            known[file] = mutations_of(file.relative_to(root), file.read_text())
+        fresh = [each for each in known[file] if each not in seen]
         if fresh:
             chosen = chance.choice(fresh)
             seen.add(chosen)

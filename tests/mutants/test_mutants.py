@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -11,45 +13,78 @@ import pytest
 
 pytest.importorskip("cosmic_ray", reason="needs the extra 'mutants'")
 
-from tests.mutants.__main__ import ROOT, main
 from tests.mutants.killing import Checkout
 from tests.mutants.mutations import Mutation, mutations_of, sample
 
-SOURCE = """
-from typing import TYPE_CHECKING
+ROOT = Path(__file__).parents[2]
+SOURCE = '''
+from typing import TYPE_CHECKING, Literal
 
 if not TYPE_CHECKING:
     import os
 
+LARGEST = 7
+__all__ = ["larger", "untested"]
+
 
 def larger(one, other):
+    """Not 1."""
     return one > other
 
 
 def untested(one):
     return one == 1
-"""
+
+
+def last(many):
+    while many:
+        many = many[1:]
+        if not many:
+            break
+    return many
+
+
+def told(one: Literal[5], log):
+    assert one is not None
+    log.info("more than %d", 5)
+'''
 TESTS = """
-from kapi.admission.rules import larger
+from kapi.admission import rules
 
 
 def test_larger():
-    assert larger(2, 1)
-    assert not larger(1, 1)
+    assert rules.larger(2, 1)
+    assert not rules.larger(1, 1)
+
+
+def test_that_fails_always():
+    rules.untested(1)
+    assert False
+
+
+def test_constant():
+    assert rules.LARGEST == 7
+
+
+def test_last():
+    assert rules.last([1, 2]) == []
 """
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A checkout of a small package and its tests, as far as the program looks at one."""
+    """A checkout of a small package, its tests and the program, as far as the program looks at one."""
     for name, text in (
         ("kapi/__init__.py", ""), ("kapi/admission/__init__.py", ""), ("kapi/admission/rules.py", SOURCE),
-        ("tests/admission/test_rules.py", TESTS), ("tests/golden/test_replay.py", "def test_none(): pass"),
-        ("conftest.py", "def pytest_addoption(parser): parser.addoption('--quick', action='store_true')"),
-        ("pytest.ini", "[pytest]\naddopts = --import-mode=importlib\n"),
+        ("tests/__init__.py", ""), ("tests/admission/test_rules.py", TESTS),
+        ("tests/conftest.py", "def pytest_addoption(parser): parser.addoption('--quick', action='store_true')"),
+        ("pytest.ini", "[pytest]\naddopts = -q --import-mode=importlib\n"),
     ):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
+    shutil.copytree(
+        ROOT / "tests/mutants", tmp_path / "tests/mutants", ignore=shutil.ignore_patterns("test_*", "__pycache__")
+    )
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
     return tmp_path
@@ -57,19 +92,49 @@ def project(tmp_path: Path) -> Path:
 
 def test_each_place_is_listed_once_and_changes_its_line() -> None:
     found = mutations_of(Path("rules.py"), SOURCE)
-    assert {SOURCE.splitlines()[each.line - 1].strip() for each in found} == {"return one > other", "return one == 1"}
+    assert {SOURCE.splitlines()[each.line - 1].strip(): each.function for each in found} == {
+        "return one > other": "larger", "return one == 1": "untested", "while many:": "last", "if not many:": "last",
+        "many = many[1:]": "last", "break": "last", "LARGEST = 7": None,
+    }  # fmt: skip
     assert len({each.applied(SOURCE) for each in found}) == len(found)
 
 
-def test_what_a_test_notices_is_killed_and_what_none_notices_is_told(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    known = mutations_of(Path("kapi/admission/rules.py"), SOURCE)
-    assert main(["--sample", str(len(known)), "--only", "admission", "--seed", "1"], project) == 1
-    told = capsys.readouterr().out
-    assert "    - return one == 1\n    + return one != 1" in told
-    assert "return one > other" not in told
+def test_what_becomes_of_each_mutation(project: Path) -> None:
+    (project / "tests/mutants/equivalent.txt").write_text(
+        "Why.\n\nkapi/admission/rules.py\n- break\n+ continue\nIt ends.\n"
+    )
+    sample_size = len(mutations_of(Path("kapi/admission/rules.py"), SOURCE))
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.mutants", f"--sample={sample_size}", "--only=admission", "--seed=1"],
+        cwd=project, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert found.returncode == 1, found.stderr
+    *_, summary = found.stdout.splitlines()
+    assert (
+        summary
+        == "seed 1: 11 drawn, 1 equivalent, 5 killed, 4 survived, 1 timed out; 50 % killed of those that are not equivalent"
+    )
+    assert "kapi/admission/rules.py:17: NumberReplacer\n    - return one == 1\n    + return one == 2\n" in found.stdout
+    assert "LARGEST" not in found.stdout  # what an import executes is changed as well
+    assert "many[ 0:]" not in found.stdout
     assert (project / "kapi/admission/rules.py").read_text() == SOURCE
+
+
+def test_a_later_run_reads_which_functions_the_tests_call(project: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.mutants",
+        "--sample=3",
+        "--only=admission",
+        "--seed=1",
+        "--calls=calls.json",
+    ]
+    first, second = (
+        subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=600).stdout for _ in range(2)
+    )
+    assert first == second
+    assert "rules.py:larger" in (project / "calls.json").read_text()
 
 
 def test_the_sample_is_that_of_its_seed_and_has_nothing_twice() -> None:
@@ -78,9 +143,9 @@ def test_the_sample_is_that_of_its_seed_and_has_nothing_twice() -> None:
     assert len(set(first)) == 20
 
 
-def test_an_unknown_package_is_refused(project: Path) -> None:
+def test_an_unknown_package_is_refused() -> None:
     with pytest.raises(LookupError):
-        main(["--only", "nothing"], project)
+        next(sample(ROOT, random.Random(4), ["nothing"]))
 
 
 def test_tests_that_name_a_module_are_near_it(tmp_path: Path) -> None:

@@ -1,0 +1,11 @@
+"""What becomes of a mutation."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Fate(StrEnum):
+    KILLED = "killed"  # a test fails
+    TIMED_OUT = "timed out"  # or the process crashed
+    SURVIVED = "survived"

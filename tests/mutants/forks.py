@@ -1,0 +1,299 @@
+"""The quick tests in one process that has imported everything: each mutation costs a fork, and the tests that come by it.
+
+A function is mutated by giving the imported one the code of the mutated source.  What an import executes cannot be changed
+afterwards: ``Fresh`` (``killing.py``) has new processes for that.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any, NamedTuple, NoReturn
+
+import pytest
+
+from tests.mutants.fate import Fate
+from tests.mutants.mutations import Mutation
+
+_PATIENCE = 10.0  # times as long as without a mutation may a test take, and so many seconds more
+_MIN_PROCESSOR, _MIN_WALL = 2.0, 60.0
+_MAX_SECONDS = 15.0  # of processor, for the tests of one mutation
+
+
+class Run(NamedTuple):
+    """Of one test, without a mutation."""
+
+    seconds: float  # of processor
+    functions: frozenset[str]  # that it calls: path:qualified name
+
+
+class Calls:
+    """Which functions of a package are called, from ``sys.settrace(calls)`` on."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = f"{root}/"
+        self._codes: dict[int, CodeType] = {}
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> None:
+        self._codes[id(frame.f_code)] = frame.f_code
+
+    def taken(self) -> frozenset[str]:
+        """Since the last time."""
+        codes, self._codes = list(self._codes.values()), {}
+        package = f"{self._root}kapi/"
+        return frozenset(
+            f"{code.co_filename.removeprefix(self._root)}:{code.co_qualname}"
+            for code in codes
+            if code.co_filename.startswith(package)
+        )
+
+
+class Forks:
+    """A plugin of pytest whose loop runs the collected tests for one mutation after another, each in a fork."""
+
+    def __init__(self, root: Path, calls: Calls, loop: Callable[[Forks], None]) -> None:
+        self._root, self._calls, self._loop = root, calls, loop
+        self._learned: set[str] = set()
+        self.runs: dict[str, Run] = {}
+        self.imported: frozenset[str] = frozenset()
+        self._items: dict[str, pytest.Item] = {}
+        self._failed = False
+
+    # -- pytest's hooks
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        sys.settrace(None)
+        self.imported = self._calls.taken()
+        self._items = {item.nodeid: item for item in session.items}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> bool:
+        self._loop(self)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed |= report.failed
+
+    # -- what each test calls
+
+    def learn(self, files: Collection[str] | None = None) -> None:
+        """Runs the tests of these files, or all of them, once.  One that fails without a mutation tells nothing of one."""
+        unknown = [
+            item
+            for test, item in self._items.items()
+            if (file := _file(test)) not in self._learned and (files is None or file in files)
+        ]
+        for file, items in groupby(unknown, lambda item: _file(item.nodeid)):
+            self._learned.add(file)
+            self._learn(list(items))
+
+    def load(self, known: Path) -> None:
+        """What was saved at another time."""
+        stored = json.loads(known.read_text())
+        names = stored["functions"]
+        for test, (seconds, numbers) in stored["tests"].items():
+            if test in self._items:
+                self.runs[test] = Run(seconds, frozenset(names[number] for number in numbers))
+        self._learned |= set(stored["files"])
+
+    def save(self, known: Path) -> None:
+        names = sorted({name for run in self.runs.values() for name in run.functions})
+        numbers = {name: number for number, name in enumerate(names)}
+        tests = {
+            test: (run.seconds, sorted(numbers[name] for name in run.functions)) for test, run in self.runs.items()
+        }
+        known.write_text(json.dumps({"functions": names, "tests": tests, "files": sorted(self._learned)}))
+
+    def _learn(self, items: Sequence[pytest.Item]) -> None:
+        with _Fork() as fork:
+            if fork.child:
+                threading.settrace(self._calls)
+                sys.settrace(self._calls)
+                for item, seconds in self._run(items):
+                    if not self._failed:
+                        fork.tell([item.nodeid, seconds, sorted(self._calls.taken())])
+                    self._failed = False
+                fork.leave()
+            for test, seconds, functions in fork.told(3600):
+                self.runs[test] = Run(seconds, frozenset(functions))
+
+    # -- mutations
+
+    def can_change(self, mutation: Mutation) -> bool:
+        return mutation.function is not None and f"{mutation.path.as_posix()}:{mutation.function}" not in self.imported
+
+    def tests_of(self, mutation: Mutation, near: Collection[str] = ()) -> list[str]:
+        """Those that call its function, those of the files ``near`` it first, and the short ones before the long ones."""
+        function = f"{mutation.path.as_posix()}:{mutation.function}"
+        calling = [test for test, run in self.runs.items() if function in run.functions]
+        return self._first(calling, near)
+
+    def files_of(self, mutation: Mutation, near: Collection[str]) -> list[list[str]]:
+        """The same, file by file, for what an import executes: tests that call any function of its module."""
+        module = f"{mutation.path.as_posix()}:"
+        calling = [
+            test
+            for test, run in self.runs.items()
+            if _file(test) in near or any(name.startswith(module) for name in run.functions)
+        ]
+        files: dict[str, list[str]] = {}
+        for test in self._first(calling, near):
+            files.setdefault(_file(test), []).append(test)
+        return list(files.values())
+
+    def _first(self, tests: list[str], near: Collection[str]) -> list[str]:
+        tests.sort(key=lambda test: (_file(test) not in near, self.runs[test].seconds))
+        chosen, seconds = [], 0.0
+        for test in tests:
+            seconds += self.runs[test].seconds
+            if seconds > _MAX_SECONDS and chosen:
+                break
+            chosen.append(test)
+        return chosen
+
+    def fate(self, mutation: Mutation, near: Collection[str]) -> tuple[Fate, str]:
+        """With the test that decides it.  One that fails without the mutation, too, decides nothing."""
+        tests = self.tests_of(mutation, near)
+        while True:
+            fate, test = self._fate(mutation, tests)
+            if fate is not Fate.KILLED or self._fate(None, [test])[0] is Fate.SURVIVED:
+                return fate, test
+            tests.remove(test)
+            del self.runs[test]
+
+    def _fate(self, mutation: Mutation | None, tests: Sequence[str]) -> tuple[Fate, str]:
+        with _Fork() as fork:
+            if fork.child:
+                if mutation is not None:
+                    source = (self._root / mutation.path).read_text()
+                    replace_code(self._root / mutation.path, source, mutation.applied(source))
+                for item, _ in self._run([self._items[test] for test in tests], fork):
+                    if self._failed:
+                        fork.tell([item.nodeid, str(Fate.KILLED)])
+                        item.session._setupstate.teardown_exact(None)  # ends what its fixtures have started
+                        break
+                fork.leave()
+            test = ""
+            for test, *fate in fork.told(
+                _MIN_WALL + _PATIENCE * max((self.runs[test].seconds for test in tests), default=0)
+            ):
+                if fate:
+                    return Fate(fate[0]), test
+            return (Fate.SURVIVED if fork.ended_well() else Fate.TIMED_OUT), test
+
+    def _run(self, items: Sequence[pytest.Item], fork: _Fork | None = None) -> Iterator[tuple[pytest.Item, float]]:
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            if fork is not None:
+                fork.tell([item.nodeid])
+                limit = _MIN_PROCESSOR + _PATIENCE * self.runs[item.nodeid].seconds
+                signal.setitimer(signal.ITIMER_PROF, limit)
+            begin = time.process_time()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            yield item, time.process_time() - begin
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+class _Fork:
+    """A process like this, which tells lines of JSON to it."""
+
+    def __enter__(self) -> _Fork:
+        self._read, self._write = os.pipe()
+        self._pid = os.fork()
+        self.child = not self._pid
+        self._status: int | None = None
+        if self.child:
+            os.setsid()
+            os.close(self._read)
+            null = os.open(os.devnull, os.O_RDWR)
+            for stream in range(3):
+                os.dup2(null, stream)
+            _new_reactor()
+        else:
+            os.close(self._write)
+        return self
+
+    def tell(self, message: object) -> None:
+        data = memoryview(json.dumps(message).encode() + b"\n")
+        while data:
+            data = data[os.write(self._write, data) :]
+
+    def leave(self) -> NoReturn:
+        os._exit(0)
+
+    def told(self, seconds: float) -> Iterator[Any]:
+        """Until it ends, or tells nothing for so long."""
+        rest = b""
+        while select.select([self._read], [], [], seconds)[0]:
+            data = os.read(self._read, 1 << 16)
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            yield from map(json.loads, lines)
+
+    def ended_well(self) -> bool:
+        return self._end() == 0
+
+    def _end(self) -> int:
+        if self._status is None:
+            try:
+                if not select.select([self._read], [], [], 0)[0]:  # nothing more is told, and it has not ended
+                    os.killpg(self._pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self._status = os.waitpid(self._pid, 0)[1]
+        return self._status
+
+    def __exit__(self, *_: object) -> None:
+        if self.child:
+            os._exit(1)
+        try:
+            os.killpg(self._pid, signal.SIGKILL)  # with what it has started
+        except ProcessLookupError:
+            pass
+        self._end()
+        os.close(self._read)
+
+
+def _new_reactor() -> None:
+    """Imported modules hold the reactor, which has not run yet: it gets a poller and a waker of its own."""
+    reactor: Any = getattr(sys.modules.get("twisted.internet"), "reactor", None)
+    if reactor is not None:
+        reactor._poller.close()
+        type(reactor).__init__(reactor)
+
+
+def replace_code(path: Path, old: str, new: str) -> None:
+    """Functions that were made of the old source of a file get the code of the new one."""
+    changed = {}
+    before, after = (compile(source, str(path), "exec", dont_inherit=True) for source in (old, new))
+    for one, other in zip(_codes(before), _codes(after), strict=True):
+        if one != other:
+            changed[one.co_qualname, one.co_firstlineno] = other
+    gc.unfreeze()
+    for each in gc.get_objects():
+        if type(each) is FunctionType and each.__code__.co_filename == str(path):
+            code = changed.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
+            if code is not None:
+                each.__code__ = code
+    gc.freeze()
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
