@@ -70,6 +70,8 @@ def _coerce_meta(path: Path, obj: Object, name: str, drop: bool, unknown: list[s
         except ValueError as error:
             if not drop:
                 return invalid(path.child("metadata"), value, str(error))
+            if not isinstance(value, dict):
+                return None  # it stays, as upstream leaves it
             meta = _fitting(value)
         if unknown is not None:
             prefix = f"{path.child('metadata')}."
@@ -80,9 +82,9 @@ def _coerce_meta(path: Path, obj: Object, name: str, drop: bool, unknown: list[s
     return None
 
 
-def _fitting(value: object) -> Object:
+def _fitting(value: Object) -> Object:
     kept: Object = {}
-    for name, item in value.items() if isinstance(value, dict) else ():
+    for name, item in value.items():
         try:
             kept.update(ExactDecoder().decode({name: item}, builtin.definition(_OBJECT_META)))
         except ValueError:

@@ -10,6 +10,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
 from kapi.resources.resource import devices
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import gated
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, need, not_supported
@@ -74,7 +75,7 @@ def check_references(names: list[str], requests: Requests, path: Path, errors: E
     devices.check_set(names, devices.REQUESTS, reference, lambda name: str(name), path, errors)
 
 
-def validate_claim_spec(spec: Object, path: Path, errors: Errors) -> None:
+def validate_claim_spec(spec: Object, path: Path, errors: Errors, ctx: StrategyContext) -> None:
     claim, here = spec.get("devices") or {}, path.child("devices")
     requests = requests_of(spec)
 
@@ -84,6 +85,8 @@ def validate_claim_spec(spec: Object, path: Path, errors: Errors) -> None:
             devices.check_full_name(value["matchAttribute"], at.child("matchAttribute"), errors)
         elif value.get("distinctAttribute") is not None:
             devices.check_full_name(value["distinctAttribute"], at.child("distinctAttribute"), errors)
+        elif not gate(ctx, "DRAConsumableCapacity"):
+            errors.append(required(at.child("matchAttribute")))
         else:
             detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
             errors.append(required(at, detail))

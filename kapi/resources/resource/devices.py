@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable
+
+import orjson
 
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_long, too_many
@@ -128,7 +129,7 @@ def check_raw(value: object, path: Path, limit: int, errors: Errors) -> None:
     """A raw object, of any kind."""
     if value is None:
         errors.append(required(path))
-    elif len(json.dumps(value, separators=(",", ":"))) > limit:
+    elif len(orjson.dumps(value)) > limit:
         errors.append(too_long(path, limit))
     elif not isinstance(value, dict):
         errors.append(invalid(path, "<value omitted>", "must be a valid JSON object"))

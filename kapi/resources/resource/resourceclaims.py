@@ -81,7 +81,7 @@ class ResourceClaimStrategy(PlainStrategy):
         return errors + super().validate(obj, ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        validate_claim_spec(obj.get("spec") or {}, _SPEC, errors)
+        validate_claim_spec(obj.get("spec") or {}, _SPEC, errors, ctx)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         if not same(obj.get("spec"), old.get("spec")):
@@ -280,7 +280,7 @@ class ResourceClaimTemplateStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         template = obj.get("spec") or {}
         validate_template_metadata(template.get("metadata") or {}, _SPEC.child("metadata"), errors)
-        validate_claim_spec(template.get("spec") or {}, _SPEC.child("spec"), errors)
+        validate_claim_spec(template.get("spec") or {}, _SPEC.child("spec"), errors, ctx)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []

@@ -162,7 +162,9 @@ def check_interface_address(path: Path, text: str) -> list[FieldError]:
     parsed = parse_network(text)
     if parsed is None:
         return [invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")]
-    canonical = f"{parsed[0]}/{parsed[1].prefixlen}"
+    address, network = parsed
+    shown = getattr(address, "ipv4_mapped", None) or address  # Go prints a mapped address as the one of version 4
+    canonical = f"{shown}/{network.prefixlen}"
     if text != canonical:
         return [invalid(path, text, f"must be in canonical form ({quote(canonical)})")]
     return []

@@ -57,6 +57,28 @@ def test_what_a_claim_may_not_say(devices: Object, text: str) -> None:
     assert found and found[0].startswith(text), found
 
 
+def test_without_distinct_attributes_a_constraint_needs_an_attribute_to_match() -> None:
+    row, spec = resourceclaims.RESOURCE_CLAIM, {"devices": {"requests": [REQUEST], "constraints": [{}]}}
+    found = row.strategy.validate(made(row, spec), StrategyContext("default", "a", features={"DRAConsumableCapacity": False}))
+    assert [str(error) for error in found] == ["spec.devices.constraints[0].matchAttribute: Required value"]
+
+
+@pytest.mark.parametrize(("count", "texts"), [(5116, 0), (5117, 1)])
+def test_parameters_are_measured_in_bytes_of_utf_8(count: int, texts: int) -> None:
+    opaque = {"driver": "d.example.com", "parameters": {"a": "\N{LATIN SMALL LETTER E WITH ACUTE}" * count}}
+    devices = {"requests": [REQUEST], "config": [{"opaque": opaque}]}
+    found = problems(resourceclaims.RESOURCE_CLAIM, {"devices": devices})
+    assert found == ["spec.devices.config[0].opaque.parameters: Too long: may not be more than 10240 bytes"] * texts
+
+
+def test_the_addresses_of_a_device_are_in_canonical_form() -> None:
+    ips = ["::ffff:1.2.3.4/24", "::ffff:1.2.3.4/120", "1.2.3.4/24"]
+    devices = [{"driver": "d", "pool": "p", "device": "one", "networkData": {"ips": ips}}]
+    _, found = status_change({"allocation": allocated("one")}, {"allocation": allocated("one"), "devices": devices})
+    place, detail = "status.devices[0].networkData.ips", 'must be in canonical form ("1.2.3.4/24")'
+    assert found == [f'{place}[{i}]: Invalid value: "{text}": {detail}' for i, text in enumerate(ips[:2])]
+
+
 def allocated(*names: str) -> Object:
     results = [{"request": "r", "driver": "d", "pool": "p", "device": name} for name in names]
     return {"devices": {"results": results}}
