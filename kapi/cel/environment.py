@@ -122,6 +122,7 @@ class Environment:
     """The variables, functions, constants and struct types that an expression may use.
 
     ``homogeneous``: elements of a literal list or map must be of one type, as in Kubernetes.
+    ``binding``: whether ``cel.bind`` may name parts of an expression.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Environment:
         structs: Sequence[StructType] | Mapping[str, StructType] = (),
         container: str = "",
         homogeneous: bool = True,
+        binding: bool = False,
     ) -> None:
         import_in_thread(*_ENGINE)  # most servers have no expression
         from kapi.cel.checker import Scope
@@ -147,10 +149,12 @@ class Environment:
             container,
             homogeneous,
         )
+        self._binding = binding
 
     def extend(self, variables: Mapping[str, CelType]) -> Environment:
         """The same environment with more variables."""
         other = Environment.__new__(Environment)
+        other._binding = self._binding
         old = self._scope
         other._scope = type(old)(
             {**old.variables, **variables}, old.constants, old.functions, old.structs, old.container, old.homogeneous
@@ -161,6 +165,7 @@ class Environment:
         """Parses, checks and compiles.  Raises CompileErrors."""
         from kapi.cel.checker import check
         from kapi.cel.literals import check_constants, check_literals
+        from kapi.cel.macros import BINDING, MACROS
         from kapi.cel.parser import parse
 
         if len(expression) > _LONG_CHARACTERS:
@@ -170,7 +175,7 @@ class Environment:
         source = Source(expression)
         began = time.monotonic()
         try:
-            tree = parse(expression)
+            tree = parse(expression, macros=BINDING if self._binding else MACROS)
             result = check(tree, source, self._scope) if checked else types.DYN
             if checked and self._scope.homogeneous:
                 check_literals(tree, source)

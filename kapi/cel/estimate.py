@@ -12,6 +12,7 @@ from kapi.cel import types
 from kapi.cel.cost import AUTHORIZER_CHECK, COMPARISONS, NEW_LIST, REGEX, TRAVERSAL
 from kapi.cel.macros import ACCU
 from kapi.cel.sizes import (
+    MAX_INCLUDES,
     MAX_UINT64,
     ONE,
     UNKNOWN,
@@ -247,6 +248,8 @@ class _Estimator(Visitor[Range]):
             return Result(sizes[0].by(TRAVERSAL).plus(total))
         if overload == "in_list":
             return Result(sizes[1].by(1).plus(total))
+        if overload == "dra_includes_dyn_dyn":
+            return Result(Range(0, MAX_INCLUDES).plus(total))
         if overload == "matches_string" and target is not None:
             return Result(own.plus(ONE).by(TRAVERSAL).times(sizes[0].by(REGEX)).plus(total))
         if overload == "contains_string":

@@ -1,6 +1,6 @@
-"""Macros: calls that the parser expands to comprehensions.  Kubernetes has no ``cel.bind``.
+"""Macros: calls that the parser expands to comprehensions.  Only the selectors of devices have ``cel.bind``.
 
-Upstream: cel-go ``parser/macro.go``, ``ext/comprehensions.go``, ``cel/library.go`` for optionals.
+Upstream: cel-go ``parser/macro.go``, ``ext/comprehensions.go``, ``ext/bindings.go``, ``cel/library.go`` for optionals.
 """
 
 from __future__ import annotations
@@ -192,6 +192,14 @@ def sort_by(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
     return _let(at, _SORTED, target, Call(at, "@sortByAssociatedKeys", [keys], Ident(at, _SORTED)))
 
 
+def bind(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
+    if not isinstance(target, Ident) or target.name != "cel":
+        return None
+    if not isinstance(args[0], Ident):
+        raise MacroError(args[0].offset, "cel.bind() variable names must be simple identifiers")
+    return _let(at, args[0].name, args[1], args[2])
+
+
 MACROS: dict[tuple[str, int, bool], Macro] = {
     ("has", 1, False): has,
     ("all", 2, True): _one_variable(_all),
@@ -215,3 +223,4 @@ MACROS: dict[tuple[str, int, bool], Macro] = {
     ("optMap", 2, True): opt_map,
     ("optFlatMap", 2, True): opt_flat_map,
 }
+BINDING: Macros = {**MACROS, ("bind", 3, True): bind}

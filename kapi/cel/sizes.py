@@ -12,6 +12,7 @@ from kapi.cel.syntax import Expr, ListExpr, Literal, MapExpr
 from kapi.cel.types import CelType
 
 MAX_UINT64 = 2**64 - 1
+MAX_INCLUDES = 48  # items of a list that ``includes`` searches
 #: the declared size of what is found at a path like ("self", "spec", "@items"), or None
 SizeOf = Callable[[tuple[str, ...], CelType], "Range | None"]
 

@@ -100,25 +100,30 @@ def validate_claim_spec(spec: Object, path: Path, errors: Errors, ctx: StrategyC
 
     asked = claim.get("requests") or []
     devices.check_set(
-        asked, devices.REQUESTS, lambda value, at: _request(value, at, errors), name, here.child("requests"), errors
+        asked,
+        devices.REQUESTS,
+        lambda value, at: _request(value, at, errors, ctx),
+        name,
+        here.child("requests"),
+        errors,
     )
     constraints = claim.get("constraints") or []
     devices.check_list(constraints, devices.CONSTRAINTS, constraint, here.child("constraints"), errors)
     devices.check_list(claim.get("config") or [], devices.CONFIGS, config, here.child("config"), errors)
 
 
-def _request(request: Object, path: Path, errors: Errors) -> None:
+def _request(request: Object, path: Path, errors: Errors, ctx: StrategyContext) -> None:
     devices.check_label(request.get("name", ""), path.child("name"), errors)
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
     if exactly is not None and alternatives:
         errors.append(invalid(path, None, f"{_CHOICE}, but multiple fields are set"))
     elif exactly is not None:
-        _wish(exactly, path.child("exactly"), errors)
+        _wish(exactly, path.child("exactly"), errors, ctx)
     elif alternatives:
 
         def alternative(value: Object, here: Path) -> None:
             devices.check_label(value.get("name", ""), here.child("name"), errors)
-            _wish(value, here, errors)
+            _wish(value, here, errors, ctx)
 
         here = path.child("firstAvailable")
         devices.check_set(alternatives, _MAX_ALTERNATIVES, alternative, lambda sub: sub.get("name", ""), here, errors)
@@ -126,12 +131,12 @@ def _request(request: Object, path: Path, errors: Errors) -> None:
         errors.append(required(path, _CHOICE))
 
 
-def _wish(wish: Object, path: Path, errors: Errors) -> None:
+def _wish(wish: Object, path: Path, errors: Errors, ctx: StrategyContext) -> None:
     """The rules for exact requests and alternatives."""
     name, here = wish.get("deviceClassName", ""), path.child("deviceClassName")
     if need(name, here, errors):
         errors += [invalid(here, name, problem) for problem in is_dns1123_subdomain(name)]
-    devices.check_selectors(wish.get("selectors") or [], path.child("selectors"), errors)
+    devices.check_selectors(wish.get("selectors") or [], path.child("selectors"), errors, ctx)
     mode, count = wish.get("allocationMode", ""), wish.get("count", 0)
     if mode == "All":
         if count:

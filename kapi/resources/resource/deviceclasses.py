@@ -30,7 +30,7 @@ class DeviceClassStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
-        devices.check_selectors(spec.get("selectors") or [], _SPEC.child("selectors"), errors)
+        devices.check_selectors(spec.get("selectors") or [], _SPEC.child("selectors"), errors, ctx)
 
         def config(value: Object, here: Path) -> None:
             devices.check_configuration(value, here, errors)

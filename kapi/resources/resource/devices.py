@@ -9,6 +9,7 @@ import orjson
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_long, too_many
 from kapi.machinery.tree import Object, Tree
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_c_identifier, is_dns1123_label, is_dns1123_subdomain, is_label_value
 from kapi.resources.shared.rules import Errors, fits, need, not_supported, supported
@@ -95,7 +96,7 @@ def check_full_name(name: str, path: Path, errors: Errors) -> None:
         errors.append(invalid(path, name, detail))
 
 
-def check_selectors(selectors: list[Object], path: Path, errors: Errors) -> None:
+def check_selectors(selectors: list[Object], path: Path, errors: Errors, ctx: object) -> None:
     def selector(value: Object, here: Path) -> None:
         expression = value.get("cel")
         if expression is None:
@@ -107,7 +108,8 @@ def check_selectors(selectors: list[Object], path: Path, errors: Errors) -> None
             return
         from kapi.resources.resource.expressions import check_expression  # imported only when it is used
 
-        problem, costly = check_expression(text)
+        shared, lists = gate(ctx, "DRAConsumableCapacity"), gate(ctx, "DRAListTypeAttributes")
+        problem, costly = check_expression(text, shared, lists)
         if problem:
             errors.append(invalid(place, text, problem))
         elif costly:

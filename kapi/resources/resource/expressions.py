@@ -4,27 +4,47 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from kapi.cel import CelError, CompileErrors, Environment
+from kapi.cel import CelError, CompileErrors, Environment, EvaluationError, kubernetes_functions
+from kapi.cel.functions import declare
 from kapi.cel.library.quantity import QUANTITY
-from kapi.cel.sizes import Range
-from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, display, map_of
+from kapi.cel.sizes import MAX_INCLUDES, Range
+from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, Value, display, map_of
+from kapi.cel.values import equal
+from kapi.machinery.each import elements
 
 _MAX_COST = 1_000_000
 _MAX_DOMAIN, _MAX_IDENTIFIER, _MAX_VALUES, _MAX_STRING = 63, 32, 32, 64
-_DEVICE = StructType(
-    "DRADevice",
-    {
-        "driver": StructField("driver", STRING),
-        "allowMultipleAllocations": StructField("allowMultipleAllocations", BOOL),
-        "attributes": StructField("attributes", map_of(STRING, map_of(STRING, DYN))),
-        "capacity": StructField("capacity", map_of(STRING, map_of(STRING, QUANTITY))),
-    },
-)
+_ANY = CelType("dyn", "any")  # a value that is no list; messages name it so
+
+
+def _includes(target: Value, value: Value) -> bool:
+    """Whether an attribute is the value, or a list that has it."""
+    if not isinstance(target, (list, tuple)):
+        return equal(target, value)
+    for i, item in enumerate(elements(target)):
+        if i >= MAX_INCLUDES:
+            raise EvaluationError(f"'includes' function cannot be applied to lists longer than {MAX_INCLUDES} values")
+        if equal(item, value):
+            return True
+    return False
+
+
+_INCLUDES = declare("includes", "dra_includes_dyn_dyn", "dyn.(dyn) bool", _includes)
 
 
 @cache
-def _environment() -> Environment:
-    return Environment({"device": _DEVICE}, structs=[_DEVICE])
+def _environment(shared: bool, lists: bool) -> Environment:
+    attributes = map_of(STRING, map_of(STRING, DYN if lists else _ANY))
+    fields = {
+        "driver": StructField("driver", STRING),
+        "attributes": StructField("attributes", attributes),
+        "capacity": StructField("capacity", map_of(STRING, map_of(STRING, QUANTITY))),
+    }
+    if shared:
+        fields["allowMultipleAllocations"] = StructField("allowMultipleAllocations", BOOL)
+    device = StructType("DRADevice", fields)
+    functions = {**kubernetes_functions(), **({"includes": [_INCLUDES]} if lists else {})}
+    return Environment({"device": device}, functions=functions, structs=[device], binding=True)
 
 
 def _size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
@@ -46,10 +66,14 @@ def _size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
 
 
 @lru_cache(4096)
-def check_expression(text: str) -> tuple[str, bool]:
-    """The error text, and whether the error is about the cost."""
+def check_expression(text: str, shared: bool = True, lists: bool = False) -> tuple[str, bool]:
+    """The error text, and whether the error is about the cost.
+
+    ``shared`` and ``lists``: whether devices may be shared (DRAConsumableCapacity), and attributes be lists
+    (DRAListTypeAttributes).
+    """
     try:
-        program = _environment().compile(text, size_of=_size_of)
+        program = _environment(shared, lists).compile(text, size_of=_size_of)
     except CompileErrors as error:
         return error.reason, False
     except CelError as error:

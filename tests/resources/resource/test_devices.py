@@ -59,7 +59,9 @@ def test_what_a_claim_may_not_say(devices: Object, text: str) -> None:
 
 def test_without_distinct_attributes_a_constraint_needs_an_attribute_to_match() -> None:
     row, spec = resourceclaims.RESOURCE_CLAIM, {"devices": {"requests": [REQUEST], "constraints": [{}]}}
-    found = row.strategy.validate(made(row, spec), StrategyContext("default", "a", features={"DRAConsumableCapacity": False}))
+    found = row.strategy.validate(
+        made(row, spec), StrategyContext("default", "a", features={"DRAConsumableCapacity": False})
+    )
     assert [str(error) for error in found] == ["spec.devices.constraints[0].matchAttribute: Required value"]
 
 
@@ -165,6 +167,44 @@ def test_expressions_are_compiled_and_weighed() -> None:
         "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a == d))))"
     )
     assert check_expression(nested) == ("", True)
+
+
+SHARED = "device.allowMultipleAllocations && device.driver == 'd'"
+HAS = "device.attributes['d'].models.includes('x')"
+
+
+def selected(expression: str, **gates: bool) -> list[str]:
+    ctx = StrategyContext("", "a", features=gates)
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    found = deviceclasses.RESOURCE.strategy.validate(made(deviceclasses.RESOURCE, spec), ctx)
+    return [str(error) for error in found]
+
+
+def test_a_selector_may_name_its_parts() -> None:
+    assert selected("cel.bind(own, device.attributes['d'], own.fast && own.size > 3)") == []
+    [error] = selected("cel.bind('own', 1, true)")
+    assert "cel.bind() variable names must be simple identifiers" in error
+    [error] = selected("dyn(1).bind(x, 1, true)")
+    assert "undeclared reference to 'x'" in error
+
+
+def test_gates_decide_what_selectors_know() -> None:
+    assert selected(SHARED) == []
+    [error] = selected(SHARED, DRAConsumableCapacity=False)
+    assert "undefined field 'allowMultipleAllocations'" in error
+    assert selected(HAS, DRAListTypeAttributes=True) == []
+    [error] = selected(HAS)
+    assert "undeclared reference to 'includes'" in error
+    [error] = selected("device.attributes[true].fast")
+    assert "'(map(string, map(string, any)), bool)'" in error
+
+
+def test_a_search_in_a_list_of_attributes_has_a_bounded_cost() -> None:
+    numbers = ", ".join(str(number) for number in range(500))
+    once = f"[{numbers}].all(x, {HAS})"
+    assert selected(once, DRAListTypeAttributes=True) == []
+    [error] = selected(f"[{numbers}].all(y, {once})", DRAListTypeAttributes=True)
+    assert error.endswith("Forbidden: too complex, exceeds cost limit")
 
 
 def test_a_class_counts_changes_of_its_spec() -> None:
