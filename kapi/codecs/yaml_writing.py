@@ -24,12 +24,15 @@ from yaml.resolver import Resolver
 
 from kapi.codecs.yaml_reading import YAMLError, resolve
 from kapi.machinery.each import elements
+from kapi.machinery.golang import float_json, float_text
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 
 _NATURAL = re.compile(r"([0-9]+)")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:$|[Tt ]|[ \t]+[0-9])")
-_TEXT, _MAPPING, _SEQUENCE = (f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq"))
+_TEXT, _MAPPING, _SEQUENCE, _NUMBER = (f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "float"))
+_INTEGERS = range(-(1 << 63), 1 << 63)
+_READ_AS_INTEGERS = range(-(1 << 63), 1 << 64)
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
 
 
@@ -54,6 +57,14 @@ def _needs_quotes(text: str) -> bool:
     except YAMLError:  # infinities and NaN
         return True
     return not plain or text in ("=", "<<") or bool(_TIMESTAMP.match(text) or _BASE60.match(text))
+
+
+def _number(value: float) -> str:
+    """As Go: what is no int64 is a float64, written as JSON, and read again as YAML."""
+    if isinstance(value, int) and value in _INTEGERS:
+        return str(value)
+    text = float_json(value)
+    return text if text.lstrip("-").isdigit() and int(text) in _READ_AS_INTEGERS else float_text(float(value))
 
 
 def _sort_key(name: str) -> str:
@@ -104,6 +115,8 @@ class _Writer:
             for item in elements(node):
                 self._node(item)
             emit(SequenceEndEvent())
+        elif isinstance(node, int | float) and not isinstance(node, bool):
+            self._emit(ScalarEvent(None, _NUMBER, (True, False), _number(node)))
         else:
             scalar: Tree = self._dumper.represent_data(node)
             self._scalar(scalar.tag, scalar.value, scalar.style)

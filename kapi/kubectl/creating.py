@@ -12,7 +12,7 @@ from kapi.kubectl.go_json import json_text
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 
 DRY_RUN = Flag("dry-run", no_opt_default="unchanged", default="none")
 CREATE = (
@@ -106,42 +106,18 @@ def labels_of(text: str) -> dict[str, str]:
 
 
 OVERRIDES = (
-    Flag("overrides", help="JSON that is merged into the object before it is created."),
-    Flag("override-type", default="merge", help="How the overrides change the object: merge (RFC 7386)."),
+    Flag("overrides", help="JSON that changes the object before it is created."),
+    Flag("override-type", default="merge", help="How the overrides change the object: json, merge or strategic."),
 )
 
 
 def overridden(factory: Factory, obj: Object) -> Object:
     """The object with ``--overrides``.  Raises CommandError."""
-    import json
-
-    text, kind = factory.flags.get_string("overrides"), factory.flags.get_string("override-type")
+    text, kind = factory.flags.get_string("overrides"), factory.flags.get_string("override-type") or "merge"
     if not text:
         return obj
-    if kind not in ("merge", "strategic", "json"):
+    if kind not in ("json", "merge", "strategic"):
         raise CommandError(f"invalid override type: {kind}")
-    if kind != "merge":
-        raise CommandError(
-            f"--overrides works with --override-type=merge; the server knows how a {kind} patch is applied"
-        )
-    try:
-        patch = json.loads(text)
-    except ValueError:
-        raise CommandError("Invalid JSON Patch") from None
-    if not isinstance(patch, dict):
-        raise CommandError("Invalid JSON Patch")
-    found: Object = merged(obj, patch)
-    return found
+    from kapi.kubectl.local_patch import decoded, patched
 
-
-def merged(target: Tree, patch: Tree) -> Tree:
-    """A merge patch, applied (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    found = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = merged(found.get(key), value)
-    return found
+    return decoded(patched(obj, text.encode(), kind))

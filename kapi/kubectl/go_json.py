@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
+from kapi.machinery.golang import float_json
+
+#: a number that Go may write in another way than Python, or a text, in which nothing is one
+_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|(?P<number>-?\d+(?:\.\d+)?e[+-]\d+|-?\d{19,}|-?\d+\.0)(?![\d.e])')
+_UNUSUAL = re.compile(r"\de[+-]\d|\d{19}|\d\.0\b")
+_INTEGERS = range(-(1 << 63), 1 << 63)
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -11,7 +18,17 @@ def json_text(value: object, indent: int | None = None, *, ordered: bool = True)
     """JSON with sorted keys unless not ``ordered``; characters that are special in HTML are escaped, as by Go."""
     separators = (",", ":") if indent is None else (",", ": ")
     text = json.dumps(value, sort_keys=ordered, ensure_ascii=False, indent=indent, separators=separators)
+    if _UNUSUAL.search(text):
+        text = _NUMBER.sub(_number, text)
     for character, escape in _ESCAPES.items():
         if character in text:
             text = text.replace(character, escape)
     return text
+
+
+def _number(found: re.Match[str]) -> str:
+    """Of a match of ``_NUMBER``.  What is no int64 is a float64 to Go."""
+    text = found["number"]
+    if text is None:
+        return found[0]
+    return text if text.lstrip("-").isdigit() and int(text) in _INTEGERS else float_json(float(text))

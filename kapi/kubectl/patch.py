@@ -9,15 +9,16 @@ from kapi.client.errors import StatusError
 from kapi.client.rest import PatchType
 from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Help
-from kapi.kubectl.creating import DRY_RUN, merged
+from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import dry_run_strategy
 from kapi.machinery.golang import quote
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Tree
 
 _TYPES: dict[str, PatchType] = {"json": "json", "merge": "merge", "strategic": "strategic"}
 _MEDIA = {
@@ -63,7 +64,9 @@ async def run(factory: Factory, program: str) -> int:
         before = info.object
         try:
             if local:
-                info.object = merged(before, patch) if kind == "merge" else _refused(kind)
+                from kapi.kubectl.local_patch import patched, unstructured
+
+                info.object = unstructured(patched(before or {}, json_text(patch).encode(), kind).tree)
             else:
                 await _send(info, kind, patch, factory, program, dry_run)
         except (CommandError, StatusError) as error:
@@ -127,7 +130,3 @@ async def _send(info: Info, kind: PatchType, patch: Tree, factory: Factory, prog
         raise CommandError(
             f"{_MEDIA[kind]} is not supported by {mapping.group_version}, Kind={mapping.kind}: {error.message}"
         ) from None
-
-
-def _refused(kind: str) -> Object:
-    raise CommandError(f"--local works with --type=merge; the server knows how a {kind} patch is applied")

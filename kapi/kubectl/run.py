@@ -86,7 +86,7 @@ async def run(factory: Factory, program: str) -> int:
     printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}", typed=True)
     attached = flags.get_bool("attach") if flags.given("attach") else flags.get_bool("stdin")
     _check(factory, dry_run, attached)
-    made = [await create_generated(factory, program, _complete(overridden(factory, _pod(factory))), "pods")]
+    made = [await create_generated(factory, program, overridden(factory, _pod(factory)), "pods")]
     if flags.get_bool("expose"):
         made.append(await create_generated(factory, program, _service(factory), "services"))
     if not attached:
@@ -180,13 +180,6 @@ def _variable(text: str) -> Object:
     if not equals or not _VARIABLE.fullmatch(name):
         raise CommandError(f"invalid env: {text}")
     return {"name": name, "value": value}
-
-
-def _complete(pod: Object) -> Object:
-    """With the field of containers that Go writes even when it is empty; overrides may have new containers."""
-    for container in pod["spec"].get("containers") or ():
-        container.setdefault("resources", {})
-    return pod
 
 
 def _service(factory: Factory) -> Object:

@@ -142,6 +142,20 @@ def float_text(value: float) -> str:
     return f"{minus}{digits[:point]}.{digits[point:]}"
 
 
+_PLAIN_IN_JSON = 1e-6, 1e21  # from the one and below the other on, encoding/json writes a float64 without an exponent
+
+
+def float_json(value: float) -> str:
+    """A finite float64 as ``encoding/json`` writes it."""
+    from decimal import Decimal
+
+    text = repr(float(value))
+    if value and not _PLAIN_IN_JSON[0] <= abs(value) < _PLAIN_IN_JSON[1]:
+        digits, _, exponent = text.partition("e")
+        return f"{digits}e{exponent[0]}{exponent[1:].lstrip('0')}"
+    return format(Decimal(text), "f").removesuffix(".0")
+
+
 #: nanoseconds
 _UNITS = {
     "ns": 1, "us": 1_000, "\u00b5s": 1_000, "\u03bcs": 1_000, "ms": 1_000_000,

@@ -186,6 +186,18 @@ def test_the_layout_is_upstreams() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1e18, "1000000000000000000"), (1e20, "1e+20"), (1e-5, "1e-05"), (12345678.9, "1.23456789e+07"), (0.5, "0.5"),
+        (2**63 - 1, "9223372036854775807"), (2**63, "9223372036854776000"), (2**64 - 1, "1.8446744073709552e+19"),
+        (-1e19, "-1e+19"), (3.0, "3"), (-7, "-7"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_as_go_does(number: float, text: str) -> None:
+    assert dump_yaml({"a": number}).decode() == f"a: {text}\n"
+
+
 def test_keys_of_any_length_are_ordered_by_their_numbers() -> None:
     expected = ["-", "2", "1" * 5000, "a", "a9", "a009", "a10", "ab"]
     text = dump_yaml({key: "v" for key in reversed(expected) if key not in ("a9", "a009")} | {"a9": "v", "a009": "v"})

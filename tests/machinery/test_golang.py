@@ -8,6 +8,7 @@ from kapi.machinery.golang import (
     NumberError,
     aggregate,
     duration_text,
+    float_json,
     float_text,
     nanoseconds,
     parse_bool,
@@ -87,6 +88,18 @@ def test_literals_have_a_base(text: str, value: int) -> None:
 def test_what_is_no_literal(text: str) -> None:
     with pytest.raises(NumberError, match="strconv.ParseInt: parsing .*: (invalid syntax|value out of range)"):
         parse_literal(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e18, "1000000000000000000"), (1e20, "100000000000000000000"), (1e21, "1e+21"), (-1.5e300, "-1.5e+300"),
+        (1e-6, "0.000001"), (1.5e-7, "1.5e-7"), (5e-324, "5e-324"), (0.1, "0.1"), (3.0, "3"), (0.0, "0"),
+        (9223372036854775808.0, "9223372036854776000"),
+    ],
+)  # fmt: skip
+def test_floats_in_json(value: float, text: str) -> None:
+    assert float_json(value) == text
 
 
 def test_floats_and_bools() -> None:

@@ -1,0 +1,101 @@
+"""Patches that a command applies itself, by the types of Kubernetes' own API.
+
+Upstream: kubectl ``cmd/util`` (OverrideOptions; Merge, StrategicMerge, JSONPatch), ``cmd/patch`` (getPatchedJSON).
+Only this module of the commands loads the server's schemas, and only when a command has such a patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kapi.kubectl.messages import CommandError
+from kapi.machinery.gvk import GroupVersion, GroupVersionKind
+from kapi.machinery.tree import Object, Tree
+
+if TYPE_CHECKING:
+    from kapi.schema.types import Type
+
+_SCHEME = "pkg/scheme/scheme.go:28"  # kubectl's, in its messages
+
+
+class Patched(NamedTuple):
+    """``text`` makes the text of the object in messages."""
+
+    tree: Tree
+    text: Callable[[], str]
+
+
+def patched(obj: Object, patch: bytes, kind: str) -> Patched:
+    """``kind``: json, merge or strategic.  Raises CommandError."""
+    from kapi.codecs.json_reading import JSONError, loads_exactly
+    from kapi.machinery.status import StatusError
+    from kapi.schema import jsonpatch, mergepatch, patched_text, strategicmerge
+    from kapi.schema.types import Kind, Type
+
+    known = _type_of(obj)
+    type_ = known or Type(Kind.ANY)
+    if known is None and kind == "strategic":
+        shown = f"{obj['apiVersion']}, Kind={obj['kind']}"
+        raise CommandError(f"strategic merge patch is not supported for {shown} locally, try --type merge")
+    try:
+        change = loads_exactly(patch)
+        if kind == "json":
+            operations, _ = jsonpatch.decode(change, strict=False)
+            result = jsonpatch.patched(obj, operations)
+            return Patched(result, lambda: patched_text.json_patched_text(result, type_, operations))
+        if kind == "strategic":
+            merged = strategicmerge.patched(obj, strategicmerge.decode(change), type_)
+            return Patched(merged, lambda: patched_text.sorted_text(merged))
+    except (JSONError, StatusError) as error:
+        whole = {"merge": "Invalid JSON Patch", "strategic": "invalid JSON document"}
+        raise CommandError(whole.get(kind) or getattr(error, "message", "") or str(error)) from None
+    except ValueError as error:  # the PatchErrors
+        raise CommandError(str(error)) from None
+    if not isinstance(change, dict | list):
+        raise CommandError("Invalid JSON Patch")
+    result = mergepatch.apply(obj, change)
+    return Patched(result, lambda: patched_text.merged_text(result, type_, change))
+
+
+def unstructured(tree: Tree) -> Object:
+    """An object of any kind.  Raises CommandError."""
+    from kapi.codecs.json_reading import kind_of
+    from kapi.schema.patched_text import sorted_text
+
+    if not isinstance(tree, dict):
+        raise CommandError(f"json: cannot unmarshal {kind_of(tree)} into Go value of type unstructured.detector")
+    if not tree.get("kind"):
+        raise CommandError(f"Object 'Kind' is missing in '{sorted_text(tree)}'")
+    return tree
+
+
+def decoded(patched: Patched) -> Object:
+    """An object as Go's decoder and encoder leave it: without unknown fields, the others in Go's order.  Raises CommandError."""
+    from kapi.codecs.reading import as_object, type_meta
+    from kapi.schema.decode import decode_tree
+    from kapi.schema.quoted import go_order
+
+    tree = patched.tree
+    try:
+        version, kind = type_meta(as_object(tree))
+        for name, value in (("Kind", kind), ("apiVersion", version)):
+            if not value:
+                raise CommandError(f"Object '{name}' is missing in '{patched.text()}'")
+        type_ = _type_of(tree)
+        if type_ is None:
+            raise CommandError(f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"')
+        fields, _ = decode_tree(tree, type_, strict=False)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    found: Object = go_order({**fields, "kind": kind, "apiVersion": version}, type_)
+    return found
+
+
+def _type_of(obj: Object) -> Type | None:
+    """None for what is not of Kubernetes' own API.  Raises ValueError for an apiVersion with two slashes."""
+    from kapi.schema.builtin import names_by_kind, type_of
+
+    group, version = GroupVersion.parse(obj.get("apiVersion") or "")
+    kind = GroupVersionKind(group, version, obj.get("kind") or "")
+    return type_of(kind) if kind in names_by_kind() else None
