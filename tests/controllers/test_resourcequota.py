@@ -85,8 +85,8 @@ class Controller(TestCase):
         self.assertEqual(used(), {"configmaps": "0", "count/configmaps": "0"})
 
 
-class Recount(TestCase):
-    """A count that comes between the charge of an object and its commit does not give its place away."""
+class CountingCase(TestCase):
+    """A quota for two ConfigMaps, of which there is one; ``holding`` keeps creations of others from being stored."""
 
     async def begin(self) -> None:
         self.api = api = await MemoryAPI.started()
@@ -128,6 +128,10 @@ class Recount(TestCase):
         found = self.quotas.lister.get("default", "q")
         assert found is not None
         return found["status"]["used"]["configmaps"]
+
+
+class Recount(CountingCase):
+    """A count that comes between the charge of an object and its commit does not give its place away."""
 
     async def test_an_admitted_object_keeps_its_place(self) -> None:
         await self.begin()
@@ -173,6 +177,69 @@ class Recount(TestCase):
         stale = Deferred.fromCoroutine(self.quotas.update(newest, "default", "status", counted=counted))
         self.failureResultOf(stale, Conflict)
         self.assertEqual(self.used(), "2")
+
+
+class BeforeTheFirstCount(CountingCase):
+    """Objects that are created while a new quota, or a new limit of it, has no status yet."""
+
+    async def begin(self) -> None:
+        await super().begin()
+        self.controller.stop()
+        await self.done(Deferred.fromCoroutine(self.maps.delete("a", "default")))
+        await self.done(Deferred.fromCoroutine(self.quotas.delete("q", "default")))
+        hard = {"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "2"}}}
+        await self.done(Deferred.fromCoroutine(self.quotas.create(hard, "default")))
+
+    def change(self, quota: Object) -> Deferred[Object]:
+        return Deferred.fromCoroutine(self.quotas.update(quota, "default"))
+
+    async def count(self) -> None:
+        self.controller = ResourceQuotaController(self.api.registry.client, self.api.clock, self.api.clock.seconds)
+        await self.controller.start()
+        self.addCleanup(self.controller.stop)
+        self.pass_time()
+
+    async def test_an_object_that_is_stored_after_the_count_is_charged(self) -> None:
+        await self.begin()
+        self.holding = True
+        late = self.create("b")
+        self.pass_time()
+        await self.count()
+        self.assertEqual((self.used(), len(self.held)), ("0", 1))
+        self.holding = False
+        self.held[0].callback(None)
+        await self.done(late)
+        self.assertEqual(self.used(), "1")
+
+    async def test_a_count_before_an_object_was_stored_is_not_written(self) -> None:
+        await self.begin()
+        quota = self.quotas.lister.get("default", "q")
+        assert quota is not None
+        _, counted = await self.maps.list_at("default")
+        await self.done(self.create("b"))
+        stale = {**quota, "status": {"hard": {"configmaps": "2"}, "used": {"configmaps": "0"}}}
+        writing = Deferred.fromCoroutine(self.quotas.update(stale, "default", "status", counted=counted))
+        self.failureResultOf(writing, Conflict)
+        await self.count()
+        self.assertEqual(self.used(), "1")
+
+    async def test_a_limit_that_is_added(self) -> None:
+        await self.begin()
+        quota = dict(await self.quotas.get("q", "default"))
+        await self.done(self.change({**quota, "spec": {"hard": {"pods": "1"}}}))
+        await self.count()
+        self.controller.stop()
+        quota = dict(await self.quotas.get("q", "default"))
+        await self.done(self.change({**quota, "spec": {"hard": {"pods": "1", "configmaps": "2"}}}))
+        self.holding = True
+        late = self.create("b")
+        self.pass_time()
+        await self.count()
+        self.assertEqual((self.used(), len(self.held)), ("0", 1))
+        self.holding = False
+        self.held[0].callback(None)
+        await self.done(late)
+        self.assertEqual(self.used(), "1")
 
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"

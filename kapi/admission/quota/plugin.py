@@ -62,6 +62,11 @@ def used(quota: Object) -> Amounts:
     return (quota.get("status") or {}).get("used") or {}
 
 
+def _uncounted(quota: Object) -> set[str]:
+    """The limits that the status does not have yet."""
+    return set((quota.get("spec") or {}).get("hard") or {}) - set(hard(quota))
+
+
 def check(
     quotas: Sequence[Object], attributes: Attributes, evaluator: Evaluator, limited: Sequence[Limited], now: float
 ) -> list[Object]:
@@ -259,6 +264,8 @@ class ResourceQuota(Plugin):
 
     async def _charge(self, namespace: str, batch: list[_Waiter]) -> None:
         quotas = self._quotas(namespace)
+        if any(_uncounted(quota) for quota in quotas):
+            quotas = await self._counted(namespace, quotas)
         open_waiters = batch
         for attempt in range(_MAX_RETRIES + 1):
             failed, error = await self._try(quotas, open_waiters)
@@ -280,6 +287,7 @@ class ResourceQuota(Plugin):
     async def _try(self, quotas: list[Object], batch: list[_Waiter]) -> tuple[list[str], StatusError | None]:
         """Checks and charges; returns the names of quotas that were changed meanwhile."""
         before = list(quotas)
+        uncounted = [(quota["metadata"], names) for quota in quotas if (names := _uncounted(quota))]
         now = self.initializer.clock()
         for waiter in batch:
             attributes = waiter.attributes
@@ -292,6 +300,10 @@ class ResourceQuota(Plugin):
                 continue
             if attributes.dry_run:
                 continue
+            for metadata, names in uncounted:
+                # nothing is charged before the first count: that must see the object, or the object that count
+                if evaluator.concerns(names):
+                    attributes.charges[metadata["name"]] = int(metadata["resourceVersion"])
             waiter.charged = {new["metadata"]["name"] for new, old in zip(after, quotas, strict=True) if new is not old}
             quotas = after
         failed: list[str] = []
@@ -322,6 +334,13 @@ class ResourceQuota(Plugin):
         """The namespace's quotas, each in the newest state known here."""
         found = self.initializer.lister("", "resourcequotas").list(namespace)
         return [self._newer(quota) for quota in found]
+
+    async def _counted(self, namespace: str, quotas: Sequence[Object]) -> list[Object]:
+        """The quotas, of which those with new limits are read from the store: they may have been counted meanwhile."""
+        found = [
+            await self._reread(namespace, quota["metadata"]["name"]) if _uncounted(quota) else quota for quota in quotas
+        ]
+        return [quota for quota in found if quota is not None]
 
     def _newer(self, quota: Object) -> Object:
         metadata = quota["metadata"]
