@@ -192,10 +192,12 @@ class WatchStream:
         self._form.sent.listed(scope, ctx.reactor.seconds() - ctx.received)
 
     def _on_batch(self, batch: Batch) -> None:
-        if self._form.stored and batch.size >= MIN_SHARED_BYTES:
-            self._write_stored(batch)
-            return
-        if not self._form.stored and self._form.takes_long(batch) and not batch.is_encoded(self._key()):
+        form = self._form
+        if form.stored:
+            if batch.size >= MIN_SHARED_BYTES:
+                self._write_stored(batch)
+                return
+        elif form.takes_long(batch) and not batch.is_encoded(self._form_and_encoder()[0]):
             call = call_of(self._ctx.reactor)
             if call is not None:
                 self._encode_in_slices(batch, call)
@@ -210,10 +212,11 @@ class WatchStream:
     def _write_stored(self, batch: Batch) -> None:
         """Sends large objects as they are stored: nothing is copied, and all clients that wait for one share its bytes."""
         form = self._form
+        key, encode = self._form_and_encoder()
         counted = SentBatch([])
         for event in batch.events:
             if event.entry is None or len(event.entry.data) < MIN_SHARED_BYTES:
-                parts: Sequence[bytes] = (event.encoded(self._key(), self._encode),)
+                parts: Sequence[bytes] = (event.encoded(key, encode),)
             else:
                 parts = form.parts(event.type, event.entry.data, self._framing)
             counted.sizes.append(sum(map(len, parts)))
@@ -253,22 +256,24 @@ class WatchStream:
             self._finish()
 
     def _encoded(self, batch: Batch) -> bytes:
-        first = None if self._headers_sent else partial(self._encode, headers=True)
-        data = batch.encoded(self._key(), self._encode, self._form.sent, first)
+        key, encode = self._form_and_encoder()
+        if self._headers_sent:
+            return batch.encoded(key, encode, self._form.sent)
+        data = batch.encoded(key, encode, self._form.sent, partial(encode, headers=True))
         self._headers_sent = True
         return data
 
-    @property
-    def _encode(self) -> Callable[..., bytes]:
+    def _form_and_encoder(self) -> tuple[Hashable, Callable[..., bytes]]:
+        """Of what is sent next."""
+        key: Hashable
         form, framing = self._form, self._framing
-        return form.encode if not framing else form.encode_chunk if framing == "chunk" else form.encode_message
-
-    def _key(self) -> Hashable:
-        """The form of what is sent next."""
-        form, framing = self._form, self._framing
-        if not self._headers_sent:
-            return form.key, framing, "headers"
-        return form.key if not framing else form.chunk_key if framing == "chunk" else form.message_key
+        if framing == "chunk":
+            key, encode = form.chunk_key, form.encode_chunk
+        elif framing:
+            key, encode = form.message_key, form.encode_message
+        else:
+            key, encode = form.key, form.encode
+        return (key, encode) if self._headers_sent else ((key, "headers"), encode)
 
     def _convert(self, batch: Batch) -> None:
         """Converts a batch by one call of the conversion webhook.  Events that arrive meanwhile are queued in the watch."""

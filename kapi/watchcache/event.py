@@ -72,20 +72,14 @@ Encode = Callable[[WatchEvent], bytes]
 class Batch:
     """Events of one turn, in order; shared by all watchers with the same selection."""
 
-    __slots__ = ("events", "_encoded", "_held", "_size")
+    __slots__ = ("events", "size", "_encoded", "_held")
 
     def __init__(self, events: list[WatchEvent]) -> None:
         self.events = events
+        #: bytes of all objects
+        self.size = sum([len(event.entry.data) for event in events if event.entry is not None])
         self._held: HeldBytes | None = None  # once it has waited for a slow client
         self._encoded: dict[Hashable, tuple[bytes, SentBatch]] | None = None
-        self._size = -1
-
-    @property
-    def size(self) -> int:
-        """Bytes of all objects."""
-        if self._size < 0:
-            self._size = sum([len(event.entry.data) for event in self.events if event.entry is not None])
-        return self._size
 
     def is_encoded(self, form: Hashable) -> bool:
         return self._encoded is not None and form in self._encoded
