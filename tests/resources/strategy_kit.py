@@ -11,19 +11,19 @@ from kapi.resources.definition import Resource, StrategyContext
 CTX = StrategyContext("default", "a", now="2024-01-01T00:00:00Z")
 
 
-def made(row: Resource, **parts: Any) -> Object:
+def made(row: Resource, ctx: StrategyContext = CTX, **parts: Any) -> Object:
     """An object named ``a`` with defaults, prepared for creation; ``metadata`` is added to its own."""
     obj: Object = {"metadata": {"name": "a", **parts.pop("metadata", {})}, **tree.copy(parts)}
     if row.namespaced:
         obj["metadata"].setdefault("namespace", "default")
     row.strategy.default(obj)
-    row.strategy.prepare_for_create(obj, CTX)
+    row.strategy.prepare_for_create(obj, ctx)
     return obj
 
 
-def problems(row: Resource, **parts: Any) -> list[str]:
+def problems(row: Resource, ctx: StrategyContext = CTX, **parts: Any) -> list[str]:
     """The errors of a create."""
-    return [str(error) for error in row.strategy.validate(made(row, **parts), CTX)]
+    return [str(error) for error in row.strategy.validate(made(row, ctx, **parts), ctx)]
 
 
 def changes(row: Resource, old: Object, *, subresource: str = "", **parts: Any) -> list[str]:
