@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import functools
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from kapi.cel import TimeExceeded
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.schema.structural import patterns
 from kapi.schema.structural.formats import recognized
 from kapi.schema.structural.listtypes import list_errors
-from kapi.schema.structural.patterns import MAX_PATTERN_LENGTH, pattern_error
 from kapi.schema.structural.values import value_errors
 from tests.growth.counting import stretches
 
@@ -118,14 +115,6 @@ def test_a_default_for_int_or_string_may_be_of_any_type() -> None:
     schema = {"x-kubernetes-int-or-string": True}
     assert value_errors(True, schema) != []
     assert value_errors(True, schema, either=False) == []
-
-
-def test_a_pattern_that_is_too_long_is_not_compiled() -> None:
-    too_large = "error parsing regexp: pattern too large - compile failed"
-    assert pattern_error("(a|b)*" * 480_000) == too_large  # as RE2 says of it
-    assert pattern_error("(a|b)*" * 40_000) == ""
-    with patch.object(patterns, "_options", None):  # nobody is asked
-        assert pattern_error("a" * (MAX_PATTERN_LENGTH + 1)) == too_large
 
 
 @pytest.mark.parametrize(

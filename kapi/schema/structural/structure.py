@@ -7,8 +7,8 @@ from collections.abc import Callable
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.regexps import pattern_error
 from kapi.machinery.tree import Object
-from kapi.schema.structural.patterns import pattern_error
 
 Schema = Object
 

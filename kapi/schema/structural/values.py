@@ -19,10 +19,10 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import ErrorType, FieldError, Path, invalid, required, too_long, too_many, type_invalid
 from kapi.machinery.golang import quote
+from kapi.machinery.regexps import matches, pattern_error
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural import formats
 from kapi.schema.structural.correlation import ABSENT, identity, is_unchanged, old_item, old_items, same
-from kapi.schema.structural.patterns import matches, pattern_error
 from kapi.schema.structural.structure import Schema
 
 NO_PATH = "<nil>"
