@@ -111,7 +111,11 @@ def build_handler_chain(
         warnings,
         cors(generic.cors_allowed_origins) if generic.cors_allowed_origins else None,
         authentication(
-            identity.requests, meter.authenticated, identity.proxy_headers, config.authorization.settings.public
+            identity.requests,
+            meter.authenticated,
+            identity.proxy_headers,
+            config.authorization.settings.public,
+            mitigation=generic.features["UnauthenticatedHTTP2DOSMitigation"],
         ),
         cross_origin() if config.options.features.enable_console else None,
         tracing.requests.filter if tracing is not None else None,

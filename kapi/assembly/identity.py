@@ -185,7 +185,8 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
     flags, files, reloaders, collectors = (
         config.options.authentication, config.given.files, config.reloaders, config.metrics.registry,
     )  # fmt: skip
-    external = ExternalIdentity(flags, config.reactor, collectors, config.given.egress)
+    features = config.options.generic.features
+    external = ExternalIdentity(flags, config.reactor, collectors, config.given.egress, features)
     reloaders.add(external.reload)
     usage = LegacyTokenUsage(registry.client.named("kube-apiserver"))
     generated = files.ca.read_bytes()

@@ -50,15 +50,20 @@ class AuthenticationConfiguration(msgspec.Struct):
     anonymous_paths: list[str] | None = None  # None: everywhere
 
 
-def load_authentication(data: bytes, disallowed: Collection[str] = ()) -> AuthenticationConfiguration:
-    """The settings in a file.  ``disallowed``: the ServiceAccount issuers.  Raises ConfigurationError."""
+def load_authentication(
+    data: bytes, disallowed: Collection[str] = (), egress_selectors: bool = True
+) -> AuthenticationConfiguration:
+    """The settings in a file.  Raises ConfigurationError.
+
+    ``disallowed``: the ServiceAccount issuers; ``egress_selectors``: whether issuers may have ``egressSelectorType``.
+    """
     from kapi.authentication.oidc.configuration import validate_entries  # imported only when it is used
 
     tree = read_tree(data, "AuthenticationConfiguration", _SHAPE)
     entries = [entry or {} for entry in tree.get("jwt") or ()]
     if len(entries) > _MAX_JWT_AUTHENTICATORS:
         raise ConfigurationError(str(too_many(Path("jwt"), len(entries), _MAX_JWT_AUTHENTICATORS)))
-    expressions, errors = validate_entries(entries, disallowed)
+    expressions, errors = validate_entries(entries, disallowed, egress_selectors)
     texts = [str(error) for error in errors]
     found = AuthenticationConfiguration(entries, expressions)
     anonymous = tree.get("anonymous")

@@ -37,17 +37,25 @@ class ProxyHeaders(NamedTuple):
 STANDARD_HEADERS = ProxyHeaders()
 
 
+def _keep(ctx: RequestContext) -> None:
+    """Leaves the connection open."""
+
+
 def authentication(
     authenticator: Authenticator | None,
     record: Recorder | None = None,
     proxy_headers: ProxyHeaders = STANDARD_HEADERS,
     public: Collection[str] = (),
+    *,
+    mitigation: bool = True,
 ) -> Filter:
     """Sets ``ctx.user``.  Raises Unauthorized, without the reason.  Without an authenticator every request passes.
 
-    Removes credentials, the standard proxy headers and ``proxy_headers`` from the request.  An anonymous client keeps its HTTP/2
-    connection when it gets one of the ``public`` paths: a browser loads a page's files together, before its user logs in.
+    Removes credentials, the standard proxy headers and ``proxy_headers`` from the request.  With ``mitigation`` an anonymous
+    client gets one request on an HTTP/2 connection (CVE-2023-44487), but keeps it when it gets one of the ``public`` paths: a
+    browser loads a page's files together, before its user logs in.
     """
+    end = end_http2 if mitigation else _keep
 
     def accept(ctx: RequestContext, user: RequestAnswer, started: float) -> None:
         if user is None:
@@ -59,7 +67,7 @@ def authentication(
         if proxy_headers is not STANDARD_HEADERS:
             proxy_headers.remove(ctx)
         if (user.name == ANONYMOUS or ALL_UNAUTHENTICATED in user.groups) and ctx.path not in public:
-            end_http2(ctx)  # CVE-2023-44487: an anonymous client gets one request on a connection
+            end(ctx)
         if record is not None:
             record("success", time.perf_counter() - started, user.name)
 
@@ -68,7 +76,7 @@ def authentication(
             _log.debug("Unable to authenticate the request: {error}", error=text, audit_id=ctx.audit_id)
         if record is not None:
             record(outcome, time.perf_counter() - started, "")
-        end_http2(ctx)
+        end(ctx)
         return unauthorized()
 
     async def wait(ctx: RequestContext, waiting: Awaitable[RequestAnswer], started: float) -> None:

@@ -15,30 +15,26 @@ STAGES = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
 WITH_EFFECT = frozenset(
     """
     AllowInsecureKubeletCertificateSigningRequests AllowParsingUserUIDFromCertAuth AllowUnsafeMalformedObjectDeletion
-    APIResponseCompression APIServerIdentity
-    CBORServingAndStorage
-    AuthorizePodWebsocketUpgradeCreatePermission
+    APIResponseCompression APIServerIdentity AuthorizePodWebsocketUpgradeCreatePermission CBORServingAndStorage
     ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz
     ComponentStatusz ConstrainedImpersonation ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
     CRDObservedGenerationTracking CrossNamespaceVolumeDataSource DeploymentReplicaSetTerminatingReplicas
     DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints DRAExtendedResource
     DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices DRAPrioritizedList
-    DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization
-    DRAResourcePoolStatus DRAWorkloadResourceClaims EnvFiles
-    GenericWorkload HostnameOverride HPAConfigurableTolerance HPAScaleToZero ImageVolumeWithDigest
-    InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling InPlacePodVerticalScalingInitContainers
-    ManifestBasedAdmissionControlConfig
-    MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
-    MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
-    MutableSchedulingDirectivesForSuspendedJobs MutablePVNodeAffinity
-    MutatingAdmissionPolicy NodeDeclaredFeatures OpenAPIEnums PodCertificateRequest PodDeletionCost
-    PodLogsQuerySplitStreams RemoteRequestHeaderUID StorageVersionHash
-    PodLevelResources PodTopologyLabelsAdmission ResourceHealthStatus ResourceHealthStatusMessage
-    RestartAllContainersOnContainerExits SELinuxMount
-    ServiceAccountNodeAudienceRestriction ShardedListAndWatch StorageVersionAPI StorageVersionMigrator
-    StrictIPCIDRValidation
-    TaintTolerationComparisonOperators TokenRequestServiceAccountUIDValidation UserNamespacesHostNetworkSupport
-    TopologyAwareWorkloadScheduling VolumeLimitScaling WatchList WorkloadAwarePreemption
+    DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus
+    DRAWorkloadResourceClaims EnvFiles GenericWorkload HostnameOverride HPAConfigurableTolerance HPAScaleToZero
+    ImageVolumeWithDigest InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
+    InPlacePodVerticalScalingInitContainers ManifestBasedAdmissionControlConfig MatchLabelKeysInPodTopologySpread
+    MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
+    MutablePVNodeAffinity MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy NodeDeclaredFeatures
+    OpenAPIEnums PodCertificateRequest PodDeletionCost PodLevelResources PodLogsQuerySplitStreams
+    PodTopologyLabelsAdmission RemoteRequestHeaderUID ResourceHealthStatus ResourceHealthStatusMessage
+    RestartAllContainersOnContainerExits SELinuxMount ServiceAccountNodeAudienceRestriction
+    ServiceCIDRStatusFieldWiping ShardedListAndWatch StorageVersionAPI StorageVersionHash StorageVersionMigrator
+    StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
+    StructuredAuthenticationConfigurationJWKSMetrics TaintTolerationComparisonOperators
+    TokenRequestServiceAccountUIDValidation TopologyAwareWorkloadScheduling UnauthenticatedHTTP2DOSMitigation
+    UserNamespacesHostNetworkSupport VolumeLimitScaling WatchList WorkloadAwarePreemption
 """.split()
 )
 

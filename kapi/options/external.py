@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from prometheus_client.registry import CollectorRegistry
@@ -35,6 +36,7 @@ from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError, read_file
 from kapi.process.reactor import Reactor
+from kapi.resources.shared.features import enabled
 from kapi.wire.egress import CONTROL_PLANE, DIRECT, Egress
 
 if TYPE_CHECKING:
@@ -55,8 +57,11 @@ class ExternalIdentity:
         reactor: Reactor,
         registry: CollectorRegistry | None = None,
         egress: Egress = DIRECT,
+        features: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
         self._flags, self._reactor, self._egress = flags, reactor, egress
+        self._selects_egress = enabled(features, "StructuredAuthenticationConfigurationEgressSelector")
+        self._shows_key_sets = enabled(features, "StructuredAuthenticationConfigurationJWKSMetrics")
         self._collectors = registry
         self._meter: JWTMeter | None = None
         self._jwt = ReplaceableTokenAuthenticators()
@@ -88,7 +93,7 @@ class ExternalIdentity:
 
     def _load(self, content: bytes) -> AuthenticationConfiguration:
         try:
-            return load_authentication(content, self._flags.issuers)
+            return load_authentication(content, self._flags.issuers, self._selects_egress)
         except ConfigurationError as error:
             raise ConfigError(f"--authentication-config: {error}") from None
 
@@ -127,7 +132,7 @@ class ExternalIdentity:
         from kapi.client.https import HTTPSClient
 
         made = []
-        meter = self._meter = self._meter or JWTMeter(self._collectors)
+        meter = self._meter = self._meter or JWTMeter(self._collectors, key_sets=self._shows_key_sets)
         algorithms = ALGORITHMS if self._flags.authentication_config else tuple(self._flags.oidc_signing_algs)
         for entry, expressions in zip(found.entries, found.expressions, strict=True):
             issuer = entry["issuer"]

@@ -78,11 +78,11 @@ class ReloadTest(TestCase):
     def write(self, *issuers: Issuer, **more: Any) -> None:
         self.file.write_text(yaml.safe_dump({**HEAD, "jwt": [each.entry() for each in issuers], **more}))
 
-    def start(self, egress: Egress = DIRECT) -> None:
+    def start(self, egress: Egress = DIRECT, **features: bool) -> None:
         flags = AuthenticationOptions()
         assert not parse([flags], [f"--authentication-config={self.file}"])
         flags.complete()
-        self.identity = ExternalIdentity(flags, reactor, self.registry, egress)
+        self.identity = ExternalIdentity(flags, reactor, self.registry, egress, features)
 
     async def reload(self) -> None:
         waiting = self.identity.reload()
@@ -248,6 +248,32 @@ class ReloadTest(TestCase):
         self.file.write_text(yaml.safe_dump({**HEAD, "jwt": [entry]}))
         with self.assertRaisesRegex(ConfigError, 'egress lookup required with egress selector type "cluster"'):
             self.start()
+
+    async def test_the_network_cannot_be_chosen_without_the_gate(self) -> None:
+        self.write(self.one)
+        self.start()
+        entry = self.one.entry()
+        entry["issuer"]["egressSelectorType"] = "cluster"
+        self.file.write_text(yaml.safe_dump({**HEAD, "jwt": [entry]}))
+        text = (
+            'jwt\\[0\\].issuer.egressSelectorType: Invalid value: "cluster": egress selector is not supported when '
+            "StructuredAuthenticationConfigurationEgressSelector feature gate is disabled"
+        )
+        with self.assertRaisesRegex(ConfigError, text):
+            self.start(StructuredAuthenticationConfigurationEgressSelector=False)
+
+    async def test_fetches_of_key_sets_are_in_metrics_unless_the_gate_is_off(self) -> None:
+        self.write(self.one)
+        for shown in (True, False):
+            self.registry = CollectorRegistry()
+            self.start(StructuredAuthenticationConfigurationJWKSMetrics=shown)
+            self.assertTrue(await self.user(self.one))
+            names = {family.name for family in self.registry.collect()}
+            prefix = "apiserver_authentication_jwt_authenticator_"
+            self.assertIn(f"{prefix}latency_seconds", names)
+            self.assertEqual(f"{prefix}jwks_fetch_last_timestamp_seconds" in names, shown)
+            if shown:
+                await self.identity._providers[0].client.close()
 
 
 def problems(**tree: Any) -> str:

@@ -141,6 +141,17 @@ def test_strangers_get_one_request_of_an_http2_connection(headers: dict[str, Any
     assert ctx.connection_closing is ends
 
 
+def test_strangers_keep_their_connections_without_the_gate() -> None:
+    ctx = request("/version")
+    ctx.http.clientproto = b"HTTP/2"
+    assert authentication(AnonymousAuthenticator(), mitigation=False)(ctx) is None
+    refused = request("/version", headers={"Authorization": "Bearer wrong"})
+    refused.http.clientproto = b"HTTP/2"
+    with pytest.raises(Unauthorized):
+        authentication(UnionAuthenticator([BearerAuthenticator(TOKENS)]), mitigation=False)(refused)
+    assert (ctx.connection_closing, refused.connection_closing) == (False, False)
+
+
 @pytest.mark.parametrize(("path", "ends"), [("/page", False), ("/page/more", True)])
 def test_strangers_get_all_files_of_a_public_page_from_a_connection(path: str, ends: bool) -> None:
     """A browser asks for them at once, and gives up when each ends its connection."""

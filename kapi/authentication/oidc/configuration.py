@@ -69,8 +69,13 @@ def entry_from_flags(options: Mapping[str, Tree]) -> Object:
     return entry
 
 
-def validate_entries(entries: list[Object], disallowed: Collection[str]) -> tuple[list[Expressions], list[FieldError]]:
-    """The compiled expressions of each entry, and what is wrong.  ``disallowed``: the server's own issuers."""
+def validate_entries(
+    entries: list[Object], disallowed: Collection[str], egress_selectors: bool = True
+) -> tuple[list[Expressions], list[FieldError]]:
+    """The compiled expressions of each entry, and what is wrong.
+
+    ``disallowed``: the server's own issuers; ``egress_selectors``: whether entries may choose the network.
+    """
     compiled: list[Expressions] = []
     errors: list[FieldError] = []
     issuers: set[str] = set()
@@ -78,7 +83,7 @@ def validate_entries(entries: list[Object], disallowed: Collection[str]) -> tupl
     root = Path("jwt")
     for position, entry in enumerate(entries):
         path = root.index(position)
-        reader = _Entry(entry, path, disallowed)
+        reader = _Entry(entry, path, disallowed, egress_selectors)
         compiled.append(reader.read())
         errors += reader.errors
         issuer = entry.get("issuer") or {}
@@ -96,8 +101,9 @@ def validate_entries(entries: list[Object], disallowed: Collection[str]) -> tupl
 class _Entry:
     """Checks and compiles one entry."""
 
-    def __init__(self, entry: Object, path: Path, disallowed: Collection[str]) -> None:
+    def __init__(self, entry: Object, path: Path, disallowed: Collection[str], egress_selectors: bool) -> None:
         self.entry, self.path, self.disallowed = entry, path, disallowed
+        self.egress_selectors = egress_selectors
         self.errors: list[FieldError] = []
         self.claims = cel.Environment({"claims": map_of(STRING, DYN)})
         self.user = cel.Environment({"user": _USER}, structs=(_USER,))
@@ -131,6 +137,10 @@ class _Entry:
                 text = "data does not contain any valid RSA or ECDSA certificates"
                 self.errors.append(invalid(path.child("certificateAuthority"), "<omitted>", text))
         egress = issuer.get("egressSelectorType", "")
+        if egress and not self.egress_selectors:
+            gate = "StructuredAuthenticationConfigurationEgressSelector"
+            text = f"egress selector is not supported when {gate} feature gate is disabled"
+            self.errors.append(invalid(path.child("egressSelectorType"), egress, text))
         if egress and egress not in _EGRESS:
             text = "egress selector must be either controlplane or cluster"
             self.errors.append(invalid(path.child("egressSelectorType"), egress, text))

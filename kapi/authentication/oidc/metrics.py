@@ -17,9 +17,15 @@ _BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class JWTMeter:
-    """Of all issuers of one server.  ``clock`` gives unix seconds."""
+    """Of all issuers of one server.  ``clock`` gives unix seconds; without ``key_sets`` their fetches are not shown."""
 
-    def __init__(self, registry: CollectorRegistry | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        clock: Callable[[], float] = time.time,
+        *,
+        key_sets: bool = True,
+    ) -> None:
         self._clock = clock
         self._server = server_id_hash()
         self._latency = Histogram(
@@ -41,7 +47,8 @@ class JWTMeter:
             ("jwt_issuer_hash", "apiserver_id_hash", "hash"),
         )
         if registry is not None:
-            for collector in (self._latency, self._fetches, self._key_sets):
+            registry.register(self._latency)
+            for collector in (self._fetches, self._key_sets) if key_sets else ():
                 registry.register(collector)
 
     async def verifying(self, issuer: str, answer: Awaitable[Answer]) -> Answer:

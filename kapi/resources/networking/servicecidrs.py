@@ -12,6 +12,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr, parse_network
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
@@ -23,10 +24,28 @@ def _cidrs(obj: Object) -> list[str]:
     return (obj.get("spec") or {}).get("cidrs") or []
 
 
+def _keeps_sent_status(obj: Object, ctx: StrategyContext) -> bool:
+    """Before 1.36 clients could write the status with the object, unlike that of any other type."""
+    if gate(ctx, "ServiceCIDRStatusFieldWiping"):
+        return False
+    obj.setdefault("status", {})
+    return True
+
+
 class ServiceCIDRStrategy(PlainStrategy):
     namespaced = False
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        if _keeps_sent_status(obj, ctx):
+            return
+        super().prepare_for_create(obj, ctx)
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        if _keeps_sent_status(obj, ctx):
+            return
+        super().prepare_for_update(obj, old, ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         cidrs = _cidrs(obj)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kapi.machinery.tree import Object
@@ -308,3 +309,20 @@ def test_a_service_cidr_may_get_a_second_family_and_nothing_else() -> None:
     assert changes(row, both, spec={"cidrs": ["10.0.0.0/24"]}) == [
         'spec.cidrs: Invalid value: ["10.0.0.0/24"]: field is immutable'
     ]
+
+
+@pytest.mark.parametrize("wipes", [True, False])
+def test_the_status_of_a_service_cidr_is_written_with_it_without_the_gate(wipes: bool) -> None:
+    ctx = msgspec.structs.replace(CTX, features={"ServiceCIDRStatusFieldWiping": wipes})
+    strategy = servicecidrs.RESOURCE.strategy
+    sent = {"conditions": [{"type": "Ready"}]}
+    new: Object = {"metadata": {"name": "a"}, "spec": {"cidrs": ["10.0.0.0/24"]}, "status": dict(sent)}
+    strategy.prepare_for_create(new, ctx)
+    assert new["status"] == ({} if wipes else sent)
+    old: Object = {**new, "status": {"conditions": [{"type": "Other"}]}}
+    changed: Object = {**new, "status": dict(sent)}
+    strategy.prepare_for_update(changed, old, ctx)
+    assert changed["status"] == (old["status"] if wipes else sent)
+    bare: Object = {"metadata": {"name": "a"}, "spec": {}}
+    strategy.prepare_for_create(bare, ctx)
+    assert bare["status"] == {}
