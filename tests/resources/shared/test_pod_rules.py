@@ -101,7 +101,7 @@ def test_security_of_a_container(context: Object, texts: list[str]) -> None:
         ("a\tb", "runAsUserName cannot contain control characters"),
         ("a\\b\\c", "runAsUserName cannot contain more than one backslash"),
         ("\\user", "runAsUserName's Domain doesn't match the NetBios nor the DNS format"),
-        ("a b.example.com\\user", "runAsUserName's Domain doesn't match the NetBios nor the DNS format"),
+        ("a b.www.example.com\\user", "runAsUserName's Domain doesn't match the NetBios nor the DNS format"),
         ("domain\\", "runAsUserName's User cannot be empty"),
         ("u" * 105, "runAsUserName's User length must not be longer than 104 characters"),
         (". .", "runAsUserName's User cannot contain only periods or spaces"),
