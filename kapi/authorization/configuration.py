@@ -11,7 +11,7 @@ import msgspec
 
 from kapi.authorization.interface import Decision
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, not_supported, required
-from kapi.machinery.golang import parse_duration
+from kapi.machinery.golang import duration_text, parse_duration
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.shape import shape_errors
 from kapi.machinery.tree import Object
@@ -185,18 +185,19 @@ class _SettingsReader:
     def _seconds(
         self, tree: Object, key: str, path: Path, maximum: float, text: str, default: float | None = None
     ) -> float:
+        """A duration; zero counts as absent."""
         value = tree.get(key)
-        if value is None:
-            if default is None:
-                self.errors.append(required(path.child(key), ""))
-            return default or 0.0
         try:
-            seconds = parse_duration(str(value))
+            seconds = 0.0 if value is None else parse_duration(str(value))
         except ValueError as error:
             self.errors.append(invalid(path.child(key), value, str(error)))
             return 0.0
-        if seconds <= 0 or (maximum and seconds > maximum):
-            self.errors.append(invalid(path.child(key), value, text))
+        if not seconds:
+            if default is None:
+                self.errors.append(required(path.child(key), ""))
+            return default or 0.0
+        if seconds < 0 or (maximum and seconds > maximum):
+            self.errors.append(invalid(path.child(key), duration_text(seconds), text))
         return seconds
 
     def _choice(self, tree: Object, key: str, path: Path, values: Collection[str]) -> str:

@@ -202,7 +202,9 @@ def duration_text(seconds: float) -> str:
     """A duration as Go's ``String`` shows it: ``1h0m0s``, ``2s``, ``250ms``."""
     if not seconds:
         return "0s"
-    if abs(seconds) < 1:
+    if seconds < 0:
+        return f"-{duration_text(-seconds)}"
+    if seconds < 1:
         return f"{seconds * 1000:g}ms"
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import jwt
+import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client import CollectorRegistry
 from twisted.internet import reactor
@@ -426,6 +427,39 @@ def test_configuration_errors() -> None:
         "jwt[0].userValidationRules[0].expression",
     ):
         assert field in fields, (field, fields)
+
+
+@pytest.mark.parametrize(
+    ("mappings", "rules", "texts"),
+    [
+        ({"username": {"expression": "{'a': claims.sub}"}}, [], []),
+        ({"groups": {"expression": "1 + 1"}, "uid": {"expression": "[claims.id]"}}, [], []),
+        ({"extra": [{"key": "a.example/b", "valueExpression": "claims.?tenant"}]}, [], []),
+        (
+            {},
+            ["claims.admin"],
+            ['jwt[0].claimValidationRules[0].expression: Invalid value: "claims.admin": must evaluate to bool'],
+        ),
+        ({}, ["claims.?admin.orValue(true)", "claims.admin == true"], ["must evaluate to bool"]),
+        (
+            {"username": {"expression": "claims.?email"}},
+            ["claims.?email_verified.orValue(true)"],
+            ["must evaluate to bool", "claims.email_verified must be used"],
+        ),
+    ],
+)
+def test_rules_are_booleans_and_mappings_are_checked_when_they_are_evaluated(
+    mappings: dict[str, Any], rules: list[str], texts: list[str]
+) -> None:
+    entry: dict[str, Any] = {
+        "issuer": {"url": "https://a", "audiences": ["x"]},
+        "claimMappings": {"username": {"expression": "claims.sub"}, **mappings},
+        "claimValidationRules": [{"expression": rule} for rule in rules],
+    }
+    _, errors = validate_entries([entry], ())
+    assert len(errors) == len(texts)
+    for error, text in zip(errors, texts, strict=True):
+        assert text in str(error)
 
 
 def test_the_servers_own_issuer_is_refused() -> None:

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from kapi import cel
 from kapi.cel import syntax
-from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, list_of, map_of
+from kapi.cel.types import BOOL, DYN, STRING, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.paths import domain_prefixed_path
@@ -182,16 +182,16 @@ class _Entry:
             self.errors.append(invalid(path.child("audienceMatchPolicy"), policy, text))
 
     def _compile(
-        self, environment: cel.Environment, expression: str, path: Path, expected_types: tuple[CelType, ...]
+        self, environment: cel.Environment, expression: str, path: Path, *, is_rule: bool = False
     ) -> cel.Program | None:
+        """A rule must be known to be a boolean; of a mapping the type is checked when it is evaluated."""
         try:
             program = environment.compile(expression)
         except cel.CompileErrors as error:
             self.errors.append(invalid(path, expression, error.reason))
             return None
-        if program.result_type not in (*expected_types, DYN):
-            names = ", ".join(str(kind) for kind in expected_types)
-            self.errors.append(invalid(path, expression, f"compilation failed: must evaluate to {names}"))
+        if is_rule and program.result_type != BOOL:
+            self.errors.append(invalid(path, expression, "must evaluate to bool"))
             return None
         return program
 
@@ -218,7 +218,7 @@ class _Entry:
                     self.errors.append(duplicate(path.child("expression"), expression))
                     continue
                 expressions.add(expression)
-                program = self._compile(self.claims, expression, path.child("expression"), (BOOL,))
+                program = self._compile(self.claims, expression, path.child("expression"), is_rule=True)
                 if program is not None:
                     found.claim_rules.append((program, rule.get("message", "")))
             else:
@@ -226,20 +226,17 @@ class _Entry:
 
     def _mappings(self, found: Expressions) -> None:
         mappings, path = self.entry.get("claimMappings") or {}, self.path.child("claimMappings")
-        many = (STRING, list_of(STRING), list_of(DYN))
-        found.username = self._mapping(mappings.get("username") or {}, path.child("username"), (STRING,), needed=True)
-        found.groups = self._mapping(mappings.get("groups") or {}, path.child("groups"), many, needed=False)
+        found.username = self._mapping(mappings.get("username") or {}, path.child("username"), needed=True)
+        found.groups = self._mapping(mappings.get("groups") or {}, path.child("groups"), needed=False)
         uid = mappings.get("uid") or {}
         if uid.get("claim") and uid.get("expression"):
             self.errors.append(invalid(path.child("uid"), "", "claim and expression can't both be set"))
         elif uid.get("expression"):
-            found.uid = self._compile(self.claims, uid["expression"], path.child("uid", "expression"), (STRING,))
-        self._extra(mappings.get("extra") or [], path.child("extra"), found, many)
+            found.uid = self._compile(self.claims, uid["expression"], path.child("uid", "expression"))
+        self._extra(mappings.get("extra") or [], path.child("extra"), found)
         self._verified_email(path, found)
 
-    def _mapping(
-        self, mapping: Object, path: Path, expected_types: tuple[CelType, ...], needed: bool
-    ) -> cel.Program | None:
+    def _mapping(self, mapping: Object, path: Path, needed: bool) -> cel.Program | None:
         claim, expression, prefix = mapping.get("claim", ""), mapping.get("expression", ""), mapping.get("prefix")
         if claim and expression:
             self.errors.append(invalid(path, "", "claim and expression can't both be set"))
@@ -251,12 +248,10 @@ class _Entry:
         elif expression:
             if prefix is not None:
                 self.errors.append(invalid(path.child("prefix"), prefix, "may not be specified when expression is set"))
-            return self._compile(self.claims, expression, path.child("expression"), expected_types)
+            return self._compile(self.claims, expression, path.child("expression"))
         return None
 
-    def _extra(
-        self, mappings: list[Object], root: Path, found: Expressions, expected_types: tuple[CelType, ...]
-    ) -> None:
+    def _extra(self, mappings: list[Object], root: Path, found: Expressions) -> None:
         seen: set[str] = set()
         for position, mapping in enumerate(mappings):
             path, key = root.index(position), mapping.get("key", "")
@@ -275,7 +270,7 @@ class _Entry:
             if not expression:
                 self.errors.append(required(path.child("valueExpression"), ""))
                 continue
-            program = self._compile(self.claims, expression, path.child("valueExpression"), expected_types)
+            program = self._compile(self.claims, expression, path.child("valueExpression"))
             if program is not None:
                 found.extra.append((key, program))
 
@@ -303,7 +298,7 @@ class _Entry:
                 self.errors.append(duplicate(path, expression))
             else:
                 seen.add(expression)
-                program = self._compile(self.user, expression, path, (BOOL,))
+                program = self._compile(self.user, expression, path, is_rule=True)
                 if program is not None:
                     found.user_rules.append((program, rule.get("message", "")))
 
