@@ -29,6 +29,7 @@ from kapi.audit.sinks import Outcome, Sink
 from kapi.audit.wire import Event, encode, reference
 from kapi.codecs import json_pieces
 from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.golang import duration_text
 from kapi.machinery.tree import Object
 from kapi.request.audit_record import DECISION
 from kapi.request.context import RequestContext
@@ -50,6 +51,8 @@ _MAX_STATUS_BYTES = 64 * 1024  # a larger answer is not parsed as a Status
 #: annotations with parts of bodies, which are recorded only from the level Request on
 _BODY_ANNOTATION_PREFIX = "patch.webhook.admission.k8s.io/"
 _AUTHORIZATION_ANNOTATIONS = 2  # how many every request has; any more are of admission
+_SLOW_SECONDS = 0.5
+_LATENCY_PREFIX = "apiserver.latency.k8s.io/"
 _second = (0, "")
 
 
@@ -231,10 +234,19 @@ class AuditEvent:
             return self._stage("Panic")
         if self._status is None:
             self._status = dict(_CLOSED)
+        self._note_latency()
         if self._long_running and not self._started:
             self._started = True
             return self._stage("ResponseStarted") + self._stage("ResponseComplete")
         return self._stage("ResponseComplete")
+
+    def _note_latency(self) -> None:
+        """Annotates a slow request with its seconds in all and in the layers where it had to wait."""
+        ctx = self._ctx
+        total = ctx.reactor.seconds() - ctx.received
+        if total > _SLOW_SECONDS:
+            for layer, seconds in {**(ctx.latencies or {}), "total": total}.items():
+                ctx.annotations[_LATENCY_PREFIX + layer] = duration_text(seconds)
 
     @staticmethod
     def complete(events: Sequence[AuditEvent]) -> Outcome:

@@ -84,6 +84,8 @@ def authentication(
             user = await waiting
         except AuthenticationError as error:
             raise refuse(ctx, "error", str(error), started) from None
+        finally:
+            ctx.add_latency("authentication", time.perf_counter() - started)
         accept(ctx, user, started)
 
     def check(ctx: RequestContext) -> None | Awaitable[None]:

@@ -49,7 +49,9 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
     async def wait(
         ctx: RequestContext, attributes: Attributes, waiting: Awaitable[Verdict], started: float
     ) -> Response | None:
-        return judge(ctx, attributes, await waiting, started)
+        verdict = await waiting
+        ctx.add_latency("authorization", time.perf_counter() - started)
+        return judge(ctx, attributes, verdict, started)
 
     def check(ctx: RequestContext) -> Response | None | Awaitable[Response | None]:
         started = time.perf_counter()

@@ -99,7 +99,7 @@ def priority_and_fairness(
         finally:
             if counts:
                 counted.resume(kind, reactor.seconds())
-        ctx.add_wait(reactor.seconds() - began)
+        ctx.add_wait("apf-queue-wait", reactor.seconds() - began)
         if why:
             return reject(chosen, why)
         run(ctx, request)

@@ -78,6 +78,7 @@ class RequestContext:
         "no_protobuf",
         "cbor",
         "waited",
+        "latencies",
         "_worked",
         "_resumed",
         "response_headers",
@@ -122,6 +123,7 @@ class RequestContext:
         self.no_protobuf = False  # the resource is a custom one
         self.cbor = False  # its endpoint has CBOR (feature gate CBORServingAndStorage)
         self.waited = 0.0  # seconds spent waiting in queues and for webhooks
+        self.latencies: dict[str, float] | None = None  # seconds by layer, of those in which it had to wait
         self._worked = 0.0
         self._resumed = perf_counter()
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers
@@ -158,9 +160,16 @@ class RequestContext:
     def _piece(self) -> float:
         return min(perf_counter() - self._resumed, _MAX_PIECE_SECONDS)
 
-    def add_wait(self, seconds: float) -> None:
+    def add_wait(self, layer: str, seconds: float) -> None:
         """Adds seconds in which the request waited in a queue or for a webhook."""
         self.waited += seconds
+        self.add_latency(layer, seconds)
+
+    def add_latency(self, layer: str, seconds: float) -> None:
+        """Adds seconds of a layer to what the audit event of a slow request has."""
+        if self.latencies is None:
+            self.latencies = {}
+        self.latencies[layer] = self.latencies.get(layer, 0.0) + seconds
 
     def header(self, name: str) -> str | None:
         """The first value of a request header, or None."""

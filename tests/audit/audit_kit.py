@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+from twisted.internet.task import Clock
 
 from kapi.audit.build import Auditor
 from kapi.audit.metrics import Meter
@@ -49,6 +50,7 @@ class Bench:
             **policy,
         }
         self.sink = Memory(outcome, lenient)
+        self.clock = Clock()
         self.meter = Meter()
         self.auditor = Auditor(
             read_policy(tree)[0], UnionSink([self.sink], self.meter), self.meter, lambda: 1700000000.25
@@ -65,6 +67,7 @@ class Bench:
         ctx.http.uri = uri.encode()
         ctx.http.getClientAddress = lambda: type("Address", (), {"host": "10.1.2.3"})()
         ctx.audit_id = "the-id"
+        ctx.reactor, ctx.received = self.clock, self.clock.seconds()
         audit_init(self.auditor)(ctx)
         if user is not None:
             ctx.user = user

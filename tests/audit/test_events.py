@@ -284,3 +284,29 @@ def test_names_of_a_logical_cluster_do_not_choose_the_level() -> None:
         bench.finish(ctx, Response(200, b"{}"))
         assert len(bench.stages) == stages
     assert bench.sink.events[0]["user"]["username"] == quiet
+
+
+@pytest.mark.parametrize(("seconds", "slow"), [(0.5, False), (0.75, True)])
+def test_a_slow_request_says_where_it_waited(seconds: float, slow: bool) -> None:
+    bench = Bench()
+    ctx = bench.begin(method="POST")
+    ctx.add_wait("mutating-webhook", 0.25)
+    ctx.add_wait("mutating-webhook", 0.125)
+    ctx.add_latency("authorization", 0.0625)
+    bench.clock.advance(seconds)
+    bench.finish(ctx, Response(201, b"{}"))
+    received, complete = (event.get("annotations") or {} for event in bench.sink.events)
+    prefix = "apiserver.latency.k8s.io/"
+    noted = {"authorization": "62.5ms", "mutating-webhook": "375ms", "total": "750ms"}
+    assert complete == ({prefix + layer: text for layer, text in noted.items()} if slow else {})
+    assert not received
+    assert ctx.waited == 0.375
+
+
+def test_what_panics_has_no_latency() -> None:
+    bench = Bench()
+    ctx = bench.begin(method="POST")
+    bench.clock.advance(2)
+    ctx.audit.panicked(ValueError("x"))
+    bench.finish(ctx, Response(500, b""))
+    assert "annotations" not in bench.sink.events[-1]

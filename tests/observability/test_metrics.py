@@ -38,7 +38,7 @@ class Server:
         self.count(ctx)
         self.clock.advance(took)
         if waited:
-            ctx.add_wait(waited)
+            ctx.add_wait("apf-queue-wait", waited)
         for finish in ctx.finishers:
             finish(ctx, 201)
 

@@ -41,6 +41,8 @@ from kapi.resources.definition import Resource
 
 MAX_COST = 2_500_000  # of all conditions of one webhook and request
 _log = Logger()
+#: in audit annotations
+_LAYERS = {"admit": "mutating-webhook", "validating": "validating-webhook"}
 _SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webhook"}
 
 
@@ -139,7 +141,7 @@ class WebhookPlugin(Plugin):
                 return None
             return self._call_when_read(attributes)
         named = self._named(hooks, attributes)
-        return None if not named else timed(self.dispatch(named, attributes), attributes)
+        return None if not named else timed(self.dispatch(named, attributes), attributes, _LAYERS[self.kind])
 
     def _named(self, hooks: tuple[Hook, ...], attributes: Attributes) -> tuple[tuple[int, Invocation], ...]:
         """The hooks whose rules match the request, with their index.  Only files see requests for configurations."""
@@ -151,7 +153,7 @@ class WebhookPlugin(Plugin):
     async def _call_when_read(self, attributes: Attributes) -> None:
         named = self._named(await self.source.wait(), attributes)
         if named:
-            await timed(self.dispatch(named, attributes), attributes)
+            await timed(self.dispatch(named, attributes), attributes, _LAYERS[self.kind])
 
     async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
         """``named``: hooks whose rules match the request, with their index."""
@@ -293,7 +295,7 @@ def _span_attributes(invocation: Invocation, attributes: Attributes, uid: str) -
     }
 
 
-async def timed(calls: Awaitable[None], attributes: Attributes) -> None:
+async def timed(calls: Awaitable[None], attributes: Attributes, layer: str) -> None:
     """Tells the request how long the webhooks took; a service level does not count them."""
     began = time.perf_counter()
     try:
@@ -301,7 +303,7 @@ async def timed(calls: Awaitable[None], attributes: Attributes) -> None:
     finally:
         request = attributes.request
         if request is not None:
-            request.add_wait(time.perf_counter() - began)
+            request.add_wait(layer, time.perf_counter() - began)
 
 
 def shared_client(initializer: Initializer, configuration: Tree) -> WebhookClient:
