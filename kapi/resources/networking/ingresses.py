@@ -12,6 +12,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings, parse
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import (
     is_dns1123_subdomain,
     is_path_segment_name,
@@ -19,9 +20,10 @@ from kapi.resources.shared.names import (
     is_port_number,
     is_wildcard_dns1123_subdomain,
     label_name,
+    service_name,
     subdomain_name,
 )
-from kapi.resources.shared.rules import Errors, at, check, need, not_supported, struct
+from kapi.resources.shared.rules import Errors, Rule, at, check, need, not_supported, struct
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
@@ -41,24 +43,29 @@ REFERENCE = struct(
 )
 
 
+#: the name of a Service, and as it was before 1.36
+_SERVICE = require("name", then=check(label_name))
+_STRICT_SERVICE = require("name", then=check(service_name))
+
+
 def _host(host: str, path: Path, errors: Errors) -> None:
     check(is_wildcard_dns1123_subdomain if "*" in host else is_dns1123_subdomain)(host, path, errors, None)
 
 
-def _backend(backend: Object, path: Path, errors: Errors) -> None:
+def _backend(backend: Object, path: Path, name_rule: Rule, errors: Errors) -> None:
     resource, service = backend.get("resource"), backend.get("service")
     if resource is not None and service is not None:
         errors.append(invalid(path, "", "cannot set both resource and service backends"))
     elif resource is not None:
         REFERENCE(resource, path.child("resource"), errors, None)
     elif service is not None:
-        _service_backend(service, path, errors)
+        _service_backend(service, path, name_rule, errors)
     else:
         errors.append(invalid(path, "", "resource or service backend is required"))
 
 
-def _service_backend(service: Object, path: Path, errors: Errors) -> None:
-    require("name", then=check(label_name))(service, path.child("service"), errors, None)
+def _service_backend(service: Object, path: Path, name_rule: Rule, errors: Errors) -> None:
+    name_rule(service, path.child("service"), errors, None)
     port = service.get("port") or {}
     name, number = port.get("name") or "", port.get("number") or 0
     if name and number:
@@ -71,7 +78,7 @@ def _service_backend(service: Object, path: Path, errors: Errors) -> None:
         errors.append(required(path, "port name or number is required"))
 
 
-def _http_path(item: Object, path: Path, errors: Errors) -> None:
+def _http_path(item: Object, path: Path, name_rule: Rule, errors: Errors) -> None:
     kind, text = item.get("pathType"), item.get("path") or ""
     if kind is None:
         errors.append(required(path.child("pathType"), "pathType must be specified"))
@@ -87,20 +94,20 @@ def _http_path(item: Object, path: Path, errors: Errors) -> None:
             errors.append(invalid(here, text, "must be an absolute path"))
     else:
         errors.append(not_supported(path.child("pathType"), kind, _PATH_TYPES))
-    _backend(item.get("backend") or {}, path.child("backend"), errors)
+    _backend(item.get("backend") or {}, path.child("backend"), name_rule, errors)
 
 
-def _rule_value(rule: Object, path: Path, errors: Errors) -> None:
+def _rule_value(rule: Object, path: Path, name_rule: Rule, errors: Errors) -> None:
     http = rule.get("http")
     if http is None:
         return
     paths = path.child("http", "paths")
     need(http.get("paths"), paths, errors)
     for item, here in each_of(paths, http.get("paths")):
-        _http_path(item, here, errors)
+        _http_path(item, here, name_rule, errors)
 
 
-def _rules(rules: list[Object], path: Path, lax_wildcards: bool, errors: Errors) -> None:
+def _rules(rules: list[Object], path: Path, lax_wildcards: bool, name_rule: Rule, errors: Errors) -> None:
     for i, rule in enumerate(rules):
         host = rule.get("host") or ""
         if host:
@@ -108,7 +115,7 @@ def _rules(rules: list[Object], path: Path, lax_wildcards: bool, errors: Errors)
                 errors.append(invalid(path.index(i).child("host"), host, _NOT_AN_IP))
             _host(host, path.index(i).child("host"), errors)
         if "*" not in host or not lax_wildcards:
-            _rule_value(rule, path.index(i), errors)
+            _rule_value(rule, path.index(i), name_rule, errors)
 
 
 def _tls(entries: list[Object], path: Path, lax_secrets: bool, errors: Errors) -> None:
@@ -128,10 +135,20 @@ def _had_bad_secret(old: Object | None) -> bool:
 def _had_bad_wildcard_rule(old: Object | None) -> bool:
     for rule in elements(old, "spec", "rules"):
         found: Errors = []
-        _rule_value(rule, Path(), found)
+        _rule_value(rule, Path(), _SERVICE, found)
         if found and "*" in (rule.get("host") or ""):
             return True
     return False
+
+
+def _had_relaxed_name(old: Object | None) -> bool:
+    """Whether the stored object names a Service as only the relaxed rule allows."""
+    spec = (old or {}).get("spec") or {}
+    backends = [spec.get("defaultBackend")]
+    for rule in elements(spec, "rules"):
+        backends += [item.get("backend") for item in elements(rule, "http", "paths")]
+    names = [((backend or {}).get("service") or {}).get("name") for backend in elements(backends)]
+    return any(name and service_name(name) for name in elements(names))
 
 
 class IngressStrategy(PlainStrategy):
@@ -147,13 +164,15 @@ class IngressStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
+        relaxed = gate(ctx, "RelaxedServiceNameValidation") or _had_relaxed_name(old)
+        name_rule = _SERVICE if relaxed else _STRICT_SERVICE
         rules, default = spec.get("rules") or [], spec.get("defaultBackend")
         if not rules and default is None:
             detail = "either `defaultBackend` or `rules` must be specified"
             errors.append(invalid(_SPEC, spec.get("rules"), detail))
         if default is not None:
-            _backend(default, _SPEC.child("defaultBackend"), errors)
-        _rules(rules, _SPEC.child("rules"), _had_bad_wildcard_rule(old), errors)
+            _backend(default, _SPEC.child("defaultBackend"), name_rule, errors)
+        _rules(rules, _SPEC.child("rules"), _had_bad_wildcard_rule(old), name_rule, errors)
         _tls(spec.get("tls") or [], _SPEC.child("tls"), _had_bad_secret(old), errors)
         at("ingressClassName", check(subdomain_name))(spec, _SPEC, errors, None)
         if old is None:

@@ -182,6 +182,11 @@ def label_name(name: str, prefix: bool = False) -> Texts:
     return is_dns1123_label(_masked(name, prefix))
 
 
+def service_name(name: str, prefix: bool = False) -> Texts:
+    """Services before 1.36 (KEP-5311)."""
+    return is_dns1035_label(_masked(name, prefix))
+
+
 def long_object_name(name: str, prefix: bool = False) -> Texts:
     """ReplicationControllers and DeviceClasses, whose generateName is not looked at."""
     return () if prefix else long_name(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kapi.machinery import tree
@@ -109,3 +110,25 @@ def test_the_table_shows_ports_and_external_addresses() -> None:
     made["metadata"]["creationTimestamp"] = "2024-01-01T00:00:00Z"
     cells = table.cells(made, 1704067200.0 + 90)
     assert cells == ["a", "NodePort", "10.0.0.1", "<none>", "80:30000/TCP", "90s", "a=b"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [({"name": "1-a"}, "metadata.name"), ({"generateName": "12-", "name": "a"}, "metadata.generateName")],
+)
+def test_a_name_may_begin_with_a_digit_with_the_gate(metadata: dict[str, str], field: str) -> None:
+    found = []
+    for relaxed in (True, False):
+        obj = service()
+        obj["metadata"] |= metadata
+        ctx = msgspec.structs.replace(CTX, features={"RelaxedServiceNameValidation": relaxed})
+        found.append([str(error) for error in RESOURCE.strategy.validate(obj, ctx)])
+    value = metadata["name"] if field == "metadata.name" else metadata["generateName"]
+    assert found == [
+        [],
+        [
+            f'{field}: Invalid value: "{value}": a DNS-1035 label must consist of lower case alphanumeric characters or '
+            "'-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
+            "'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+        ],
+    ]

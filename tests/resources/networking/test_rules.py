@@ -326,3 +326,22 @@ def test_the_status_of_a_service_cidr_is_written_with_it_without_the_gate(wipes:
     bare: Object = {"metadata": {"name": "a"}, "spec": {}}
     strategy.prepare_for_create(bare, ctx)
     assert bare["status"] == {}
+
+
+def test_an_ingress_may_name_a_service_with_a_digit_first_with_the_gate_or_when_it_did() -> None:
+    strategy = ingresses.RESOURCE.strategy
+    strict = msgspec.structs.replace(CTX, features={"RelaxedServiceNameValidation": False})
+    backend = {"service": {"name": "1-a", "port": {"number": 80}}}
+
+    def fields(new: Object, old: Object | None, ctx: Any) -> list[str]:
+        errors = strategy.validate(new, ctx) if old is None else strategy.validate_update(new, old, ctx)
+        return [error.field for error in errors]
+
+    spec: Object = {"defaultBackend": backend, "rules": ingress(backend=backend)}
+    new = made(ingresses.RESOURCE, spec=spec)
+    assert fields(new, None, CTX) == []
+    assert fields(new, None, strict) == ["spec.defaultBackend.service.name", f"{HERE}.backend.service.name"]
+    new["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    for part in ({"defaultBackend": backend}, {"rules": ingress(backend=backend)}):
+        assert fields(new, {**new, "spec": part}, strict) == []
+    assert fields(new, {**new, "spec": {"defaultBackend": SERVICE}}, strict) != []

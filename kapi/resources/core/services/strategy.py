@@ -37,8 +37,9 @@ from kapi.resources.core.services.validation import (
 from kapi.resources.definition import FieldText, Strategy, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import cidr_warnings, ip_warnings
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
-from kapi.resources.shared.names import label_name
+from kapi.resources.shared.names import label_name, service_name
 from kapi.resources.shared.printing import NONE, joined
 
 _AFFINITY_SECONDS = 10800
@@ -150,7 +151,8 @@ class ServiceStrategy(Strategy):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
-        validate_metadata(obj, errors, name=label_name)
+        relaxed = gate(ctx, "RelaxedServiceNameValidation")
+        validate_metadata(obj, errors, name=label_name if relaxed else service_name)
         validate_service(obj, None, errors, ctx)
         return errors
 
