@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -191,3 +192,40 @@ def test_a_file_that_is_wrong_is_refused(content: bytes, said: str) -> None:
     with pytest.raises(EncryptionError) as caught:
         load_encryption(content)
     assert said in str(caught.value)
+
+
+_TWICE = "the same resource cannot be specified multiple times"
+_MASKED = (
+    "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as they will be "
+    "masked"
+)
+
+
+@pytest.mark.parametrize(
+    ("resources", "texts"),
+    [
+        (["*.", "*.apps", "secrets.example.com"], []),
+        (["*.", "*.*"], [_MASKED]),
+        (["*.apps", "*.", "*.*"], [_MASKED]),
+        (["deployments.apps", "*.apps", "jobs.batch"], [_MASKED]),
+        (["secrets", "secrets.", "secrets"], [_TWICE]),
+        (["*.", "*."], [_TWICE, _MASKED]),
+    ],
+)
+def test_no_resource_is_named_twice_in_a_list(resources: list[str], texts: list[str]) -> None:
+    content, found = file(provider("identity"), resources=resources), ""
+    try:
+        load_encryption(content)
+    except EncryptionError as error:
+        found = str(error)
+    shown = json.dumps(resources, separators=(",", ":"))
+    assert found.splitlines() == [f"resources[0].resources: Invalid value: {shown}: {text}" for text in texts]
+
+
+def test_a_key_needs_a_name_and_a_secret() -> None:
+    with pytest.raises(EncryptionError) as caught:
+        load_encryption(file({"aescbc": {"keys": [{}]}}))
+    assert str(caught.value).splitlines() == [
+        "resources[0].providers[0].aescbc.keys[0].name: Required value: name is a mandatory field for a key",
+        "resources[0].providers[0].aescbc.keys[0].secret: Required value: secret is a mandatory field for a key",
+    ]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import yaml
 
+from kapi.machinery.field import format_value
 from kapi.machinery.golang import parse_duration
 from kapi.machinery.tree import Object, Tree
 from kapi.store.encryption.kms import Kms
@@ -111,17 +113,23 @@ class _Reader:
                 problem = "'extensions' group has been removed and cannot be used for encryption"
             elif group == "*" and resource != "*":
                 problem = "encrypting the same resource across groups is not supported"
-            elif (group, resource) in found:
-                problem = "the same resource cannot be specified multiple times"
-            elif any(_overlap(one, (group, resource)) for one in found):
-                problem = (
-                    "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as "
-                    "they will be masked"
-                )
             if problem:
                 self.errors.append(f'{at}[{position}]: Invalid value: "{name}": {problem}')
             found.append((group, resource))
+        self._apart(f"{at}: Invalid value: {format_value(value)}", found)
         return frozenset(found)
+
+    def _apart(self, start: str, found: list[tuple[str, str]]) -> None:
+        """No resource may be named twice, also not by a star."""
+        if len(set(found)) < len(found):
+            self.errors.append(f"{start}: the same resource cannot be specified multiple times")
+        groups = Counter(group for group, _ in found)
+        starred = any(resource == "*" and groups[group] > 1 for group, resource in found)
+        if starred or len(found) > 1 and ("*", "*") in found:
+            self.errors.append(
+                f"{start}: using overlapping resources such as 'secrets' and '*.' in the same resource list is not "
+                "allowed as they will be masked"
+            )
 
     def _providers(self, at: str, value: object) -> tuple[Provider, ...]:
         found: list[Provider] = []
@@ -129,9 +137,8 @@ class _Reader:
             here = f"{at}[{position}]"
             if not isinstance(entry, dict) or len(entry) != 1:
                 many = "more than one provider specified in a single element, should split into different list elements"
-                self.errors.append(
-                    f"{here}: {many if entry else 'provider does not contain any of the expected providers'}"
-                )
+                none = "provider does not contain any of the expected providers"
+                self.errors.append(f"{here}: Invalid value: {many if entry else none}")
                 continue
             ((kind, settings),) = entry.items()
             if kind == "identity":
@@ -177,7 +184,7 @@ class _Reader:
             self._invalid(
                 f"{at}.endpoint", endpoint, f'unsupported scheme "{scheme}" for KMS provider, only unix is supported'
             )
-        if settings.get("cachesize") is not None:
+        if version != "v1" and settings.get("cachesize") is not None:
             self._invalid(f"{at}.cachesize", settings["cachesize"], "cachesize is not supported in v2")
         try:
             require()
@@ -197,8 +204,10 @@ class _Reader:
             here = f"{at}.keys[{position}]"
             entry = entry if isinstance(entry, dict) else {}
             name, text = entry.get("name") or "", entry.get("secret") or ""
+            for field, given in (("name", name), ("secret", text)):
+                if not given:
+                    self.errors.append(f"{here}.{field}: Required value: {field} is a mandatory field for a key")
             if not name or not text:
-                self.errors.append(f"{here}: Required value: name and secret are mandatory fields for a key")
                 continue
             try:
                 secret = base64.b64decode(text, validate=True)
@@ -215,12 +224,3 @@ class _Reader:
             except ImportError:
                 self.errors.append(f"{at}: needs PyNaCl: install kapi[secretbox]")
         return found
-
-
-def _overlap(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether one of two pairs covers the other."""
-    wide = (one if "*" in one else other) if "*" in one or "*" in other else None
-    if wide is None:
-        return False
-    narrow = other if wide is one else one
-    return wide == ("*", "*") or wide[0] == narrow[0]
