@@ -12,14 +12,17 @@ import fcntl
 import ipaddress
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Loaded = TypeVar("Loaded")
 
 #: a template, since importing the YAML library would delay the start
 _TEXT = """\
@@ -125,8 +128,15 @@ def _key_bytes(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     )
 
 
+def _load(path: Path, load: Callable[[bytes], Loaded]) -> Loaded:
+    try:
+        return load(path.read_bytes())
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path.name} is damaged: {error}") from None
+
+
 def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    key = serialization.load_pem_private_key(path.read_bytes(), None)
+    key = _load(path, lambda data: serialization.load_pem_private_key(data, None))
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{path} is not an EC key")
     return key
@@ -187,7 +197,7 @@ def _ensure(files: Files, names: Iterable[str]) -> Files:
             raise ValueError(f"{public.name} is there, but not {private.name}: copy both, or remove both")
     if not files.ca.exists():
         _make_ca(files)
-    ca, ca_key = x509.load_pem_x509_certificate(files.ca.read_bytes()), _load_key(files.ca_key)
+    ca, ca_key = _load(files.ca, x509.load_pem_x509_certificate), _load_key(files.ca_key)
     if ca.public_key() != ca_key.public_key():
         raise ValueError(f"{files.ca.name} and {files.ca_key.name} do not belong together: copy both, or remove both")
     wanted = list(dict.fromkeys(names))

@@ -126,6 +126,15 @@ def test_a_key_of_another_authority_is_refused(files: pki.Files, tmp_path: Path)
     assert contents(files) == before
 
 
+@pytest.mark.parametrize("name", ["ca.crt", "ca.key"])
+@pytest.mark.parametrize("content", [b"", b"garbage"])
+def test_a_damaged_file_of_the_authority_is_named(files: pki.Files, name: str, content: bytes) -> None:
+    (files.directory / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name} is damaged: "):
+        pki.ensure(files.directory, ["localhost"])
+    assert (files.directory / name).read_bytes() == content
+
+
 def test_a_new_name_makes_a_new_serving_certificate_only(files: pki.Files) -> None:
     serving, ca, key = files.serving.read_bytes(), files.ca.read_bytes(), files.service_account_key.read_bytes()
     pki.ensure(files.directory, [*NAMES, "api.example"])
