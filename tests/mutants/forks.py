@@ -173,6 +173,8 @@ class Forks:
             del self.runs[test]
 
     def _fate(self, mutation: Mutation | None, tests: Sequence[str]) -> tuple[Fate, str]:
+        if not tests:
+            return Fate.SURVIVED, "(no test calls it)"
         with _Fork() as fork:
             if fork.child:
                 if mutation is not None:

@@ -321,3 +321,67 @@ def test_a_claim_is_one_that_exists_or_is_made_from_a_template() -> None:
     assert found.endswith("must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
     (found,) = of_spec(resourceClaims=[{"name": "a", "resourceClaimName": "c", "resourceClaimTemplateName": "c"}])
     assert found.endswith("at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
+
+
+def of_resources(pod: Object, *containers: Object) -> list[str]:
+    of_containers = [{"name": f"c{i}", "image": "i:1", "resources": each} for i, each in enumerate(containers)]
+    return of_spec(resources=pod, containers=of_containers)
+
+
+@pytest.mark.parametrize(
+    ("pod", "containers", "texts"),
+    [
+        ({"requests": {"cpu": "2"}}, [{"requests": {"cpu": "1"}}, {"requests": {"cpu": "1"}}], []),
+        ({"requests": {"cpu": "2"}}, [{"requests": {"cpu": "1"}}, {"requests": {"cpu": "1001m"}}],
+         ['resources.requests[cpu]: Invalid value: "2": must be greater than or equal to aggregate container requests of 2001m']),
+        ({"limits": {"cpu": "1"}}, [{"limits": {"cpu": "1"}}], []),
+        ({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}, [{"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}],
+         ['resources.containers[0][cpu].limits: Invalid value: "2": must be less than or equal to pod limits of 1']),
+    ],
+)  # fmt: skip
+def test_resources_of_pod_and_containers(pod: Object, containers: list[Object], texts: list[str]) -> None:
+    assert of_resources(pod, *containers) == texts
+
+
+def test_resources_of_a_pod_on_windows_and_claims() -> None:
+    limits = {"limits": {"cpu": "1"}}
+    assert of_spec(**WINDOWS, resources=limits) == ["resources: Forbidden: may not be set for a windows pod"]
+    assert of_spec(
+        resources={**limits, "claims": [{"name": "a"}]}, resourceClaims=[{"name": "a", "resourceClaimName": "a"}]
+    ) == ["resources.claims: Forbidden: claims may not be set for Resources at pod-level"]
+
+
+def test_ports_on_the_network_of_the_host() -> None:
+    """``hostPort`` is the same as ``containerPort``, where it is not given."""
+    wrong, right = {"containerPort": 1, "hostPort": 2}, {"containerPort": 1, "hostPort": 1}
+    container = {"name": "c", "image": "i:1", "ports": [right, wrong]}
+    assert of_spec(containers=[container]) == []
+    assert of_spec(hostNetwork=True, containers=[container]) == [
+        "containers[0].ports[1].hostPort: Invalid value: 2: must match `containerPort` when `hostNetwork` is true"
+    ]
+
+
+def test_length_of_search_lists() -> None:
+    names = ["a" * 63 + "." + "b" * 63 + f".{i:02}" for i in range(15)]  # of 130 characters
+    assert of_spec(dnsConfig={"searches": ["a"] * 32}) == []
+    (found,) = of_spec(dnsConfig={"searches": ["a"] * 33})
+    assert found.endswith("must not have more than 32 search paths")
+    assert of_spec(dnsConfig={"searches": [*names, "a" * 63 + "." + "c" * 19]}) == []  # 2,048 with the spaces
+    (found,) = of_spec(dnsConfig={"searches": [*names, "a" * 63 + "." + "c" * 20]})
+    assert found.endswith("must not have more than 2048 characters (including spaces) in the search list")
+    (found,) = of_spec(dnsConfig={"searches": ["a", "B"]})
+    assert found.startswith('dnsConfig.searches[1]: Invalid value: "B": a lowercase RFC 1123 subdomain')
+
+
+def test_overhead_is_of_resources() -> None:
+    assert of_spec(overhead={"cpu": "1"}) == []
+    (found,) = of_spec(overhead={"cpu": "-1"})
+    assert "must be greater than or equal to 0" in found
+
+
+def test_static_pods_have_no_claims() -> None:
+    found = problems(
+        RESOURCE, metadata={"annotations": {"kubernetes.io/config.mirror": "m"}},
+        spec={"containers": [{"name": "c", "image": "i:1"}], "resourceClaims": [{"name": "a", "resourceClaimName": "a"}]},
+    )  # fmt: skip
+    assert "[]: Forbidden: static pods do not support resource claims" in found
