@@ -2,7 +2,7 @@
 FROM python:3.13-slim AS build
 COPY . /src
 RUN python -m venv /opt/kapi \
-    && /opt/kapi/bin/pip install --no-cache-dir --no-compile /src \
+    && /opt/kapi/bin/pip install --no-cache-dir /src \
     && /opt/kapi/bin/pip uninstall --yes pip \
     && find /opt/kapi -name tests -path '*site-packages*' -prune -exec rm -rf {} + \
     && find /opt/kapi -name test -path '*site-packages/twisted*' -prune -exec rm -rf {} + \
