@@ -60,6 +60,8 @@ def impersonation(authorizer: Authorizer, *, constrained: bool = True, meter: Id
         except status.StatusError:
             measured.impersonated("", False, time.perf_counter() - started)
             raise
+        finally:
+            ctx.add_latency("impersonation", time.perf_counter() - started)
         measured.impersonated(constraint.partition(":")[2] or "legacy", True, time.perf_counter() - started)
         ctx.original_user, ctx.user = requestor, user
         ctx.impersonation_constraint = constraint

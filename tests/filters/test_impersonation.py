@@ -35,6 +35,7 @@ def run(
 def test_without_headers_nothing_changes() -> None:
     ctx = run({})
     assert ctx.user is ADMIN and ctx.original_user is None
+    assert ctx.latencies is None
 
 
 def test_user_groups_uid_and_extra() -> None:
@@ -51,6 +52,7 @@ def test_user_groups_uid_and_extra() -> None:
         "jane", "u", ("a", "b", "system:authenticated"), {"bad%zz": ("q",), "example.org/project": ("p",)}
     )
     assert ctx.original_user is ADMIN
+    assert ctx.latencies is not None and ctx.latencies["impersonation"] > 0 and not ctx.waited
 
 
 def test_the_headers_are_gone_afterwards() -> None:
