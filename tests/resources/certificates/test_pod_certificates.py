@@ -204,6 +204,14 @@ def issued(
     }
 
 
+_MAIL, _DNS = 0x81, 0x82
+
+
+def names_of(tag: int, name: bytes) -> bytes:
+    """Alternative names of a certificate, in DER: one, of the kind of this tag."""
+    return bytes((0x30, len(name) + 2, tag, len(name))) + name
+
+
 def test_a_certificate_is_issued_once(api: MemoryAPI) -> None:
     made = api.ask("POST", REQUESTS, request()).json
     done = api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": issued()})
@@ -242,6 +250,20 @@ def test_a_refusal_has_no_certificate(api: MemoryAPI, kind: str) -> None:
             "leaf certificate was not issued to the requested public key",
         ),
         (issued(names=b"x"), "certificateChain", "leaf certificate does not parse as valid X.509"),
+        *(
+            (issued(names=names_of(_DNS, name)), "certificateChain", f"leaf certificate{text}")
+            for name, text in (
+                (b"", " should not contain empty DNSName"),
+                (b"a..b", "'s DNSName should not contain '..'"),
+                (b".a", "'s DNSName should not start or end with '.'"),
+                (b"a.", "'s DNSName should not start or end with '.'"),
+            )
+        ),
+        (
+            issued(names=names_of(_MAIL, b"a")),
+            "certificateChain",
+            "leaf certificate should not contain invalid EmailAddress",
+        ),
         (issued(start=NOW - HOUR), "notBefore", "must be set to within 5 minutes of kube-apiserver's current time"),
         (
             issued(notBefore="2023-11-14T22:13:21Z"),

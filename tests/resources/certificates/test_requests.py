@@ -113,6 +113,12 @@ def test_an_approval_lasts_and_excludes_denial() -> None:
     ]
 
 
+def test_a_signer_leaves_the_approval_as_it_was() -> None:
+    old, _ = change("approval", made(), conditions=[APPROVED])
+    new, found = change("status", old, conditions=[{**APPROVED, "reason": "Mine"}])
+    assert (new["status"]["conditions"], found) == (old["status"]["conditions"], [])
+
+
 def test_the_certificate_is_the_signers_and_set_once() -> None:
     garbage = base64.b64encode(b"x").decode()
     _, found = change("status", made(), certificate=garbage)
