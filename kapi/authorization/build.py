@@ -84,7 +84,7 @@ def build_authorization(
         "AlwaysAllow": AlwaysAllow(),
         "AlwaysDeny": AlwaysDeny(),
         "RBAC": rbac,
-        "Node": NodeAuthorizer(graph, node_rules(settings.gates), "PodCertificateRequest" in settings.gates),
+        "Node": NodeAuthorizer(graph, node_rules(settings.gates), settings.gates),
         **settings.others,
     }
     authorizer = UnionAuthorizer(_chain(settings.modes, known, settings.public), settings.meter)

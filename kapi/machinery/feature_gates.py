@@ -24,7 +24,8 @@ WITH_EFFECT = frozenset(
     DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus
     DRAWorkloadResourceClaims EnvFiles GenericWorkload HostnameOverride HPAConfigurableTolerance HPAScaleToZero
     ImageVolumeWithDigest InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
-    InPlacePodVerticalScalingInitContainers ManifestBasedAdmissionControlConfig MatchLabelKeysInPodTopologySpread
+    InPlacePodVerticalScalingInitContainers KubeletServiceAccountTokenForCredentialProviders
+    ManifestBasedAdmissionControlConfig MatchLabelKeysInPodTopologySpread
     MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutablePVNodeAffinity MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy NodeDeclaredFeatures
     OpenAPIEnums PodCertificateRequest PodDeletionCost PodLevelResources PodLogsQuerySplitStreams
@@ -35,7 +36,7 @@ WITH_EFFECT = frozenset(
     StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
     TaintTolerationComparisonOperators TokenRequestServiceAccountUIDValidation TopologyAwareWorkloadScheduling
     UnauthenticatedHTTP2DOSMitigation UserNamespacesHostNetworkSupport VolumeLimitScaling WatchList
-    WorkloadAwarePreemption
+    WorkloadAwarePreemption WorkloadWithJob
 """.split()
 )
 

@@ -169,7 +169,7 @@ def test_rules_cannot_be_listed() -> None:
 def test_requests_for_certificates_of_its_pods() -> None:
     request = {"metadata": {"name": "r", "namespace": "x"}, "spec": {"nodeName": "n1"}}
     plain = node_authorizer()
-    nodes = NodeAuthorizer(plain.graph, node_rules(), pod_certificates=True)
+    nodes = NodeAuthorizer(plain.graph, node_rules(), {"PodCertificateRequest"})
     nodes.graph.on_pod_certificate("ADDED", request)
 
     def may(user: UserInfo, verb: str, subresource: str = "", **more: Any) -> bool:
@@ -212,3 +212,23 @@ def test_while_a_pod_changes_its_node_keeps_what_stays() -> None:
     assert turns
     assert [name for name in before if graph.leads_to("n1", "secret", "x", name)] == before[50:]
     assert all(graph.leads_to("n1", "secret", "x", name) for name in after)
+
+
+@pytest.mark.parametrize(
+    ("gates", "allowed"),
+    [
+        ({"KubeletServiceAccountTokenForCredentialProviders"}, True),
+        ({"PodCertificateRequest"}, True),
+        (set(), False),
+    ],
+)
+def test_a_node_reads_the_service_accounts_of_its_pods_while_a_gate_needs_it(gates: set[str], allowed: bool) -> None:
+    nodes = NodeAuthorizer(node_authorizer().graph, node_rules(frozenset(gates)), gates)
+    found = nodes.authorize(ask(N1, "get", "serviceaccounts", "x", name="app"))
+    assert (found.decision is Decision.ALLOW, found.reason) == (
+        allowed,
+        "" if allowed else "not allowed to get service accounts",
+    )
+    other = nodes.authorize(ask(N1, "get", "serviceaccounts", "x", name="other"))
+    assert other.decision is Decision.NO_OPINION
+    assert nodes.authorize(ask(N1, "create", "serviceaccounts/token", "x", name="app")).decision is Decision.ALLOW

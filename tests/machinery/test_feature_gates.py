@@ -64,4 +64,6 @@ def test_the_gates_with_effect_are_those_that_the_code_asks_for() -> None:
                 asked |= set(gates.split())
             for gates in re.findall(r"\bgates=\(([^)]*)\)", text):  # of a resource's row
                 asked |= set(re.findall(r'"(\w+)"', gates))
+    for conditions in re.findall(r"if=([A-Za-z,]+)", (SOURCE / "authorization/rbac/bootstrap_roles.txt").read_text()):
+        asked |= set(conditions.split(","))
     assert asked & set(GATES) == set(WITH_EFFECT)

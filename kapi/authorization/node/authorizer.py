@@ -5,11 +5,12 @@ Upstream: ``plugin/pkg/auth/authorizer/node/node_authorizer.go``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from kapi.authorization.interface import Attributes, Decision, RuleSet, Verdict
 from kapi.authorization.node.graph import NodeGraph
 from kapi.authorization.node.references import node_identity
+from kapi.authorization.rbac.bootstrap_roles import DEFAULT_GATES
 from kapi.authorization.rbac.policy import PolicyRule, any_allows
 from kapi.machinery.golang import quote
 from kapi.request.user import UserInfo
@@ -25,11 +26,13 @@ def _no_opinion(reason: str) -> Verdict:
 
 
 class NodeAuthorizer:
-    """``rules``: the static rules for resources that are not checked object by object."""
+    """``rules``: the static rules for resources that are not checked object by object; ``gates``: those that are on."""
 
-    def __init__(self, graph: NodeGraph, rules: Iterable[PolicyRule], pod_certificates: bool = False) -> None:
+    def __init__(self, graph: NodeGraph, rules: Iterable[PolicyRule], gates: Collection[str] = DEFAULT_GATES) -> None:
         self.graph = graph
         self.rules = tuple(rules)
+        pod_certificates = "PodCertificateRequest" in gates
+        self._reads_accounts = pod_certificates or "KubeletServiceAccountTokenForCredentialProviders" in gates
         self._checks: dict[tuple[str, str], Callable[[str, Attributes], Verdict]] = {
             ("", "secrets"): lambda node, a: self._read_namespaced(node, "secret", a),
             ("", "configmaps"): lambda node, a: self._read_namespaced(node, "configmap", a),
@@ -97,6 +100,8 @@ class NodeAuthorizer:
 
     def _service_account(self, node: str, attributes: Attributes) -> Verdict:
         if attributes.verb == "get" and not attributes.subresource:
+            if not self._reads_accounts:
+                return _no_opinion("not allowed to get service accounts")
             return self._read_namespaced(node, "serviceaccount", attributes)
         if attributes.verb != "create" or not attributes.name:
             return _no_opinion("can only create tokens for individual service accounts")
