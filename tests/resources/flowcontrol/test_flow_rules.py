@@ -265,8 +265,16 @@ def test_annotation_of_zero_shares() -> None:
 
 
 def test_mandatory_objects_are_fixed() -> None:
-    (found,) = problems(SCHEMAS, metadata={"name": "catch-all"}, spec={**LEVEL, "matchingPrecedence": 10000})
-    assert found.endswith("spec of 'catch-all' must equal the fixed value")
+    rule = {"subjects": [USER], "resourceRules": [RESOURCES], "nonResourceRules": [URLS]}
+    spec = {**LEVEL, "matchingPrecedence": 10000, "rules": [rule]}
+    (found,) = problems(SCHEMAS, metadata={"name": "catch-all"}, spec=spec)
+    assert found == (
+        'spec: Invalid value: {"PriorityLevelConfiguration":{"Name":"l"},"MatchingPrecedence":10000,"DistinguisherMethod":null,'
+        '"Rules":[{"Subjects":[{"Kind":"User","User":{"Name":"u"},"Group":null,"ServiceAccount":null}],'
+        '"ResourceRules":[{"Verbs":["get"],"APIGroups":[""],"Resources":["pods"],"ClusterScope":false,"Namespaces":["*"]}],'
+        '"NonResourceRules":[{"Verbs":["get"],"NonResourceURLs":["/healthz"]}]}]}: '
+        "spec of 'catch-all' must equal the fixed value"
+    )
     (found,) = of_level("catch-all", type="Limited", limited={"limitResponse": {"type": "Reject"}})
     assert found.endswith("spec of 'catch-all' must equal the fixed value")
     assert of_level("exempt", type="Exempt", exempt={"lendablePercent": 7}) == []

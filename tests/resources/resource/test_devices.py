@@ -231,3 +231,16 @@ def test_what_is_given_twice_is_quoted_as_its_caller_says() -> None:
     errors: list[FieldError] = []
     check_set([1, 1], 9, lambda value, path: None, str, Path("x"), errors, lambda value: {"Number": value})
     assert [str(error) for error in errors] == ['x[1]: Duplicate value: {"Number":1}']
+
+
+def test_names_of_drivers_should_be_in_lower_case() -> None:
+    for driver, wanted in (
+        ("a.example.com", []),
+        (
+            "A.example.com",
+            ['spec.driver: driver names should be lowercase; "A.example.com" contains uppercase characters'],
+        ),
+    ):
+        obj = made(resourceslices.RESOURCE, {**SLICE, "driver": driver})
+        strategy = resourceslices.RESOURCE.strategy
+        assert strategy.warnings_on_create(obj, CTX) == strategy.warnings_on_update(obj, obj, CTX) == wanted
