@@ -127,28 +127,17 @@ def _validate_port(port: Object, needs_name: bool, names: set[str], path: Path, 
 
 
 def _validate_affinity(spec: Object, errors: Errors) -> None:
-    affinity, config = spec.get("sessionAffinity"), spec.get("sessionAffinityConfig")
-    path = _SPEC.child("sessionAffinityConfig")
+    """Defaults have given ClientIP its seconds, and taken away what None does not have."""
+    affinity = spec.get("sessionAffinity")
     if not affinity:
         errors.append(required(_SPEC.child("sessionAffinity")))
         return
     _affinity(affinity, _SPEC.child("sessionAffinity"), errors, None)
-    if affinity == "None":
-        if config is not None:
-            errors.append(forbidden(path, "must not be set when session affinity is None"))
-    elif affinity == "ClientIP":
-        why = "when session affinity type is ClientIP"
-        client = (config or {}).get("clientIP")
-        seconds = (client or {}).get("timeoutSeconds")
-        if config is None:
-            errors.append(required(path, why))
-        elif client is None:
-            errors.append(required(path.child("clientIP"), why))
-        elif seconds is None:
-            errors.append(required(path.child("clientIP", "timeoutSeconds"), why))
-        elif not 0 < seconds <= _MAX_AFFINITY_SECONDS:
-            detail = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
-            errors.append(invalid(path.child("clientIP", "timeoutSeconds"), seconds, detail))
+    if affinity == "ClientIP":
+        seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
+        if not 0 < seconds <= _MAX_AFFINITY_SECONDS:
+            path = _SPEC.child("sessionAffinityConfig", "clientIP", "timeoutSeconds")
+            errors.append(invalid(path, seconds, f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"))
 
 
 def check_cluster_ips(service: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:

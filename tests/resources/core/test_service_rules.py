@@ -1,0 +1,159 @@
+"""What a Service may say: each rule with its text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery.tree import Object
+from kapi.resources.core.services import RESOURCE
+from tests.resources.strategy_kit import problems
+
+PORT = {"port": 80, "protocol": "TCP", "targetPort": 80}
+NUMBER = "must be between 1 and 65535, inclusive"
+ONLY = "may only be used when `type` is 'LoadBalancer'"
+LOCAL = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+
+
+def of_spec(annotations: dict[str, str] | None = None, **spec: Any) -> list[str]:
+    found = problems(RESOURCE, metadata={"annotations": annotations or {}}, spec={"ports": [PORT], **spec})
+    return [text.removeprefix("spec.") for text in found]
+
+
+def of_ports(*ports: Object, **spec: Any) -> list[str]:
+    return [text.removeprefix("ports") for text in of_spec(ports=[{**PORT, **port} for port in ports], **spec)]
+
+
+@pytest.mark.parametrize(
+    ("port", "texts"),
+    [
+        ({"port": 65535}, []),
+        ({"port": 0}, [f".port: Invalid value: 0: {NUMBER}"]),
+        ({"port": 65536}, [f".port: Invalid value: 65536: {NUMBER}"]),
+        ({"targetPort": 65536}, [f".targetPort: Invalid value: 65536: {NUMBER}"]),
+        ({"targetPort": "http"}, []),
+        ({"targetPort": "1"}, ['.targetPort: Invalid value: "1": must contain at least one letter (a-z)']),
+        ({"protocol": "SCTP"}, []),
+        ({"protocol": "X"}, ['.protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"']),
+        ({"name": "a.b"}, ['.name: Invalid value: "a.b": must not contain dots']),
+        ({"appProtocol": "a.b/c"}, []),
+        ({"nodePort": 30000}, [".nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"]),
+    ],
+)  # fmt: skip
+def test_port(port: Object, texts: list[str]) -> None:
+    assert of_ports(port) == [f"[0]{text}" for text in texts]
+
+
+def test_application_protocol_is_a_qualified_name() -> None:
+    (found,) = of_ports({"appProtocol": "a b"})
+    assert found.startswith('[0].appProtocol: Invalid value: "a b": name part must consist of')
+
+
+def test_ports_beside_each_other() -> None:
+    named = {"name": "a"}, {"name": "b", "port": 81}
+    assert of_ports(*named) == []
+    assert of_ports({}, named[1]) == ["[0].name: Required value"]
+    assert of_ports(named[0], {"name": "a", "port": 81}) == ['[1].name: Duplicate value: "a"']
+    (found,) = of_ports(named[0], {"name": "b"})
+    assert found.startswith("[1]: Duplicate value: ")
+    assert of_ports(named[0], {"name": "b", "protocol": "UDP"}) == []
+    node = [{**each, "nodePort": 30000} for each in named]
+    assert of_ports(*node, type="NodePort") == ["[1].nodePort: Duplicate value: 30000"]
+    assert of_ports(node[0], {**node[1], "protocol": "UDP"}, type="NodePort") == []
+
+
+AFFINITY = "sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value"
+SECONDS = "must be greater than 0 and less than 86400"
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        ({"ports": []}, ["ports: Required value"]),
+        ({"ports": [], "clusterIP": "None", "clusterIPs": ["None"]}, []),
+        ({"ports": [], "type": "ExternalName", "externalName": "a.b."}, []),
+        ({"type": "X"}, ['type: Unsupported value: "X": supported values: "ClusterIP", "ExternalName", "LoadBalancer", '
+                         '"NodePort"']),
+        ({"type": "ExternalName"}, ["externalName: Required value"]),
+        ({"type": "NodePort", "clusterIP": "None", "clusterIPs": ["None"]},
+         ['clusterIPs[0]: Invalid value: "None": may not be set to \'None\' for NodePort services']),
+        ({"type": "ExternalName", "externalName": "a", "ipFamilies": ["IPv4"]},
+         ["ipFamilies: Forbidden: may not be set for ExternalName services"]),
+        ({"type": "ExternalName", "externalName": "a", "ipFamilyPolicy": "SingleStack"},
+         ["ipFamilyPolicy: Forbidden: may not be set for ExternalName services"]),
+        ({"sessionAffinity": "X"}, ['sessionAffinity: Unsupported value: "X": supported values: "ClientIP", "None"']),
+        ({"sessionAffinity": "ClientIP"}, []),
+        ({"sessionAffinity": "None", "sessionAffinityConfig": {}}, []),  # which is dropped
+        ({"clusterIP": "1.2.3.4"}, ["clusterIPs: Required value"]),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 86400}}}, []),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 86401}}},
+         [f"{AFFINITY}: 86401: {SECONDS}"]),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}}},
+         [f"{AFFINITY}: 0: {SECONDS}"]),
+        ({"externalIPs": ["1.2.3.4"]}, []),
+        ({"externalIPs": ["1.2.3"]},
+         ['externalIPs[0]: Invalid value: "1.2.3": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)']),
+        ({"externalIPs": ["127.0.0.1"]},
+         ['externalIPs[0]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)']),
+        ({"externalTrafficPolicy": "Local"},
+         ['externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services']),
+        ({"type": "NodePort", "externalTrafficPolicy": "X"},
+         ['externalTrafficPolicy: Unsupported value: "X": supported values: "Cluster", "Local"']),
+        ({"externalTrafficPolicy": "Local", "externalIPs": ["1.2.3.4"]}, []),
+        ({"internalTrafficPolicy": "X"}, ['internalTrafficPolicy: Unsupported value: "X": supported values: "Cluster", "Local"']),
+        ({"healthCheckNodePort": 30000}, [f"healthCheckNodePort: Invalid value: 30000: {LOCAL}"]),
+        ({"trafficDistribution": "PreferSameNode"}, []),
+        ({"trafficDistribution": "X"},
+         ['trafficDistribution: Unsupported value: "X": supported values: "PreferClose", "PreferSameZone", "PreferSameNode"']),
+        ({"allocateLoadBalancerNodePorts": True}, [f"allocateLoadBalancerNodePorts: Forbidden: {ONLY}"]),
+        ({"loadBalancerClass": "a/b"}, [f"loadBalancerClass: Forbidden: {ONLY}"]),
+        ({"loadBalancerClass": "a/b", "type": "LoadBalancer"}, []),
+        ({"loadBalancerSourceRanges": ["1.2.3.0/24"]}, [f"LoadBalancerSourceRanges: Forbidden: {ONLY}"]),
+        ({"loadBalancerSourceRanges": [" 1.2.3.0/24 "], "type": "LoadBalancer"}, []),
+        ({"loadBalancerSourceRanges": ["1.2"], "type": "LoadBalancer"},
+         ['LoadBalancerSourceRanges[0]: Invalid value: "1.2": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)']),
+        ({"ipFamilyPolicy": "X"},
+         ['ipFamilyPolicy: Unsupported value: "X": supported values: "PreferDualStack", "RequireDualStack", "SingleStack"']),
+        ({"ipFamilies": ["X"]}, ['ipFamilies[0]: Unsupported value: "X": supported values: "IPv4", "IPv6"']),
+        ({"ipFamilies": ["IPv4", "IPv4"]}, ['ipFamilies[1]: Duplicate value: "IPv4"']),
+        ({"ipFamilies": ["IPv6"], "clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4"]},
+         ['clusterIPs[0]: Invalid value: "1.2.3.4": expected an IPv6 value as indicated by `ipFamilies[0]`']),
+        ({"ipFamilies": ["IPv4"], "clusterIP": "2001:db8::1", "clusterIPs": ["2001:db8::1"]},
+         ['clusterIPs[0]: Invalid value: "2001:db8::1": expected an IPv4 value as indicated by `ipFamilies[0]`']),
+        ({"clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4", "2001:db8::1"]}, []),
+        ({"clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.5"]},
+         ['clusterIPs: Invalid value: ["1.2.3.5"]: first value must match `clusterIP`']),
+        ({"clusterIPs": ["1.2.3.4"]},
+         ['clusterIPs: Invalid value: ["1.2.3.4"]: must be empty when `clusterIP` is not specified']),
+        ({"clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4", "1.2.3.5"]},
+         ['clusterIPs: Invalid value: ["1.2.3.4","1.2.3.5"]: may specify no more than one IP for each IP family']),
+        ({"clusterIP": "None", "clusterIPs": ["None", "1.2.3.4"]},
+         ['clusterIPs: Invalid value: ["None","1.2.3.4"]: \'None\' must be the first and only value']),
+        ({"clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4", "2001:db8::1", "2001:db8::2"]},
+         ['clusterIPs: Invalid value: ["1.2.3.4","2001:db8::1","2001:db8::2"]: may only hold up to 2 values']),
+    ],
+)  # fmt: skip
+def test_spec(spec: Object, texts: list[str]) -> None:
+    assert of_spec(**spec) == texts
+
+
+MODE, HINTS = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
+RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "kind", "texts"),
+    [
+        ({MODE: "Auto", HINTS: "Auto"}, "ClusterIP", []),
+        ({MODE: "Auto", HINTS: "Off"}, "ClusterIP",
+         [f'metadata.annotations[{MODE}]: Invalid value: "Auto": must match annotations[{HINTS}] when both are specified']),
+        ({RANGES: "1.2.3.0/24, 4.0.0.0/8"}, "LoadBalancer", []),
+        ({RANGES: "1.2.3.0/24"}, "ClusterIP", [f"metadata.annotations[{RANGES}]: Forbidden: {ONLY}"]),
+        ({RANGES: "1.2.3.0/24,x"}, "LoadBalancer",
+         [f'metadata.annotations[{RANGES}]: Invalid value: "x": '
+          'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)']),
+    ],
+)  # fmt: skip
+def test_annotations(annotations: dict[str, str], kind: str, texts: list[str]) -> None:
+    assert of_spec(annotations, type=kind) == texts
