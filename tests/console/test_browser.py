@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
+from tests.certificates import self_signed
 from tests.console.browser import Browser, Page, can_import, find, import_certificate
 from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, kubectl_path
+from tests.testkit.kubelet import Kubelet
+from tests.waiting import until
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: where to put the pictures of the documentation, when they are to be made anew
@@ -124,6 +127,31 @@ def test_logging_out_forgets_the_token(page: Page) -> None:
 def test_a_kubeconfig_file_gives_the_token_of_its_current_context(page: Page, text: str, outcome: str) -> None:
     script = "import('./kubeconfig.js').then((file) => file.tokenOf({})).catch((error) => error.message)"
     assert outcome in page.run(script.replace("{}", json.dumps(text)))
+
+
+@pytest.mark.parametrize("written", ["config view", "file"])
+def test_a_kubeconfig_file_logs_in(page: Page, kubectl: Kubectl, tmp_path: Path, written: str) -> None:
+    """As kubectl writes it, and as a person does."""
+    file = tmp_path / "kubeconfig"
+    text = (
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\nclusters:\n- name: c\n  cluster: {server: https://a}\n"
+        "contexts:\n- name: here\n  context:\n    user: carol\n    cluster: c\n"
+        "users:\n- name: carol\n  user:\n    token: carolintoken\n"
+    )
+    file.write_text(text)
+    if written == "config view":
+        file.write_text(kubectl.run("config", "view", "--raw", f"--kubeconfig={file}"))
+    document = page.call("DOM.getDocument")["root"]["nodeId"]
+    node = page.call("DOM.querySelector", nodeId=document, selector="#kubeconfig")["nodeId"]
+    page.call("DOM.setFileInputFiles", nodeId=node, files=[str(file)])
+    page.wait("document.getElementById('user').textContent === 'carol'")
+
+
+def test_a_kubeconfig_file_without_a_token_is_explained(page: Page, server: ServerProcess) -> None:
+    document = page.call("DOM.getDocument")["root"]["nodeId"]
+    node = page.call("DOM.querySelector", nodeId=document, selector="#kubeconfig")["nodeId"]
+    page.call("DOM.setFileInputFiles", nodeId=node, files=[str(server.data / "admin.kubeconfig")])
+    page.wait_text("which a page cannot use")
 
 
 def test_a_kind_is_shown_as_kubectl_shows_it_and_follows_changes(page: Page, kubectl: Kubectl) -> None:
@@ -320,6 +348,75 @@ def test_the_log_of_a_pod_without_a_node_is_empty(page: Page, kubectl: Kubectl) 
     page.wait_text("The log has ended.")
 
 
+@pytest.fixture(scope="module")
+def kubelet(kubectl: Kubectl) -> Iterator[Kubelet]:
+    """The node ``node`` with a pod ``hall/busy``."""
+    kubelet = Kubelet(*self_signed("127.0.0.1"))
+    try:
+        containers = [{"name": name, "image": "i"} for name in ("first", "second")]
+        apply(
+            kubectl,
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}},
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "busy", "namespace": "hall"},
+                "spec": {"nodeName": "node", "containers": containers, "automountServiceAccountToken": False},
+            },
+        )
+        status = {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
+        }
+        for what, change in (("node/node", status), ("pod/busy", {"phase": "Running"})):
+            patch = json.dumps({"status": change})
+            kubectl.run("patch", what, "-n", "hall", "--subresource=status", "--type=merge", "-p", patch)
+        yield kubelet
+    finally:
+        kubelet.close()
+
+
+def test_a_log_is_followed_and_chosen_by_container(page: Page, kubelet: Kubelet) -> None:
+    kubelet.follow.clear()
+    log_in(page, "admintoken", "admin")
+    go(page, "resources/core/v1/pods/hall/busy/logs")
+    page.wait_text("three")
+    assert "four" not in page.run("document.querySelector('[aria-label=Log]').innerText")
+    kubelet.follow.set()
+    page.wait_text("The log has ended.")
+    assert page.run("document.querySelector('[aria-label=Log]').innerText").split() == ["one", "two", "three", "four"]
+    kubelet.asked.clear()
+    choose = "document.querySelector('[aria-label=Container]')"
+    page.run(f"{choose}.value = 'second'; {choose}.dispatchEvent(new Event('change'))")
+    until(lambda: any(path.startswith("/containerLogs/hall/busy/second?") for path in kubelet.asked))
+    page.wait_text("The log has ended.")
+    assert page.problems == []
+
+
+def command(page: Page, line: str) -> None:
+    page.run(f"document.querySelector('[aria-label=Command]').value = {json.dumps(line)}")
+    button(page, "Run")
+
+
+def test_a_command_is_run_in_a_container(page: Page, kubelet: Kubelet) -> None:
+    log_in(page, "admintoken", "admin")
+    go(page, "resources/core/v1/pods/hall/busy/exec")
+    page.wait("!!document.querySelector('[aria-label=Command]')")
+    assert page.run("document.querySelector('main form button').disabled")
+    page.run("document.getElementById('writable').click()")
+    command(page, "echo it works")
+    page.wait_text("it works\n\ndone")
+    command(page, "echo broken >&2; exit 3")
+    page.wait_text("exit status 3")
+    output = "document.querySelector('[aria-label=Output]')"
+    assert page.run(f"{output}.querySelector('.bad').innerText") == "broken\n"
+    assert "it works" not in page.run(f"{output}.innerText")
+    command(page, "printf x; yes \u00e9 | head -20000 | tr -d '\\n'")  # a letter is divided between two messages
+    page.wait(f"{output}.innerText.includes('done')")
+    assert page.run(f"{output}.innerText.trim().split('\\n')[0] === 'x' + '\u00e9'.repeat(20000)")
+    assert page.problems == []
+
+
 VIEWS = {
     "overview": "Recent warnings",
     "resources": "Choose a kind",
@@ -328,13 +425,16 @@ VIEWS = {
     "resources/example.com/v1/lights/hall/entrance/yaml": "Managed fields",
     "resources/example.com/v1/lights/hall/entrance/edit": "Show the differences",
     "resources/example.com/v1/lights/hall/entrance/events": "objects",
+    "resources/core/v1/pods/hall/busy/logs": "three",
+    "resources/core/v1/pods/hall/busy/exec": "Run",
+    "resources/core/v1/pods/hall/busy/graph": "busy",
     "changes": "resources are followed",
     "requests": "p99",
     "queues": "workload-low",
 }  # fmt: skip
 
 
-def test_every_view_fits_a_phone(page: Page, tmp_path: Path) -> None:
+def test_every_view_fits_a_phone(page: Page, kubelet: Kubelet) -> None:
     page.resize(390, 844)
     widths = {"login": page.run("document.documentElement.scrollWidth")}
     log_in(page, "admintoken", "admin")
@@ -348,7 +448,7 @@ def test_every_view_fits_a_phone(page: Page, tmp_path: Path) -> None:
 @pytest.mark.skipif(not AXE.exists(), reason="no axe-core: npm install axe-core, and name its axe.min.js in KAPI_AXE")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1200])
-def test_every_view_is_accessible(page: Page, scheme: str, width: int) -> None:
+def test_every_view_is_accessible(page: Page, kubelet: Kubelet, scheme: str, width: int) -> None:
     page.prefer(scheme)
     page.resize(width, 844)
     page.run(AXE.read_text() + "; 0")

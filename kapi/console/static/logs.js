@@ -59,10 +59,12 @@ export function run(view, path, object, signal) {
     output.replaceChildren();
     const command = ["sh", "-c", line.value].map((word) => `command=${encodeURIComponent(word)}`).join("&");
     const target = `${path}/exec?container=${encodeURIComponent(container.value)}&stdout=true&stderr=true&${command}`;
-    socket = webSocket(target, "v5.channel.k8s.io");
+    const opened = (socket = webSocket(target, "v5.channel.k8s.io"));
+    const decoders = [1, 2, 3].map(() => new TextDecoder()); // a letter may be divided between two messages
     socket.onmessage = ({ data }) => {
       const bytes = new Uint8Array(data);
-      const text = new TextDecoder().decode(bytes.subarray(1));
+      const text = decoders[bytes[0] - 1]?.decode(bytes.subarray(1), { stream: true });
+      if (socket !== opened || !text) return; // of a command before this one, or a part of a letter
       if (bytes[0] === 1) append(output, text);
       else if (bytes[0] === 2) append(output, h("span", { class: "bad" }, text));
       else if (bytes[0] === 3) append(output, h("span", { class: "pale" }, `\n${JSON.parse(text).message ?? "done"}\n`));
