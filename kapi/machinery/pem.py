@@ -13,6 +13,8 @@ from typing import AnyStr, NamedTuple
 
 from cryptography import x509
 
+from kapi.machinery import der
+
 NO_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
 _BEGIN, _END, _DASHES = b"-----BEGIN ", b"\n-----END ", b"-----"
 _BASE64 = re.compile(rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
@@ -95,7 +97,7 @@ def signing_request(data: bytes) -> x509.CertificateSigningRequest:
     block = request_block(data)
     if block is None:
         raise ValueError(NO_REQUEST)
-    return x509.load_der_x509_csr(block.der)
+    return der.signing_request(block.der)
 
 
 def certificates(text: AnyStr) -> list[AnyStr]:

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
-from kapi.machinery import pem
+from kapi.machinery import der, pem
 from kapi.machinery.ages import human_duration
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
@@ -235,7 +235,7 @@ def request_error(encoded: str | None) -> str:
     if block is None:
         return pem.NO_REQUEST
     try:
-        request = x509.load_der_x509_csr(block.der)
+        request = der.signing_request(block.der)
         request.subject  # noqa: B018  decoded when it is read
         good = request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
@@ -255,13 +255,13 @@ def certificate_error(encoded: str | None) -> str:
     if not data:
         return ""
     blocks = list(pem.blocks(data))
-    for kind, der, headers, _ in blocks:
+    for kind, content, headers, _ in blocks:
         if kind != "CERTIFICATE":
             return f'only CERTIFICATE PEM blocks are allowed, found "{kind}"'
         if headers:
             return "no PEM block headers are permitted"
         try:
-            x509.load_der_x509_certificate(der)
+            x509.load_der_x509_certificate(content)
         except ValueError:
             return "x509: malformed certificate"
     return "" if blocks else "must contain at least one CERTIFICATE PEM block"

@@ -14,11 +14,11 @@ from typing import ClassVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
-from kapi.machinery import pem
+from kapi.machinery import der, pem
 from kapi.machinery.each import costly, elements
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.tree import Object
@@ -74,8 +74,8 @@ def requested_key(spec: Object) -> PublicKeyTypes | None:
     """The key for which a certificate is requested; None when it cannot be decoded."""
     try:
         if spec.get("stubPKCS10Request"):
-            return x509.load_der_x509_csr(_decoded(spec, _REQUEST)).public_key()
-        return serialization.load_der_public_key(_decoded(spec, _KEY))
+            return der.signing_request(_decoded(spec, _REQUEST)).public_key()
+        return der.public_key(_decoded(spec, _KEY))
     except (ValueError, UnsupportedAlgorithm):
         return None
 
@@ -89,7 +89,7 @@ def _decoded(spec: Object, path: Path) -> bytes:
 
 def _check_request(data: bytes, errors: Errors) -> None:
     try:
-        request = x509.load_der_x509_csr(data)
+        request = der.signing_request(data)
         key, good = request.public_key(), request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         errors.append(invalid(_REQUEST, OMIT, "must be a valid PKCS#10 certificate signing request"))
@@ -117,7 +117,7 @@ def _check_kind(key: PublicKeyTypes, path: Path, errors: Errors) -> bool:
 
 def _check_key_and_proof(data: bytes, proof: bytes, uid: str, errors: Errors) -> None:
     try:
-        key = serialization.load_der_public_key(data)
+        key = der.public_key(data)
     except (ValueError, UnsupportedAlgorithm):
         encoded = base64.b64encode(data).decode()
         errors.append(invalid(_KEY, encoded, "must be a valid PKIX-serialized public key"))
@@ -222,7 +222,7 @@ def _leaf(block: pem.Block | None, chain: str, errors: Errors) -> x509.Certifica
         text = "issued certificate chain must consist entirely of CERTIFICATE PEM blocks"
     else:
         try:
-            leaf = x509.load_der_x509_certificate(block.der)
+            leaf = der.certificate(block.der)
             leaf.extensions, leaf.public_key()
             return leaf
         except (ValueError, UnsupportedAlgorithm):

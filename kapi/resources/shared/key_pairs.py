@@ -9,22 +9,22 @@ def key_pair_error(certificate: bytes, key: bytes) -> str:
     """Why certificate and key (PEM) are not a pair; "" when they are."""
     kinds: list[str] = []
     chain: list[bytes] = []
-    for kind, der, *_ in blocks(certificate):
+    for kind, content, *_ in blocks(certificate):
         kinds.append(kind)
         if kind == "CERTIFICATE":
-            chain.append(der)
+            chain.append(content)
     if not chain:
         return _not_found("certificate", "CERTIFICATE", kinds)
     kinds = []
     private = b""
-    for kind, der, *_ in blocks(key):
+    for kind, content, *_ in blocks(key):
         if kind == "PRIVATE KEY" or kind.endswith(" PRIVATE KEY"):
-            private = der
+            private = content
             break
         kinds.append(kind)
     if not private:
         return _not_found("key", "PRIVATE KEY", kinds, certificate_in_key="CERTIFICATE" in kinds)
-    return _mismatch(chain[0], private, key)
+    return _mismatch(chain[0], private)
 
 
 def _not_found(what: str, wanted: str, kinds: list[str], certificate_in_key: bool = False) -> str:
@@ -49,25 +49,23 @@ def _not_found(what: str, wanted: str, kinds: list[str], certificate_in_key: boo
     )
 
 
-def _mismatch(certificate: bytes, private: bytes, pem: bytes) -> str:
-    from cryptography import x509
+def _mismatch(certificate: bytes, private: bytes) -> str:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 
+    from kapi.machinery import der
+
     try:
-        public = x509.load_der_x509_certificate(certificate).public_key()
-    except (ValueError, TypeError):
+        public = der.certificate(certificate).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return "x509: malformed certificate"
     try:
-        try:
-            loaded = serialization.load_der_private_key(private, None)
-        except (ValueError, TypeError):
-            loaded = serialization.load_pem_private_key(pem, None)
-    except (ValueError, TypeError):
+        loaded = der.private_key(private).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return "tls: failed to parse private key"
-    if type(loaded.public_key()) is not type(public):
+    if type(loaded) is not type(public):
         return "tls: private key type does not match public key type"
-    spki = serialization.PublicFormat.SubjectPublicKeyInfo
-    der = serialization.Encoding.DER
-    if loaded.public_key().public_bytes(der, spki) != public.public_bytes(der, spki):
+    form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    if loaded.public_bytes(*form) != public.public_bytes(*form):
         return "tls: private key does not match public key"
     return ""

@@ -1,0 +1,50 @@
+"""Keys, and what has keys, in DER from clients: loaded without the tests of OpenSSL that take minutes.
+
+It tests whether the numbers of a private RSA key and of a Diffie-Hellman group are primes: 20 s for 5 kB, in one piece.  Go tests
+neither; it does not know the keys of Diffie-Hellman at all.
+"""
+
+from __future__ import annotations
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import load_der_private_key, load_der_public_key
+
+_DIFFIE_HELLMAN = (  # the contents of object identifiers, which DER has no other form for
+    bytes.fromhex("2a864886f70d010301"),  # dhKeyAgreement
+    bytes.fromhex("2a8648ce3e0201"),  # dhpublicnumber
+)
+_MAX_CHECKED_BITS = 16384  # of a modulus: OpenSSL uses no larger key
+
+
+def _known(der: bytes) -> bytes:
+    if any(identifier in der for identifier in _DIFFIE_HELLMAN):
+        raise ValueError("keys of Diffie-Hellman are not supported")
+    return der
+
+
+def private_key(der: bytes) -> PrivateKeyTypes:
+    """Raises ValueError, TypeError (for an encrypted one), UnsupportedAlgorithm."""
+    key = load_der_private_key(_known(der), None, unsafe_skip_rsa_key_validation=True)
+    if isinstance(key, rsa.RSAPrivateKey) and key.key_size <= _MAX_CHECKED_BITS:
+        numbers = key.private_numbers()
+        p, q, product = numbers.p, numbers.q, numbers.d * numbers.public_numbers.e
+        if p * q != numbers.public_numbers.n or min(p, q) < 3 or product % (p - 1) != 1 or product % (q - 1) != 1:
+            raise ValueError("the numbers of the key do not belong together")
+    return key
+
+
+def public_key(der: bytes) -> PublicKeyTypes:
+    """Raises ValueError, UnsupportedAlgorithm."""
+    return load_der_public_key(_known(der))
+
+
+def certificate(der: bytes) -> x509.Certificate:
+    """A certificate whose key may be asked for.  Raises ValueError."""
+    return x509.load_der_x509_certificate(_known(der))
+
+
+def signing_request(der: bytes) -> x509.CertificateSigningRequest:
+    """A request whose key and signature may be asked for.  Raises ValueError."""
+    return x509.load_der_x509_csr(_known(der))
