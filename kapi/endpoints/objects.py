@@ -81,13 +81,12 @@ def read_replacement(ctx: RequestContext, scope: RequestScope, name: str) -> Wri
 def _decoded(ctx: RequestContext, scope: RequestScope, data: bytes, options: WriteOptions, sent_as: str) -> Object:
     """The object in the storage version and with defaults; the audit event gets it in the version that was sent."""
     obj = decode_object(ctx, data, scope.kind, scope.type, options.field_validation, sent_as)
-    audit, custom = ctx.audit, scope.resource.typed_items
-    if audit is not None and custom:  # as sent: a webhook may convert it
-        audit.request_object(obj)
     obj = scope.to_storage(obj)
     scope.resource.strategy.default(obj)
-    if audit is not None and not custom:
-        audit.request_object(obj, scope.from_storage)
+    if ctx.audit is not None and scope.resource.typed_items:  # custom objects are still in the version that was sent
+        ctx.audit.request_object(obj)
+    elif ctx.audit is not None:
+        ctx.audit.request_object(obj, scope.from_storage)
     return obj
 
 

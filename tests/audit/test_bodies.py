@@ -16,6 +16,8 @@ from kapi.serving.run import RequestRunner
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.audit.audit_kit import Bench
 from tests.authorization.secured import SecuredAPI
+from tests.servers.apiextensions.conftest import serve_custom_resources
+from tests.servers.apiextensions.definition_kit import FOOS, definition, install, version
 
 NAMESPACE = "/api/v1/namespaces/n"
 MAPS = f"{NAMESPACE}/configmaps"
@@ -158,6 +160,18 @@ def test_lower_levels_have_no_answers(accept: str, level: str) -> None:
     assert "responseObject" not in server.ask("POST", MAPS, {"metadata": {"name": "a"}}, 201, Accept=accept)
     for uri, code in ((f"{MAPS}/a", 200), (MAPS, 200), (f"{MAPS}/none", 404)):
         assert "responseObject" not in server.ask("GET", uri, None, code, Accept=accept)
+
+
+@pytest.mark.parametrize(("name", "default"), [("v1", "one"), ("v2", "two")])
+def test_a_custom_object_has_the_defaults_of_the_version_that_was_sent(name: str, default: str) -> None:
+    """Without a conversion, which may need a webhook."""
+    server = Audited()
+    serve_custom_resources(server.api)
+    one, two = ({"a": {"type": "string", "default": value}, "b": {"type": "string"}} for value in ("one", "two"))
+    install(server.api, definition(version("v1", spec=one), version("v2", storage=False, spec=two)))
+    foo = {"apiVersion": f"example.com/{name}", "kind": "Foo", "metadata": {"name": "f"}, "spec": {"b": "c", "x": 1}}
+    recorded = server.ask("POST", FOOS.replace("/v1/", f"/{name}/"), foo, 201)["requestObject"]
+    assert recorded == {**foo, "spec": {"a": default, "b": "c"}}
 
 
 def test_documents_that_are_no_objects_are_not_recorded() -> None:
