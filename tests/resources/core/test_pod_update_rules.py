@@ -1,0 +1,198 @@
+"""What may not change in a pod: each rule with its text, and the change next to it that may be made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery.tree import Object
+from tests.resources.core.test_pods import STRATEGY, after, pod, strategy_of
+
+MIRROR, APP_ARMOR = "kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/c"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def change(old: Object, subresource: str = "", annotations: Object | None = None, **spec: Any) -> list[str]:
+    """What an update is refused for; ``None`` removes a field."""
+
+    def make(new: Object) -> None:
+        if annotations is not None:
+            new["metadata"]["annotations"] = annotations
+        for name, value in spec.items():
+            if value is None:
+                new["spec"].pop(name, None)
+            else:
+                new["spec"][name] = value
+
+    return after(old, make, strategy_of(subresource) if subresource else STRATEGY)[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "text"),
+    [
+        ({"a": "b"}, {"c": "d"}, ""),
+        ({MIRROR: "m"}, {MIRROR: "m"}, ""),
+        ({MIRROR: "m"}, {}, f"[{MIRROR}]: Forbidden: may not remove or update mirror pod annotation"),
+        ({MIRROR: "m"}, {MIRROR: "n"}, f"[{MIRROR}]: Forbidden: may not remove or update mirror pod annotation"),
+        ({}, {MIRROR: "m"}, f"[{MIRROR}]: Forbidden: may not add mirror pod annotation"),
+        ({APP_ARMOR: "unconfined"}, {}, f"[{APP_ARMOR}]: Forbidden: may not remove or update AppArmor annotations"),
+        ({}, {APP_ARMOR: "unconfined"}, f"[{APP_ARMOR}]: Forbidden: may not add AppArmor annotations"),
+    ],
+)
+def test_annotations(before: Object, now: Object, text: str) -> None:
+    old = pod({"nodeName": "n"}, {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}, annotations=before)
+    assert change(old, annotations=now) == ([f"metadata.annotations{text}"] if text else [])
+
+
+def test_images() -> None:
+    old = pod()
+
+    def of_image(image: str) -> list[str]:
+        return change(old, containers=[{**old["spec"]["containers"][0], "image": image}])
+
+    assert of_image("j:2") == []
+    assert "spec.containers[0].image: Required value" in of_image("")
+    assert 'spec.containers[0].image: Invalid value: " j": must not have leading or trailing whitespace' in of_image(
+        " j"
+    )
+    assert change(old, containers=[*old["spec"]["containers"], {**old["spec"]["containers"][0], "name": "d"}]) == [
+        "spec.containers: Forbidden: pod updates may not add or remove containers"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "text"),
+    [
+        (None, 5, ""),
+        (5, 5, ""),
+        (5, 4, ""),
+        (5, 6, "Invalid value: 6: must be less than or equal to previous value"),
+        (5, None, "Invalid value: null: must not update from a positive integer to nil value"),
+        (5, -1, "Invalid value: -1: must be between 0 and 2147483647, inclusive"),
+    ],
+)
+def test_deadline(before: int | None, now: int | None, text: str) -> None:
+    old = pod({} if before is None else {"activeDeadlineSeconds": before})
+    found = change(old, activeDeadlineSeconds=now)
+    assert (found == []) if not text else (f"spec.activeDeadlineSeconds: {text}" in found)
+
+
+def test_tolerations() -> None:
+    first = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
+    old = pod({"tolerations": [first]})
+    assert change(old, tolerations=[{**first, "tolerationSeconds": 2}, {"key": "l", "operator": "Exists"}]) == []
+    text = "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"
+    assert change(old, tolerations=[{**first, "key": "l"}]) == [text]
+    assert change(old, tolerations=None) == [text]
+    added = change(old, tolerations=[first, {"key": "l", "operator": "X"}])
+    assert 'spec.tolerations[1].operator: Unsupported value: "X": supported values: "Equal", "Exists"' in added
+
+
+def affinity(*terms: Object) -> Object:
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+
+
+def expression(key: str) -> Object:
+    return {"key": key, "operator": "Exists"}
+
+
+TERM = {"matchExpressions": [expression("a")]}
+TERMS = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+
+
+class TestWhileAGateHoldsThePod:
+    def test_node_selector_grows(self) -> None:
+        old = pod({"schedulingGates": [{"name": "g"}], "nodeSelector": {"a": "b"}})
+        assert change(old, nodeSelector={"a": "b", "c": "d"}) == []
+        text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        assert change(old, nodeSelector={"a": "x"}) == [f'spec.nodeSelector: Invalid value: {{"a":"x"}}: {text}']
+        assert change(old, nodeSelector=None) == [f"spec.nodeSelector: Invalid value: null: {text}"]
+
+    def test_without_a_gate_it_stays(self) -> None:
+        (found,) = change(pod({"nodeSelector": {"a": "b"}}), nodeSelector={"a": "b", "c": "d"})
+        assert found.startswith("spec: Forbidden: pod updates may not change fields other than")
+
+    def test_node_affinity_is_set_and_narrowed(self) -> None:
+        gate = {"schedulingGates": [{"name": "g"}]}
+        assert change(pod(gate), affinity=affinity(TERM)) == []
+        old = pod({**gate, "affinity": affinity(TERM)})
+        assert change(old, affinity=affinity({"matchExpressions": [expression("a"), expression("b")]})) == []
+        fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+        assert change(old, affinity=affinity({**TERM, **fields})) == []
+        only = "only additions are allowed (no mutations or deletions)"
+        (found,) = change(old, affinity=affinity({"matchExpressions": [expression("b")]}))
+        assert found.startswith(f"{TERMS}[0]: Invalid value: ") and found.endswith(only)
+        (found,) = change(old, affinity=affinity(TERM, TERM))
+        assert found.startswith(f"{TERMS}: Invalid value: ")
+        assert found.endswith("no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+        (found,) = change(old, affinity=None)
+        assert found.endswith("no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+
+    def test_affinity_to_pods_stays(self) -> None:
+        old = pod({"schedulingGates": [{"name": "g"}], "affinity": affinity(TERM)})
+        more = {**affinity(TERM), "podAffinity": {REQUIRED: [{"topologyKey": "t", "labelSelector": {}}]}}
+        (found,) = change(old, affinity=more)
+        assert found.startswith("spec: Forbidden: pod updates may not change fields other than")
+
+
+EPHEMERAL = {"name": "d", "image": "b", "terminationMessagePolicy": "File", "imagePullPolicy": "Always"}
+
+
+def test_ephemeral_containers_stay_as_they_are() -> None:
+    strategy = strategy_of("ephemeralcontainers")
+    old, _ = after(pod(), lambda new: new["spec"].update(ephemeralContainers=[dict(EPHEMERAL)]), strategy)
+    more = [EPHEMERAL, {**EPHEMERAL, "name": "e"}]
+    assert change(old, "ephemeralcontainers", ephemeralContainers=more) == []
+    (found,) = change(old, "ephemeralcontainers", ephemeralContainers=[{**EPHEMERAL, "image": "c"}])
+    assert found.startswith(
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "d" may not be changed\n'
+    )
+    static = pod({"nodeName": "n"}, annotations={MIRROR: "m"})
+    (found,) = change(static, "ephemeralcontainers", ephemeralContainers=more)
+    assert found.endswith("Forbidden: static pods do not support ephemeral containers")
+
+
+class TestResize:
+    def resized(self, old: Object, resources: Object, **container: Any) -> list[str]:
+        return change(old, "resize", containers=[{**old["spec"]["containers"][0], "resources": resources, **container}])
+
+    def burstable(self, spec: Object | None = None, **metadata: Any) -> Object:
+        resources = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+        return pod(spec, {"resources": resources}, **metadata)
+
+    def test_amounts_change_but_do_not_vanish(self) -> None:
+        old = self.burstable()
+        assert self.resized(old, {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}) == []
+        here = "spec.containers[0].resources"
+        assert f"{here}.limits: Forbidden: resource limits cannot be removed" in self.resized(
+            old, {"requests": {"cpu": "1"}}
+        )
+
+    def test_containers_keep_their_names_and_number(self) -> None:
+        old = self.burstable()
+        (container,) = old["spec"]["containers"]
+        assert "spec.containers: Forbidden: containers may not be added or removed on resize" in change(
+            old, "resize", containers=[container, {**container, "name": "d"}]
+        )
+        assert "spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize" in change(
+            old, "resize", containers=[{**container, "name": "d"}]
+        )
+
+    def test_pods_that_are_not_resized(self) -> None:
+        more = {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}
+        (found,) = self.resized(self.burstable({"nodeName": "n"}, annotations={MIRROR: "m"}), more)
+        assert found.endswith("Forbidden: static pods cannot be resized")
+        (found,) = self.resized(self.burstable({"os": {"name": "windows"}}), more)
+        assert found.endswith("Forbidden: windows pods cannot be resized")
+
+    @pytest.mark.parametrize("reported", [{"cpu": "1"}, None])
+    def test_the_node_reports_what_containers_have(self, reported: Object | None) -> None:
+        old = self.burstable()
+        entry = {"name": "c", "state": {"running": {}}}
+        old["status"]["containerStatuses"] = [
+            entry if reported is None else {**entry, "resources": {"requests": reported}}
+        ]
+        text = "spec: Forbidden: Pod running on node without support for resize"
+        found = self.resized(old, {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}})
+        assert found == ([text] if reported is None else [])
