@@ -101,6 +101,16 @@ def test_the_flags_of_the_template_unit_are_good(tmp_path: Path) -> None:
     assert f"--data-dir=/var/lib/{state[1]}/%i" in unit
 
 
+@pytest.mark.parametrize("name", ["kapi.service", "kapi@.service"])
+def test_the_service_may_write_the_audit_log_of_the_documentation(name: str) -> None:
+    """All else is read-only to it, but for its data."""
+    path = re.search(r"--audit-log-path=(\S+)", (ROOT / "docs" / "howto" / "audit.rst").read_text())
+    unit = (ROOT / "etc" / name).read_text()
+    logs = re.search(r"^LogsDirectory=(\S+)$", unit, re.MULTILINE)
+    assert "ProtectSystem=strict" in unit
+    assert path is not None and logs is not None and Path(path[1]).parent == Path("/var/log", logs[1])
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
 @pytest.mark.parametrize("name", ["kapi.service", "kapi@.service"])
 def test_systemd_understands_the_units(tmp_path: Path, name: str) -> None:
