@@ -8,7 +8,7 @@ import re
 from kapi.machinery.golang import float_json
 
 #: a number that Go may write in another way than Python, or a text, in which nothing is one
-_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|(?P<number>-?\d+(?:\.\d+)?e[+-]\d+|-?\d{19,}|-?\d+\.0)(?![\d.e])')
+_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?P<number>-?\d+(?:\.\d+)?e[+-]\d+|-?\d{19,}|-?\d+\.0)(?![\d.e])')
 _UNUSUAL = re.compile(r"\de[+-]\d|\d{19}|\d\.0\b")
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
