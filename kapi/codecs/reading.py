@@ -59,17 +59,24 @@ def type_meta(tree: Object) -> tuple[str, str]:
 
     Go's decoder finds these two, unlike all other fields, in any case of letters.
     """
-    found = []
-    for name in ("apiVersion", "kind"):
-        value = tree.get(name)
-        if value is None:
-            folded = name.lower()
-            value = next((tree[key] for key in tree if key.lower() == folded and tree[key] is not None), "")
+    version, kind = tree.get("apiVersion"), tree.get("kind")
+    if version is None:
+        version = _in_any_case(tree, "apiversion")
+    if kind is None:
+        kind = _in_any_case(tree, "kind")
+    for name, value in (("apiVersion", version), ("kind", kind)):
         if not isinstance(value, str):
             why = f"json: cannot unmarshal {json_reading.kind_of(value)} into Go struct field .{name} of type string"
             raise ValueError(f"couldn't get version/kind; json parse error: {why}")
-        found.append(value)
-    return found[0], found[1]
+    return version, kind
+
+
+def _in_any_case(tree: Object, name: str) -> Tree:
+    """The first value whose key is ``name`` in any case of letters; "" without one."""
+    for key in tree:
+        if len(key) == len(name) and key.lower() == name and tree[key] is not None:
+            return tree[key]
+    return ""
 
 
 def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:

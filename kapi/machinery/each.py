@@ -21,16 +21,15 @@ Value = TypeVar("Value")
 _POPPED_PER_CHECKPOINT = 32
 
 
+# what the two walks are given is read with defaults: these are called a hundred times for a pod, and *names would double the cost
 @overload
 def elements(tree: Iterable[Item] | None) -> Iterable[Item]: ...
 @overload
-def elements(tree: Mapping[str, Tree] | None, *names: str) -> Iterable[Tree]: ...
-def elements(tree: Tree, *names: str) -> Iterable[Tree]:
-    """The elements of a list, or the keys of a mapping: of the field with these names, one below the other."""
-    for name in names:
-        if not tree:
-            break
-        tree = tree.get(name)
+def elements(tree: Mapping[str, Tree] | None, name: str, below: str | None = None) -> Iterable[Tree]: ...
+def elements(tree: Tree, name: str | None = None, below: str | None = None) -> Iterable[Tree]:
+    """The elements of a list, or the keys of a mapping: of the field ``name``, or of the field ``below`` that one."""
+    if name is not None:
+        tree = _field(tree, name, below)
     if checkpoints.running is None:
         return tree or ()
     return steps(tree or ())
@@ -39,16 +38,22 @@ def elements(tree: Tree, *names: str) -> Iterable[Tree]:
 @overload
 def entries(tree: Mapping[Key, Value] | None) -> Iterable[tuple[Key, Value]]: ...
 @overload
-def entries(tree: Mapping[str, Tree] | None, *names: str) -> Iterable[tuple[str, Tree]]: ...
-def entries(tree: Tree, *names: str) -> Iterable[tuple[Tree, Tree]]:
-    """Keys and values of a mapping: of the field with these names, one below the other."""
-    for name in names:
-        if not tree:
-            break
-        tree = tree.get(name)
+def entries(tree: Mapping[str, Tree] | None, name: str, below: str | None = None) -> Iterable[tuple[str, Tree]]: ...
+def entries(tree: Tree, name: str | None = None, below: str | None = None) -> Iterable[tuple[Tree, Tree]]:
+    """Keys and values of a mapping: of the field ``name``, or of the field ``below`` that one."""
+    if name is not None:
+        tree = _field(tree, name, below)
     if not tree:
         return ()
     return tree.items() if checkpoints.running is None else steps(tree.items())
+
+
+def _field(tree: Tree, name: str, below: str | None) -> Tree:
+    if tree:
+        tree = tree.get(name)
+        if tree and below is not None:
+            return tree.get(below)
+    return tree
 
 
 def costly(values: Iterable[Item]) -> Iterable[Item]:
