@@ -64,11 +64,11 @@ def type_meta(tree: Object) -> tuple[str, str]:
         version = _in_any_case(tree, "apiversion")
     if kind is None:
         kind = _in_any_case(tree, "kind")
-    for name, value in (("apiVersion", version), ("kind", kind)):
-        if not isinstance(value, str):
-            why = f"json: cannot unmarshal {json_reading.kind_of(value)} into Go struct field .{name} of type string"
-            raise ValueError(f"couldn't get version/kind; json parse error: {why}")
-    return version, kind
+    if isinstance(version, str) and isinstance(kind, str):
+        return version, kind
+    name, value = ("kind", kind) if isinstance(version, str) else ("apiVersion", version)
+    why = f"json: cannot unmarshal {json_reading.kind_of(value)} into Go struct field .{name} of type string"
+    raise ValueError(f"couldn't get version/kind; json parse error: {why}")
 
 
 def _in_any_case(tree: Object, name: str) -> Tree:

@@ -256,10 +256,12 @@ class WatchStream:
             self._finish()
 
     def _encoded(self, batch: Batch) -> bytes:
+        form = self._form
+        if self._headers_sent and self._framing == "chunk":  # nearly all, and each event comes here for each watch
+            return batch.encoded(form.chunk_key, form.encode_chunk, form.sent)
         key, encode = self._form_and_encoder()
-        if self._headers_sent:
-            return batch.encoded(key, encode, self._form.sent)
-        data = batch.encoded(key, encode, self._form.sent, partial(encode, headers=True))
+        first = None if self._headers_sent else partial(encode, headers=True)
+        data = batch.encoded(key, encode, form.sent, first)
         self._headers_sent = True
         return data
 

@@ -6,6 +6,7 @@ Every request needs one and every create two.  To ask the kernel for 16 bytes ea
 from __future__ import annotations
 
 import os
+from struct import iter_unpack
 
 _BATCH_SIZE = 256  # UUIDs that are made at once
 _ready: list[str] = []
@@ -22,9 +23,11 @@ def new_uid() -> str:
 
 
 def _fresh(random: bytes) -> list[str]:
-    texts = [random[start : start + 16].hex() for start in range(0, len(random), 16)]
-    return [f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}" for text in texts]
+    number = int.from_bytes(random, "big") & _RANDOM_BITS | _FIXED_BITS
+    return [_FORMAT % fields for fields in iter_unpack(">IHHHHI", number.to_bytes(len(random), "big"))]
 
 
-#: sets the two highest bits of a digit to 1 and 0
-_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+_FORMAT = "%08x-%04x-%04x-%04x-%04x%08x"
+#: of a whole batch: the bits that are random, and the version and the variant that stand in the others
+_RANDOM_BITS = int("ffffffffffff0fff3fffffffffffffff" * _BATCH_SIZE, 16)
+_FIXED_BITS = int("00000000000040008000000000000000" * _BATCH_SIZE, 16)
