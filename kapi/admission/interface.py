@@ -147,7 +147,7 @@ class Plugin:
 class Pass:
     """What one pass of a chain is made of, for one operation on one resource: ``kind`` is admit or validate."""
 
-    __slots__ = ("called", "kind", "labels", "operation", "passed", "plugins")
+    __slots__ = ("called", "kind", "labels", "operation", "passed", "plugins", "spans")
 
     def __init__(self, kind: str, operation: str, plugins: list[Plugin], plural: str) -> None:
         self.kind = kind
@@ -158,6 +158,7 @@ class Pass:
         #: for metrics: the labels of those that are called, and how often none has refused
         self.labels: list[tuple[str, ...]] = [(plugin.name, operation, "false", kind) for plugin in self.called]
         self.passed = 0
+        self.spans: list[list[float]] = []  # see Histogram.observe_spans
 
 
 class AdmissionChain:

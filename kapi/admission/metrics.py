@@ -124,7 +124,7 @@ class Meter(Collector):
         ``marks`` are the times before the first call and after each that has ended well; when one has ``rejected``, it is
         the next, and it ends now.  Those that need not be called have taken no time, up to the one that rejects.
         """
-        self._controllers.observe_spans(marks, found.labels)
+        self._controllers.observe_spans(marks, found.labels, found.spans)
         if not rejected:
             if not found.passed:
                 self._passes[found] = None

@@ -126,17 +126,24 @@ class Histogram(Collector):
             row[bisect_left(bounds, value)] += 1
         row[-1] += sum(values)
 
-    def observe_spans(self, marks: Sequence[float], labels: Sequence[Labels]) -> None:
-        """Observes the difference of each two neighbouring ``marks``, with the first ``labels``, the second, and so on."""
-        rows, bounds = self.rows, self.bounds
-        least = bounds[0]
+    def observe_spans(self, marks: Sequence[float], labels: Sequence[Labels], known: list[list[float]]) -> None:
+        """Observes the difference of each two neighbouring ``marks``, with the first ``labels``, the second, and so on.
+
+        ``known`` is an empty list at first, and kept by the caller for the next time with the same labels.
+        """
+        for key in islice(labels, len(known), len(marks) - 1):
+            known.append(self.rows.get(key) or self._new_row(key))
         start = marks[0]
-        for key, end in zip(labels, islice(marks, 1, None), strict=False):
-            row = rows.get(key) or self._new_row(key)
-            value = end - start
+        if marks[-1] - start <= self.bounds[0]:
+            for row, end in zip(known, islice(marks, 1, None), strict=False):
+                row[0] += 1
+                row[-1] += end - start
+                start = end
+            return
+        for row, end in zip(known, islice(marks, 1, None), strict=False):
+            row[bisect_left(self.bounds, end - start)] += 1
+            row[-1] += end - start
             start = end
-            row[0 if value <= least else bisect_left(bounds, value)] += 1
-            row[-1] += value
 
     def _new_row(self, labels: Labels) -> list[float]:
         row = self.rows[labels] = [0.0] * (len(self.bounds) + 2)

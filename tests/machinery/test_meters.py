@@ -69,8 +69,11 @@ def test_many_observations_at_once_count_like_one_after_the_other() -> None:
 
 def test_spans_between_marks_are_observed_one_by_one() -> None:
     one, many = (Histogram("h", "text", ["l"], (0.1, 1.0)) for _ in range(2))
-    for value, label in ((0.05, "a"), (0.5, "b"), (0.1, "a")):
+    for value, label in ((0.05, "a"), (0.5, "b"), (0.1, "c"), (0.02, "a"), (0.03, "b"), (0.04, "a")):
         one.observe(value, label)
-    many.observe_spans([1.0, 1.05, 1.55, 1.65], [("a",), ("b",), ("a",), ("never",)])
+    labels, known = [("a",), ("b",), ("c",), ("never",)], list[list[float]]()
+    many.observe_spans([1.0, 1.04], labels, known)
+    many.observe_spans([1.0, 1.05, 1.55, 1.65], labels, known)
+    many.observe_spans([2.0, 2.02, 2.05], labels, known)
     assert {key: row[:-1] for key, row in many.rows.items()} == {key: row[:-1] for key, row in one.rows.items()}
     assert many.rows["a",][-1] == pytest.approx(one.rows["a",][-1])
