@@ -6,6 +6,8 @@ its position is known without a search.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import orjson
 
 from kapi.codecs import json_pieces
@@ -19,17 +21,12 @@ _EMPTY = b"{}"
 def encode_halves(obj: Object) -> tuple[bytes, bytes]:
     """``head + revision + tail`` are the stored bytes.  ``obj`` is not changed; its resourceVersion is left out."""
     checkpoint()
-    metadata = obj["metadata"]
+    rest = dict(obj)
+    metadata = rest.pop("metadata")
     if "resourceVersion" in metadata:
-        metadata = {key: value for key, value in metadata.items() if key != "resourceVersion"}
-    rest = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
-    head = (
-        b'{"kind":'
-        + orjson.dumps(obj["kind"])
-        + b',"apiVersion":'
-        + orjson.dumps(obj["apiVersion"])
-        + b',"metadata":{"resourceVersion":"'
-    )
+        metadata = dict(metadata)
+        del metadata["resourceVersion"]
+    head = _head(rest.pop("kind"), rest.pop("apiVersion"))
     meta = json_pieces.dumps(metadata)
     tail = b'"}' if meta == _EMPTY else b'",' + meta[1:]
     for key, value in rest.items():
@@ -40,3 +37,9 @@ def encode_halves(obj: Object) -> tuple[bytes, bytes]:
     if len(body) >= json_pieces.LARGE:
         return head, b"".join((tail, b",", memoryview(body)[1:]))
     return head, tail + (b"}" if body == _EMPTY else b"," + body[1:])
+
+
+@lru_cache(1024)
+def _head(kind: str, version: str) -> bytes:
+    texts = orjson.dumps(kind), orjson.dumps(version)
+    return b'{"kind":%b,"apiVersion":%b,"metadata":{"resourceVersion":"' % texts

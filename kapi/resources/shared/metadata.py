@@ -13,7 +13,7 @@ from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.sorting import ordered
-from kapi.machinery.tree import Object, Tree, equal
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.names import is_condition_reason, is_label_key, is_label_value, label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, not_supported, same
 
@@ -97,7 +97,7 @@ def validate_metadata_update(
         errors.append(field.invalid(METADATA.child("generation"), value, "must not be decremented"))
     for name, zero in _IMMUTABLE_METADATA:
         value = meta.get(name, zero)
-        if not equal(value, before.get(name, zero)):
+        if value != before.get(name, zero):
             errors.append(field.invalid(METADATA.child(name), value, IMMUTABLE))
     _validate_labels_and_owners(meta, METADATA, errors)
     managed = meta.get("managedFields")

@@ -90,6 +90,8 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
             child = shape.child(name)
             if child is not None:
                 _descend(child, "f:" + name, before, after, out)
+    if old.keys() <= new.keys():
+        return
     for name, before in entries(old):
         if name not in new:
             child = shape.child(name)
