@@ -54,8 +54,8 @@ def _next(data: bytes, start: int) -> Block | None:
             continue
         content = body
         while content < len(data):
-            line_, following = _line(data, content)
-            if b":" not in line_:
+            header, following = _line(data, content)
+            if b":" not in header:
                 break
             content = following
         if content >= len(data) or content > trailer:

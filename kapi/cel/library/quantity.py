@@ -111,7 +111,7 @@ def _float(value: Quantity) -> float:
     try:
         return float(value.number)
     except OverflowError:
-        return math.copysign(math.inf, value.number)
+        return _sign(value) * math.inf  # too large for a float
 
 
 def _sign(value: Quantity) -> int:
