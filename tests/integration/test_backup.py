@@ -247,7 +247,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "operations.rst").read_text()
     section = page[page.index("\nBackup and restore\n") : page.index("\nEncryption at rest\n")]
     lines = [line.strip() for line in section.splitlines() if line.startswith("    ")]
-    assert [line.split()[0] for line in lines] == ["kapi", "systemctl", "mv", "sudo", "systemctl"]
+    assert [line.split()[0] for line in lines] == ["kapi", "systemctl", "mv", "kapi", "chown", "systemctl"]
     data, backups = tmp_path / "lib" / "kapi", tmp_path / "backups"
     backups.mkdir()
     (tmp_path / "kapi.conf").write_text(f"--data-dir={data}\n--bind-address=127.0.0.1\n--secure-port=0\n")
@@ -258,7 +258,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     def typed(line: str) -> None:
         for there, here in (
             ("/var/backups", backups), ("/etc/kapi/kapi.conf", tmp_path / "kapi.conf"), ("/var/lib", data.parent),
-            ("sudo -u kapi ", ""), ("kapi-2026-01-31.tgz", "kapi-$(date +%F).tgz"),
+            ("kapi:kapi", f"{os.getuid()}:{os.getgid()}"), ("kapi-2026-01-31.tgz", "kapi-$(date +%F).tgz"),
         ):  # fmt: skip
             line = line.replace(there, str(here))
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
