@@ -9,6 +9,34 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 
 CTX = StrategyContext("default", "a", now="2024-01-01T00:00:00Z")
+#: the long texts of rules for names
+_TEXTS = {
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')": "<subdomain>",
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
+    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')":
+        "<label>",
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' "
+    "(e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')": "<identifier>",
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')": "<name part>",
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')": "<label value>",
+    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')":
+        "<qualified name>",
+}  # fmt: skip
+
+
+def short(texts: list[str], prefix: str = "") -> list[str]:
+    """Errors without a prefix of their paths, and with ``<label>`` and so on for the whole text of such a rule."""
+    for text, name in _TEXTS.items():
+        texts = [each.replace(text, name) for each in texts]
+    return [each.removeprefix(prefix) for each in texts]
 
 
 def made(row: Resource, ctx: StrategyContext = CTX, **parts: Any) -> Object:
