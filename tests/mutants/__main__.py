@@ -54,8 +54,11 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
     def try_all(forks: Forks) -> None:
         equivalent, copy = _equivalent(), Checkout(root, Path(directory, "copy"))
-        if options.calls and options.calls.exists():
-            forks.load(options.calls)
+        if options.calls:
+            if options.calls.exists():
+                forks.load(options.calls)
+            forks.learn()
+            forks.save(options.calls)
         for number, mutation in enumerate(chosen, options.first):
             place = _place(root, mutation)
             if place in equivalent:
@@ -72,8 +75,6 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
                 print(
                     f"{mutation.path}:{mutation.line}: {mutation.operator}\n    {place[1]}\n    {place[2]}", flush=True
                 )
-        if options.calls:
-            forks.save(options.calls)
 
     with tempfile.TemporaryDirectory(prefix="kapi-mutants-") as directory:
         calls = Calls(root)
@@ -106,7 +107,7 @@ def _fate(mutation: Mutation, forks: Forks, copy: Checkout) -> tuple[Fate, str]:
         if forks.can_change(mutation):
             fate, test = forks.fate(mutation, near)
         else:
-            fate, test = copy.fate(mutation, forks.files_of(mutation, near))
+            fate, test = copy.fate(mutation, forks.tests_of_module(mutation, near))
         if fate is not Fate.SURVIVED:
             break
     return fate, test

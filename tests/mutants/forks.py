@@ -7,6 +7,7 @@ afterwards: ``Fresh`` (``killing.py``) has new processes for that.
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import select
@@ -99,13 +100,13 @@ class Forks:
             self._learn(list(items))
 
     def load(self, known: Path) -> None:
-        """What was saved at another time."""
+        """What was saved at another time, of the files of tests that have not changed since."""
         stored = json.loads(known.read_text())
         names = stored["functions"]
+        self._learned |= {file for file, digest in stored["files"].items() if digest == self._digest(file)}
         for test, (seconds, numbers) in stored["tests"].items():
-            if test in self._items:
+            if test in self._items and _file(test) in self._learned:
                 self.runs[test] = Run(seconds, frozenset(names[number] for number in numbers))
-        self._learned |= set(stored["files"])
 
     def save(self, known: Path) -> None:
         names = sorted({name for run in self.runs.values() for name in run.functions})
@@ -113,7 +114,12 @@ class Forks:
         tests = {
             test: (run.seconds, sorted(numbers[name] for name in run.functions)) for test, run in self.runs.items()
         }
-        known.write_text(json.dumps({"functions": names, "tests": tests, "files": sorted(self._learned)}))
+        files = {file: self._digest(file) for file in sorted(self._learned)}
+        known.write_text(json.dumps({"functions": names, "tests": tests, "files": files}))
+
+    def _digest(self, file: str) -> str | None:
+        path = self._root / file
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
 
     def _learn(self, items: Sequence[pytest.Item]) -> None:
         with _Fork() as fork:
@@ -139,18 +145,15 @@ class Forks:
         calling = [test for test, run in self.runs.items() if function in run.functions]
         return self._first(calling, near)
 
-    def files_of(self, mutation: Mutation, near: Collection[str]) -> list[list[str]]:
-        """The same, file by file, for what an import executes: tests that call any function of its module."""
+    def tests_of_module(self, mutation: Mutation, near: Collection[str]) -> list[str]:
+        """The same for what an import executes: tests that call any function of its module."""
         module = f"{mutation.path.as_posix()}:"
         calling = [
             test
             for test, run in self.runs.items()
             if _file(test) in near or any(name.startswith(module) for name in run.functions)
         ]
-        files: dict[str, list[str]] = {}
-        for test in self._first(calling, near):
-            files.setdefault(_file(test), []).append(test)
-        return list(files.values())
+        return self._first(calling, near)
 
     def _first(self, tests: list[str], near: Collection[str]) -> list[str]:
         tests.sort(key=lambda test: (_file(test) not in near, self.runs[test].seconds))

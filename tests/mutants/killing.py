@@ -14,7 +14,7 @@ from tests.mutants.fate import Fate
 from tests.mutants.mutations import Mutation
 
 _SECONDS = 900.0  # after which tests count as hanging
-_PYTEST = ("--quick", "-x", "-q", "-n", "0", "-p", "no:cacheprovider")
+_PYTEST = ("--quick", "-x", "-q", "-rf", "--tb=no", "-n", "0", "-p", "no:cacheprovider")
 #: pytest's exit codes: a test fails, one cannot be imported, there is none
 _FAILED, _ERROR, _NO_TESTS = 1, 2, 5
 
@@ -30,21 +30,23 @@ class Checkout:
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, directory / name)
 
-    def fate(self, mutation: Mutation, files: Sequence[Sequence[str]]) -> tuple[Fate, str]:
-        """With the file that decides it, of those whose tests are listed."""
+    def fate(self, mutation: Mutation, tests: Sequence[str]) -> tuple[Fate, str]:
+        """With the test that decides it, of those that are listed."""
+        if not tests:
+            return Fate.SURVIVED, "(no test calls it)"
         file = self._copy / mutation.path
         source = file.read_text()
-        for tests in files:
-            file.write_text(mutation.applied(source))
-            try:
-                code = self._code(tests)
-            finally:
-                file.write_text(source)
-            if code in (_FAILED, _ERROR) and self._code(tests) == 0:
-                return Fate.KILLED, tests[0].partition("::")[0]
-            if code not in (0, _FAILED, _ERROR, _NO_TESTS):
-                return Fate.TIMED_OUT, tests[0].partition("::")[0]
-        return Fate.SURVIVED, ""
+        file.write_text(mutation.applied(source))
+        try:
+            code, failed = self._run(tests)
+        finally:
+            file.write_text(source)
+        if code in (_FAILED, _ERROR):
+            alone = [failed] if failed else tests
+            if self._run(alone)[0] == 0:
+                return Fate.KILLED, alone[0]
+            return self.fate(mutation, [test for test in tests if test not in alone])
+        return (Fate.SURVIVED if code in (0, _NO_TESTS) else Fate.TIMED_OUT), ""
 
     def near(self, path: Path) -> list[str]:
         """The files of tests that name the module, are called as it is, or lie where it does in its package."""
@@ -58,19 +60,25 @@ class Checkout:
                 found.append(test.relative_to(self._copy).as_posix())
         return found
 
-    def _code(self, tests: Sequence[str]) -> int | None:
-        """pytest's exit code."""
+    def _run(self, tests: Sequence[str]) -> tuple[int | None, str]:
+        """pytest's exit code, and the test that failed."""
         environment = {**os.environ, "PYTHONPATH": str(self._copy), "PYTHONDONTWRITEBYTECODE": "1"}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *_PYTEST, *tests], cwd=self._copy, env=environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        try:
-            return process.wait(_SECONDS)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
+        listed = self._copy.with_name("tests.txt")
+        listed.write_text("\n".join(tests))
+        with self._copy.with_name("output.txt").open("w+") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *_PYTEST, f"@{listed}"], cwd=self._copy, env=environment,
+                stdout=output, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+            try:
+                code = process.wait(_SECONDS)
+            except subprocess.TimeoutExpired:
+                return None, ""
+            finally:
+                _end(process)
+            output.seek(0)
+            told = re.findall(r"^FAILED (.*?)(?: - .*)?$", output.read(), re.MULTILINE)
+        return code, next((test for test in tests if told and test == told[0]), "")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
