@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-#: standard output, errors, and an exit code for each command of a line
-Outcome = tuple[str, str, list[int]]
+#: standard output, errors, an exit code for each command of a line, and what there is afterwards
+Outcome = tuple[str, str, list[int], *tuple[str, ...]]
 #: what a server chooses, after what tells it; a digest has its number among the distinct ones of an outcome
 _CHOSEN = (
     re.compile(r"()([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"),  # uids
