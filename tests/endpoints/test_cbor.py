@@ -341,32 +341,19 @@ def test_discovery_of_group_versions(on: MemoryAPI) -> None:
         assert response is not None and isinstance(response.body, bytes) and response.content_type == CBOR.encode()
         assert loads(response.body)["kind"] == "APIResourceList"
     for path in ("/api", "/apis", "/apis/apps"):  # the server's own serializer has no CBOR
-        with pytest.raises(status.NotAcceptable, match=f"^only the following media types are accepted: {SUPPORTED}$"):
+        with pytest.raises(status.NotAcceptable, match=f"{SUPPORTED}$"):
             documents.handle(context(path, accept=CBOR))
 
 
-AGGREGATED = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
-
-@pytest.mark.parametrize("path", ["/api", "/apis"])
-def test_aggregated_discovery(path: str) -> None:
+def test_discovery_that_is_aggregated_comes_later() -> None:
+    """Upstream has it in CBOR from 1.37 on; clients of that release accept JSON, too."""
     documents = DiscoveryHandler(lambda: groups_of(BUILT_IN), lambda: "192.0.2.1:6443", cbor=True)
-    plain = documents.handle(context(path, accept=f"application/json{AGGREGATED}"))
-    response = documents.handle(context(path, accept=f"{CBOR}{AGGREGATED},application/json{AGGREGATED};q=0.9"))
-    assert plain is not None and response is not None
-    assert isinstance(plain.body, bytes) and isinstance(response.body, bytes)
-    assert response.content_type == f"{CBOR}{AGGREGATED}".encode()
-    assert loads(response.body) == orjson.loads(plain.body)
-    assert dict(response.headers)[b"etag"] == dict(plain.headers)[b"etag"]
-
-
-@pytest.mark.parametrize("path", ["/api", "/apis"])
-def test_aggregated_discovery_without_the_gate(path: str) -> None:
-    documents = DiscoveryHandler(lambda: groups_of(BUILT_IN), lambda: "192.0.2.1:6443")
-    with pytest.raises(status.NotAcceptable, match=f"{SUPPORTED}$"):
-        documents.handle(context(path, accept=f"{CBOR}{AGGREGATED}"))
-    either = documents.handle(context(path, accept=f"{CBOR}{AGGREGATED},application/json{AGGREGATED};q=0.9"))
-    assert either is not None and either.content_type == f"application/json{AGGREGATED}".encode()
+    aggregated = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    for path in ("/api", "/apis"):
+        with pytest.raises(status.NotAcceptable, match=f"{SUPPORTED}$"):
+            documents.handle(context(path, accept=f"{CBOR}{aggregated}"))
+        response = documents.handle(context(path, accept=f"{CBOR}{aggregated},application/json{aggregated};q=0.9"))
+        assert response is not None and response.content_type == f"application/json{aggregated}".encode()
 
 
 def operation(handler: OpenAPIHandler, path: str) -> Any:

@@ -14,6 +14,7 @@ import orjson
 
 from kapi.codecs.accept import Convert, choose, route_accepts
 from kapi.codecs.negotiation import (
+    SUPPORTED,
     MediaType,
     not_acceptable_on_route,
     not_accepted,
@@ -260,7 +261,7 @@ class DiscoveryHandler:
     ) -> None:
         self._source = source
         self._address = address
-        self._cbor = cbor  # of the aggregated documents, and of those of group versions
+        self._cbor = cbor  # of the documents of group versions
         self._find = find or (lambda name: next((group for group in source() if group.name == name), None))
         self._trees: dict[str, Object | None] = {}
         self._bodies: dict[tuple[str, MediaType], tuple[Document, bytes]] = {}  # aggregated: path, form -> body, etag
@@ -299,19 +300,19 @@ class DiscoveryHandler:
         if routed and ctx.method != "GET":
             raise status.method_not_allowed()
         accept = ctx.header("accept") or ""
-        offered = supported(self._cbor)
-        if routed and not route_accepts(accept, offered):
-            raise not_acceptable_on_route("get", self._cbor)
         ctx.cbor = self._cbor and routed and len(parts) > 2
+        known = supported(ctx.cbor)
+        if routed and not route_accepts(accept, known):
+            raise not_acceptable_on_route("get", ctx.cbor)
         if len(parts) == 2:
-            chosen = choose(accept, offered, lambda media, convert: convert == _AGGREGATED)
+            chosen = choose(accept, SUPPORTED, lambda media, convert: convert == _AGGREGATED)
             if chosen is not None and chosen.convert is not None:
                 if chosen.profile == "nopeer":
                     WITHOUT_PEERS.add()
                 return self._aggregated(ctx, path, written_as(chosen.media, chosen.pretty or wants_indented(ctx)))
         media = plain_media_type(ctx)
         if media is None:
-            raise not_accepted(supported(ctx.cbor))
+            raise not_accepted(known)
         return respond_tree(ctx, 200, self._trees[path], media)
 
     def _is_custom(self, name: str, version: str) -> bool:
