@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime
-from email.utils import parseaddr
 from typing import ClassVar
 
 from cryptography import x509
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from kapi.machinery import der, pem
 from kapi.machinery.each import costly, elements
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
+from kapi.machinery.mail import is_address
 from kapi.machinery.tree import Object
 from kapi.resources.certificates.certificatesigningrequests import fill_transition_times, keep_conditions
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
@@ -244,7 +244,7 @@ def _check_names(leaf: x509.Certificate, errors: Errors) -> None:
         if name.startswith(".") or name.endswith("."):
             errors.append(invalid(_CHAIN, name, "leaf certificate's DNSName should not start or end with '.'"))
     for name in names.get_values_for_type(x509.RFC822Name):
-        if "@" not in parseaddr(name)[1]:
+        if not is_address(name):
             errors.append(invalid(_CHAIN, name, "leaf certificate should not contain invalid EmailAddress"))
 
 

@@ -8,11 +8,11 @@ import ipaddress
 import re
 import unicodedata
 from collections.abc import Callable
-from email.utils import parseaddr
 
 from kapi.cel.errors import EvaluationError
 from kapi.cel.library.urls import parse as parse_url
 from kapi.cel.times import Duration, Timestamp
+from kapi.machinery.mail import is_address
 from kapi.machinery.names import dns_label, dns_subdomain
 
 _HEX = "[0-9a-f]"
@@ -29,27 +29,6 @@ def _url(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-_ATEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+")
-
-
-def _email(text: str) -> bool:
-    address = text.strip()
-    if "<" in address:
-        try:
-            address = parseaddr(address)[1]
-        except RecursionError:  # of comments in comments
-            return False
-    local, at, domain = address.rpartition("@")
-    if not at or not local or not domain or ".." in local or local[0] == "." or local[-1] == ".":
-        return False
-    quoted = len(local) > 1 and local[0] == local[-1] == '"'
-    if not quoted and not all(ord(char) > 127 or _ATEXT.match(char) for char in local):
-        return False
-    return bool(
-        all(part for part in domain.split(".")) and all(ord(char) > 127 or _ATEXT.match(char) for char in domain)
-    )
 
 
 _HOST = re.compile(
@@ -200,7 +179,7 @@ _RGB_NUMBER = r"\s*(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])\s*"
 CHECKS: dict[str, Callable[[str], bool]] = {
     "bsonobjectid": _regex("[0-9a-fA-F]{24}"),
     "uri": _url,
-    "email": _email,
+    "email": is_address,
     "hostname": _hostname,
     "ipv4": lambda text: "." in text and _address(text) is not None,
     "ipv6": _ipv6,

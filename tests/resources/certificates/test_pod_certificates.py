@@ -259,10 +259,13 @@ def test_a_refusal_has_no_certificate(api: MemoryAPI, kind: str) -> None:
                 (b"a.", "'s DNSName should not start or end with '.'"),
             )
         ),
-        (
-            issued(names=names_of(_MAIL, b"a")),
-            "certificateChain",
-            "leaf certificate should not contain invalid EmailAddress",
+        *(
+            (
+                issued(names=names_of(_MAIL, name)),
+                "certificateChain",
+                "leaf certificate should not contain invalid EmailAddress",
+            )
+            for name in (b"a", b"a b@c", b".a@b", b"a@b..c", b"a@b, c@d", b"a@[b]")
         ),
         (issued(start=NOW - HOUR), "notBefore", "must be set to within 5 minutes of kube-apiserver's current time"),
         (
