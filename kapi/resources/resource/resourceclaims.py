@@ -5,11 +5,12 @@ Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/{resourcecla
 
 from __future__ import annotations
 
-import uuid
+import re
 from typing import ClassVar
 
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.resource import devices
@@ -39,7 +40,9 @@ DeviceID = tuple[str, str, str, str]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _MAX_USERS, _MAX_RESULTS, _MAX_CONDITIONS, _MAX_ADDRESSES = 256, 32, 8, 16  # of list items
 _MAX_DATA, _MAX_INTERFACE, _MAX_HARDWARE = 10 * 1024, 256, 128  # bytes
-_UUID = (
+_UUID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_UUID_BYTES, _URN = 36, "urn:uuid:"
+_NORMAL_FORM = (
     "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal "
     "characters"
 )
@@ -174,13 +177,27 @@ def _user(user: Object, path: Path, errors: Errors) -> None:
 def _share(share: str | None, path: Path, errors: Errors) -> None:
     if share is None:
         return
-    try:
-        normal = str(uuid.UUID(share))
-    except ValueError:
-        errors.append(invalid(path, share, f"error validating uid: invalid UUID length: {len(share)}"))
-        return
-    if share != normal:
-        errors.append(invalid(path, share, _UUID))
+    problem = _uuid_problem(share)
+    if problem:
+        errors.append(invalid(path, share, f"error validating uid: {problem}"))
+    elif len(share) != _UUID_BYTES or share != share.lower():
+        errors.append(invalid(path, share, _NORMAL_FORM))
+
+
+def _uuid_problem(text: str) -> str:
+    """Why a text is none of a UUID's four forms, in the words of Go's ``github.com/google/uuid``."""
+    size = len(text.encode())
+    if size == _UUID_BYTES + len(_URN):
+        if text[: len(_URN)].lower() != _URN:
+            return f"invalid urn prefix: {quote(text[: len(_URN)])}"
+        text = text[len(_URN) :]
+    elif size == _UUID_BYTES + 2:
+        if text[0] + text[-1] != "{}":
+            return "invalid bracketed UUID format"
+        text = text[1:-1]
+    elif size not in (_UUID_BYTES, 32):
+        return f"invalid UUID length: {size}"
+    return "" if _UUID.fullmatch(text) else "invalid UUID format"
 
 
 def _allocation(allocation: Object, requests: Requests, path: Path, errors: Errors) -> None:

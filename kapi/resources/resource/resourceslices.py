@@ -9,7 +9,7 @@ import re
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, required, too_many
 from kapi.machinery.golang import quote
-from kapi.machinery.quantities import ceiling, compare, value_of
+from kapi.machinery.quantities import add, ceiling, compare, value_of
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, selectable
@@ -359,8 +359,8 @@ def _valid_range(span: Object, default: str, most: str, path: Path, errors: Erro
     if step is None:
         return
     here = path.child("step")
-    if value_of(low) + value_of(step) > value_of(most):
-        added = ceiling(low) + ceiling(step)
+    added = add(low, step)
+    if compare(added, most) > 0:
         errors.append(invalid(here, step, f"one step {added} is larger than capacity value: {most}"))
     for value in [default] + ([high] if high is not None else []):
         if ceiling(step) and (ceiling(value) - ceiling(low)) % ceiling(step):

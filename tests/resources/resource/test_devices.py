@@ -244,3 +244,60 @@ def test_names_of_drivers_should_be_in_lower_case() -> None:
         obj = made(resourceslices.RESOURCE, {**SLICE, "driver": driver})
         strategy = resourceslices.RESOURCE.strategy
         assert strategy.warnings_on_create(obj, CTX) == strategy.warnings_on_update(obj, obj, CTX) == wanted
+
+
+@pytest.mark.parametrize(
+    ("least", "step", "most", "text"),
+    [
+        ("1Gi", "10Gi", "10Gi", "one step 11Gi is larger than capacity value: 10Gi"),
+        ("1500m", "1", "2", "one step 2500m is larger than capacity value: 2"),
+        ("1G", "1Gi", "1G", "one step 2073741824 is larger than capacity value: 1G"),
+    ],
+)
+def test_a_step_past_the_capacity_is_told_as_a_quantity(least: str, step: str, most: str, text: str) -> None:
+    policy = {"default": least, "validRange": {"min": least, "step": step}}
+    device = {
+        "name": "d",
+        "allowMultipleAllocations": True,
+        "capacity": {"memory": {"value": most, "requestPolicy": policy}},
+    }
+    path = "spec.devices[0].capacity[memory].requestPolicy.validRange.step"
+    assert problems(resourceslices.RESOURCE, {**SLICE, "devices": [device]}) == [
+        f'{path}: Invalid value: "{step}": {text}'
+    ]
+
+
+UID = "ac051fac-2ead-46d9-b8b4-4e0fbeb7455d"
+NOT_NORMAL = (
+    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal "
+    "characters"
+)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (UID, ""),
+        (UID.upper(), NOT_NORMAL),
+        ("{" + UID + "}", NOT_NORMAL),
+        ("URN:uuid:" + UID, NOT_NORMAL),
+        (UID.replace("-", ""), NOT_NORMAL),
+        ("", "error validating uid: invalid UUID length: 0"),
+        (UID + "0", "error validating uid: invalid UUID length: 37"),
+        (UID[:-1] + "x", "error validating uid: invalid UUID format"),
+        ("0" * 31 + "x", "error validating uid: invalid UUID format"),
+        (UID.replace("-", "")[:4] + "-" + UID.replace("-", "", 1)[4:], "error validating uid: invalid UUID format"),
+        ("(" + UID + ")", "error validating uid: invalid bracketed UUID format"),
+        ("urn:uid::" + UID, 'error validating uid: invalid urn prefix: "urn:uid::"'),
+    ],
+)
+def test_the_form_of_the_id_of_a_share(share: str, text: str) -> None:
+    claim = made(resourceclaims.RESOURCE_CLAIM, {"devices": {"requests": [REQUEST]}})
+    claim["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    result = {"request": "r", "driver": "d", "pool": "p", "device": "x", "shareID": share}
+    new = {**tree.copy(claim), "status": {"allocation": {"devices": {"results": [result]}}}}
+    strategy = resourceclaims.STATUS_STRATEGY
+    strategy.prepare_for_update(new, claim, CTX)
+    found = [str(error) for error in strategy.validate_update(new, claim, CTX)]
+    path = "status.allocation.devices.results[0].shareID"
+    assert found == ([f'{path}: Invalid value: "{share}": {text}'] if text else [])
