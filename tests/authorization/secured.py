@@ -31,7 +31,7 @@ TOKENS = 'admin,admin,1,system:masters\nalice,alice,2,"dev"\nbob,bob,3,\n'
 class SecuredAPI(MemoryAPI):
     """Started and with the default policy in the store; ``ask_as`` names the user by the token."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: str = TOKENS) -> None:
         super().__init__()
         self.policy = build_authorization(AuthorizationSettings())
         self.environment.authorizer = self.policy.authorizer
@@ -41,7 +41,7 @@ class SecuredAPI(MemoryAPI):
         issuer = TokenIssuer(ISSUER, rsa_key("issuer"), self.clock.seconds)
         identity = build_authentication(
             AuthenticationSettings(
-                static_tokens=parse_token_file(TOKENS),
+                static_tokens=parse_token_file(tokens),
                 issuers=(ISSUER,),
                 keys=KeySet([issuer.verification_key]),
                 listers=self.environment.listers,

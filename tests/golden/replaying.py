@@ -19,7 +19,7 @@ import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 Step = dict[str, Any]
 Answer = dict[str, Any]
@@ -49,6 +49,7 @@ _AGES = frozenset(("Age", "Last Schedule", "Last Seen", "First Seen"))
 _AGE = re.compile(r"(\d+[smhdy])+")
 _AGO = re.compile(r"\((\d+[smhdy])+ ago\)")
 _SAFE = "/?&=%:,.!()~*'+-_;@$"
+HEADERS = {"User-Agent": "golden/1", "Accept": "application/json"}
 _MAX_SECONDS = 120.0  # of an answer, and of a watch that the server ends
 _PATIENCE = 6  # so many times as long as the recorded server was waited for: this machine may have much to do
 
@@ -57,6 +58,18 @@ class Reply(NamedTuple):
     status: int
     headers: list[tuple[str, str]]
     data: bytes
+
+
+class Asks(Protocol):
+    """Sends requests to a server, whose time it reads and waits for."""
+
+    def ask(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None, user: str, seconds: float | None
+    ) -> Reply: ...
+
+    def seconds(self) -> float: ...
+
+    def pause(self, seconds: float) -> None: ...
 
 
 class Asker:
@@ -83,11 +96,17 @@ class Asker:
     def close(self) -> None:
         self._kept.close()
 
+    def seconds(self) -> float:
+        return time.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def ask(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None, user: str, seconds: float | None
     ) -> Reply:
         """``seconds``: how long to read a stream.  No answer at all has the status 0."""
-        headers = {"User-Agent": "golden/1", "Accept": "application/json", **headers}
+        headers = {**HEADERS, **headers}
         if user != "anonymous":
             headers["Authorization"] = "Bearer " + self._tokens[user]
         if seconds is None:
@@ -127,32 +146,28 @@ def _until(connection: http.client.HTTPConnection, answer: http.client.HTTPRespo
     return data
 
 
-def replay(url: str, tokens: Mapping[str, str], recording: Path) -> Iterator[tuple[Step, Answer, Answer]]:
+def replay(asker: Asks, recording: Path) -> Iterator[tuple[Step, Answer, Answer]]:
     """Each step with the answer that was recorded and the one that comes now, both as they are compared."""
     scenario = json.loads(recording.read_text())
-    asker = Asker(url, tokens)
-    try:
-        namespace = re.sub(r"[^a-z0-9-]", "-", f"g-{scenario['area']}-{scenario['name']}".lower())[:60].strip("-")
-        post = {"Content-Type": "application/json"}
-        for path, name in (
-            ("/api/v1/namespaces", namespace),
-            (f"/api/v1/namespaces/{namespace}/serviceaccounts", "default"),
-        ):
-            asker.ask("POST", path, post, json.dumps({"metadata": {"name": name}}).encode(), "admin", None)
-        names = {"NS": namespace}
-        for step in scenario["steps"]:
-            reply = _answered(asker, step, names)
-            tree = _tree(reply.data)
-            for name, place in step.get("save", {}).items():
-                names[name] = str(_dig(tree, place))
-            found = described(reply, step.get("stream") is not None)
-            yield step, _compared(step["answer"], step), _compared(found, step)
-            time.sleep(step.get("sleep", 0))  # some scenarios depend on the second of a time
-    finally:
-        asker.close()
+    namespace = re.sub(r"[^a-z0-9-]", "-", f"g-{scenario['area']}-{scenario['name']}".lower())[:60].strip("-")
+    post = {"Content-Type": "application/json"}
+    for path, name in (
+        ("/api/v1/namespaces", namespace),
+        (f"/api/v1/namespaces/{namespace}/serviceaccounts", "default"),
+    ):
+        asker.ask("POST", path, post, json.dumps({"metadata": {"name": name}}).encode(), "admin", None)
+    names = {"NS": namespace}
+    for step in scenario["steps"]:
+        reply = _answered(asker, step, names)
+        tree = _tree(reply.data)
+        for name, place in step.get("save", {}).items():
+            names[name] = str(_dig(tree, place))
+        found = described(reply, step.get("stream") is not None)
+        yield step, _compared(step["answer"], step), _compared(found, step)
+        asker.pause(step.get("sleep", 0))  # some scenarios depend on the second of a time
 
 
-def _answered(asker: Asker, step: Step, names: Mapping[str, str]) -> Reply:
+def _answered(asker: Asks, step: Step, names: Mapping[str, str]) -> Reply:
     path = urllib.parse.quote(_filled(step["path"], names), safe=_SAFE)
     headers = _filled(step.get("headers", {}), names)
     body = None
@@ -163,15 +178,15 @@ def _answered(asker: Asker, step: Step, names: Mapping[str, str]) -> Reply:
     if body is not None:
         headers.setdefault("Content-Type", step.get("type", "application/json"))
     wait = step.get("wait")
-    end = time.monotonic() + _PATIENCE * (wait or {}).get("seconds", 10)
+    end = asker.seconds() + _PATIENCE * (wait or {}).get("seconds", 10)
     while True:
         reply = asker.ask(step.get("method", "GET"), path, headers, body, step.get("as", "admin"), step.get("stream"))
-        if wait is None or time.monotonic() > end:
+        if wait is None or asker.seconds() > end:
             return reply
         found = _dig(_tree(reply.data), wait["path"])
         if found == wait["is"] if "is" in wait else found is not None:
             return reply
-        time.sleep(0.2)
+        asker.pause(0.2)
 
 
 def _tree(data: bytes) -> Any:

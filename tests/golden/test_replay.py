@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fork_server import NO_SHORT_CUT
-from tests.golden.replaying import differences, replay, tokens_of, without_texts
+from tests.golden.replaying import Asker, differences, replay, tokens_of, without_texts
 from tests.integration.embedded_site import EmbeddedSite
 from tests.integration.server_process import ForkedServer, ServerProcess
 
@@ -44,9 +44,9 @@ def _replayed(recordings: list[Path], kind: type[ServerProcess] | type[EmbeddedS
         "--service-account-issuer=https://kubernetes.default.svc", "--enable-bootstrap-token-auth", "--controllers=",
     ).start()  # fmt: skip
     try:
-        tokens = tokens_of(server.tokens)
+        asker = Asker(server.url, tokens_of(server.tokens))
         for recording in recordings:
-            for step, wanted, found in replay(server.url, tokens, recording):
+            for step, wanted, found in replay(asker, recording):
                 tally.steps += 1
                 if wanted != found:
                     name = f"{recording.parent.name}/{recording.stem}/{step['name']}"
@@ -54,6 +54,7 @@ def _replayed(recordings: list[Path], kind: type[ServerProcess] | type[EmbeddedS
                     tally.different.append(text)
                     if without_texts(wanted) != without_texts(found):
                         tally.other_objects.append(text)
+        asker.close()
     finally:
         server.stop()
     assert tally.steps
