@@ -1,12 +1,15 @@
-"""The recordings of a real kube-apiserver, replayed in memory: authentication, RBAC, admission, registry and endpoints.
+"""Answers of a real kube-apiserver, compared in memory: authentication, RBAC, admission, registry and endpoints.
 
-Without sockets, and in the time of a clock, it takes the tenth of what ``test_replay`` takes; that one replays all of them
-on a whole server.
+Without sockets, and in the time of a clock, the recordings take the tenth of what they take in ``test_replay``, which
+replays all of them on a whole server.  ``requests`` has single requests besides, one a line: what is refused with all
+texts, and what is accepted with all defaults.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +18,11 @@ from kapi.admission.initializer import Initializer
 from kapi.registry.allocators.services import install
 from kapi.resources.scheduling.priorityclasses import SYSTEM_CLASSES
 from tests.authorization.secured import SecuredAPI
-from tests.golden.replaying import HEADERS, Reply, differences, replay
+from tests.golden.replaying import HEADERS, Reply, differences, normalised, replay
 from tests.integration.server_process import TOKENS
 
 RECORDINGS = Path(__file__).parent / "recordings"
+REQUESTS = Path(__file__).parent / "requests"
 #: other servers than that of the built-in resources
 OTHER_SERVERS = frozenset(("apiservice", "crd", "discovery"))
 AREAS = sorted(path.name for path in RECORDINGS.iterdir() if path.name not in OTHER_SERVERS)
@@ -97,3 +101,49 @@ def test_answers_are_those_that_were_recorded(area: str) -> None:
 
 def _needs_more(step: str) -> bool:
     return step in MORE or step.rpartition("/")[0] in MORE
+
+
+@pytest.fixture(scope="module")
+def with_namespace() -> InMemory:
+    asker = InMemory()
+    for path, name in ((NAMESPACES, "n"), (f"{NAMESPACES}/n/serviceaccounts", "default")):
+        assert answer(asker, "POST", path, {"metadata": {"name": name}})["status"] == 201
+    return asker
+
+
+def answer(asker: InMemory, method: str, path: str, body: Any, type: str = "application/json") -> dict[str, Any]:
+    """The status, and the answer without what the request or the moment decides."""
+    reply = asker.ask(method, path, {"Content-Type": type}, json.dumps(body).encode(), "admin", None)
+    tree = normalised(json.loads(reply.data))
+    if reply.status < 400:
+        known = ("apiVersion", "kind", "metadata")
+        return {"status": reply.status, "answer": {key: value for key, value in tree.items() if key not in known}}
+    details = tree.get("details") or {}
+    found = {"reason": tree.get("reason", ""), "kind": details.get("kind", "")}
+    if details.get("causes"):
+        parts = ("field", "reason", "message")
+        found["causes"] = [[cause.get(part, "") for part in parts] for cause in details["causes"]]
+    else:
+        found["message"] = tree.get("message", "")
+    return {"status": reply.status, "answer": found}
+
+
+DELETION = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+KINDS = sorted(path.stem for path in REQUESTS.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_requests_are_answered_as_they_were(kind: str, with_namespace: InMemory) -> None:
+    """A creation that is only tried, or a change of an object that is made for it."""
+    for line in (REQUESTS / f"{kind}.jsonl").read_text().splitlines():
+        step = json.loads(line)
+        wanted = {"status": step["status"], "answer": step["answer"]}
+        if "made" not in step:
+            assert answer(with_namespace, "POST", step["path"], step["body"]) == wanted, line
+            continue
+        name = step["made"]["metadata"]["name"]
+        place = f"{step['path'].partition(f'/{kind}/')[0]}/{kind}"
+        assert answer(with_namespace, "POST", place, step["made"])["status"] == 201, line
+        type = step.get("type", "application/json")
+        assert answer(with_namespace, step["method"], step["path"], step["body"], type) == wanted, line
+        assert answer(with_namespace, "DELETE", f"{place}/{name}", DELETION)["status"] == 200, line
