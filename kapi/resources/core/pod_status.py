@@ -59,17 +59,21 @@ def _restarts_all(spec: Object) -> bool:
     )
 
 
-def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, errors: Errors) -> None:
+def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, errors: Errors, ctx: PodOptions) -> None:
     """A terminated container may run again only if its restart policy allows it."""
     containers = {container.get("name", ""): container for container in elements(spec, part)}
     running = {
         after.get("name") for after in elements(new, name) if (after.get("state") or {}).get("terminated") is None
     }
+    rules = gate(ctx.features, "ContainerRestartRules")
     for before, here in each(_STATUS.child(name), old):
         ended = (before.get("state") or {}).get("terminated")
         if ended is None or before.get("name") not in running:
             continue
         container = containers.get(before.get("name", ""))
+        if part and not rules:  # the pod's policy is that of all containers except sidecars
+            sidecar = part == "initContainers" and container is not None and container.get("restartPolicy") == "Always"
+            container = {"restartPolicy": "Always"} if sidecar else {}
         if container is None or not _should_restart(container, spec, ended.get("exitCode", 0)):
             errors.append(field.forbidden(here.child("state"), _STATE))
 
@@ -85,7 +89,7 @@ def _claims(status: Object, spec: Object, errors: Errors) -> None:
             errors.append(field.invalid(here.child("name"), name, text))
         distinct(name, seen, here, errors, "name")
         for text in subdomain_name(claim) if claim is not None else ():
-            errors.append(field.invalid(here.child("resourceClaimName"), claim, text))
+            errors.append(field.invalid(here.child("name"), claim, text))  # not at resourceClaimName, as upstream
 
 
 def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
@@ -285,10 +289,11 @@ def validate_pod_status(new: Object, old: Object, errors: Errors, ctx: PodOption
     if generation < 0:
         errors.append(field.invalid(_STATUS.child("observedGeneration"), generation, _NOT_NEGATIVE))
     validate_immutable(status.get("qosClass", ""), before.get("qosClass", ""), _STATUS.child("qosClass"), errors)
-    if not (ctx.restart_all_containers and _restarts_all(old["spec"])):
+    gates = ("ContainerRestartRules", "RestartAllContainersOnContainerExits")
+    if not (all(gate(ctx.features, name) for name in gates) and _restarts_all(old["spec"])):
         for name, part in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
-            _transitions(status, before, old["spec"], name, part, errors)
-    _transitions(status, before, {}, "ephemeralContainerStatuses", "", errors)
+            _transitions(status, before, old["spec"], name, part, errors, ctx)
+    _transitions(status, before, {}, "ephemeralContainerStatuses", "", errors, ctx)
     _claims(status, spec, errors)
     _extended_claims(status, spec, errors)
     _node_claims(status, spec, errors)
