@@ -288,13 +288,13 @@ def _check_times(status: Object, leaf: x509.Certificate, spec: Object, now: str,
             f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})",
         ),
         (
-            refresh < begin + 10 * _MINUTE,
+            refresh - begin < 10 * _MINUTE,  # a sum may be no time: ``begin`` may be the last one
             _REFRESH,
             status["beginRefreshAt"],
             "must be at least 10 minutes after status.notBefore",
         ),
         (
-            refresh > end - 10 * _MINUTE,
+            end - refresh < 10 * _MINUTE,
             _REFRESH,
             status["beginRefreshAt"],
             "must be at least 10 minutes before status.notAfter",

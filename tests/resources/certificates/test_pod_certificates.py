@@ -273,6 +273,16 @@ def test_a_refusal_has_no_certificate(api: MemoryAPI, kind: str) -> None:
             "notBefore",
             "must be set to the NotBefore time encoded in the leaf certificate",
         ),
+        (
+            issued(notBefore="9999-12-31T23:59:59Z"),
+            "notBefore",
+            "must be set to the NotBefore time encoded in the leaf certificate",
+        ),
+        (
+            issued(notAfter="0001-01-01T00:05:00Z"),
+            "notAfter",
+            "must be set to the NotAfter time encoded in the leaf certificate",
+        ),
         (issued(notAfter=None), "notAfter", "must be present and consistent with the issued certificate"),
         (issued(life=HOUR / 2), "certificateChain", "leaf certificate lifetime must be >= 1 hour"),
         (
