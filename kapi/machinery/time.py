@@ -12,6 +12,9 @@ from kapi.machinery.memo import memoized
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
 _PLAIN = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)\Z", re.ASCII).match
+_ANY_YEAR = re.compile(
+    r"(-?\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))?", re.ASCII
+).fullmatch
 _ZERO = "0001-01-01T00:00:00"
 ZERO_SECONDS = -62_135_596_800  # Go's zero time, in unix seconds
 _CYCLE = 146_097 * 86_400  # seconds of 400 years, after which the calendar repeats
@@ -67,17 +70,26 @@ def stamp_micros(seconds: float) -> str:
 
 
 def seconds_of(timestamp: str) -> float:
-    """Unix seconds of an RFC 3339 time with or without a fraction, in any zone.  Raises ValueError."""
-    seconds = float(calendar.timegm(clock.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
-    rest = timestamp[19:]
-    if rest.startswith("."):
-        digits = rest[1:].rstrip("Zz").split("+")[0].split("-")[0]
-        seconds += float("0." + digits)
-        rest = rest[1 + len(digits) :]
-    if rest and rest[0] in "+-":
-        shift = int(rest[1:3]) * 3600 + int(rest[4:6]) * 60
-        seconds += shift if rest[0] == "-" else -shift
-    return seconds
+    """Unix seconds of an RFC 3339 time with or without a fraction, in any zone, or of one as ``of_unix`` writes it.
+
+    Raises ValueError.
+    """
+    found = _ANY_YEAR(timestamp)
+    if found is None:
+        raise ValueError(f"{timestamp!r} is no time")
+    year, month, day, hour, minute, second = map(int, found.group(1, 2, 3, 4, 5, 6))
+    moment = datetime(2000 + year % 400, month, day, hour, minute, second, tzinfo=UTC)
+    seconds = calendar.timegm(moment.utctimetuple()) + (year - moment.year) // 400 * _CYCLE
+    fraction, sign, hours, minutes = found.group(7, 8, 9, 10)
+    if sign:
+        shift = int(hours) * 3600 + int(minutes) * 60
+        seconds += shift if sign == "-" else -shift
+    return seconds + float(fraction or 0)
+
+
+def lasting(seconds: int) -> float:
+    """How long that many seconds last as Go's ``time.Duration``: nanoseconds past 64 bits wrap around."""
+    return ((seconds * 10**9 + (1 << 63)) % (1 << 64) - (1 << 63)) / 1e9
 
 
 @memoized(4096)

@@ -24,7 +24,7 @@ from kapi.machinery.checkpoint import LARGE, commit, engage
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupResource
-from kapi.machinery.time import seconds_of, stamp
+from kapi.machinery.time import lasting, seconds_of, stamp
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.process.driver import Call
@@ -277,7 +277,7 @@ def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context:
             return False, False
         if period is None or period >= current:
             return False, True
-        until = seconds_of(metadata["deletionTimestamp"]) - current + period
+        until = seconds_of(metadata["deletionTimestamp"]) - lasting(current) + lasting(period)
         if until < int(now):
             until = now
             if period != 0:
@@ -287,7 +287,7 @@ def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context:
         return True, False
     if grace is None:
         return False, False
-    metadata["deletionTimestamp"] = stamp(now + grace)
+    metadata["deletionTimestamp"] = stamp(now + lasting(grace))
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation", 0) > 0:
         metadata["generation"] += 1

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kapi.machinery import time
-from kapi.machinery.time import seconds_of, stamp
+from kapi.machinery.time import lasting, seconds_of
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,33 @@ def test_what_is_written_is_read_again(moment: datetime) -> None:
         ("1970-01-01T01:01:00+01:00", 60.0),
         ("1969-12-31T23:31:00.5-00:30", 60.5),
         ("2023-11-14T22:13:20Z", 1_700_000_000.0),
+        ("0001-01-01T00:00:00Z", float(time.ZERO_SECONDS)),
     ],
 )
 def test_seconds_of_a_time(text: str, seconds: float) -> None:
     assert seconds_of(text) == seconds
-    assert seconds_of(stamp(seconds)) == int(seconds)
+    assert seconds_of(time.of_unix(int(seconds)) + "Z") == int(seconds)
 
 
-def test_seconds_of_no_time() -> None:
-    with pytest.raises(ValueError, match="does not match format"):
-        seconds_of("yesterday")
+@pytest.mark.parametrize("seconds", [253_402_300_800, 10**15, -62_167_219_201, -(10**12), 951_782_400])
+def test_seconds_of_a_time_in_any_year(seconds: int) -> None:
+    """Protobuf can hold times whose years do not have four digits."""
+    assert seconds_of(time.of_unix(seconds) + "Z") == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["yesterday", "2023-13-01T00:00:00Z", "2023-02-30T00:00:00Z", "2023-11-14 22:13:20", ""]
+)
+def test_seconds_of_no_time(text: str) -> None:
+    with pytest.raises(ValueError):
+        seconds_of(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kept"), [(30, 30), (-1, -1), (9_223_372_036, 9_223_372_036), (2**63 - 1, -1), (2**64, 0)]
+)
+def test_a_duration_wraps_around(seconds: int, kept: int) -> None:
+    assert lasting(seconds) == kept
 
 
 @pytest.mark.parametrize(

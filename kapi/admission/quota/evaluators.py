@@ -17,7 +17,7 @@ from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.pod_resources import pod_resources
 from kapi.machinery.sorting import ordered
-from kapi.machinery.time import seconds_of
+from kapi.machinery.time import lasting, seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
 
@@ -208,7 +208,7 @@ def _counts(pod: Object, now: float) -> bool:
     metadata = pod["metadata"]
     gone, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
     if gone and grace is not None:
-        return bool(now <= seconds_of(gone) + grace)
+        return bool(now <= seconds_of(gone) + lasting(grace))
     return True
 
 

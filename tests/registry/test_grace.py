@@ -1,0 +1,48 @@
+"""How long a pod may take to end, when a client asks for very long."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.machinery.tree import Object
+from kapi.testing.memory_api import MemoryAPI, succeed
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture
+def api() -> MemoryAPI:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    assert api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}}).code == 201
+    return api
+
+
+def pod(**spec: object) -> Object:
+    return {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], **spec}}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "end", "sooner"),
+    [
+        (10**9, "2055-07-24T00:00:00Z", "2023-11-14T22:14:20Z"),
+        # past 292 years the nanoseconds wrap around, as upstream; this end is stored without its fraction
+        (10**12, "2146-09-09T22:53:39Z", "2023-11-14T22:14:19Z"),
+        (2**63 - 1, "2023-11-14T22:13:19Z", "2023-11-14T22:14:20Z"),
+    ],
+)
+@pytest.mark.parametrize("by_options", [True, False], ids=["options", "spec"])
+def test_a_very_long_grace_period_can_be_shortened(
+    api: MemoryAPI, seconds: int, end: str, sooner: str, by_options: bool
+) -> None:
+    spec = {} if by_options else {"terminationGracePeriodSeconds": seconds}
+    assert api.ask("POST", PODS, pod(**spec)).code == 201
+    marked = api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": seconds} if by_options else None)
+    assert marked.code == 200, marked.json
+    metadata = marked.json["metadata"]
+    assert (metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]) == (end, seconds)
+    shortened = api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 60})
+    assert shortened.code == 200
+    metadata = shortened.json["metadata"]
+    assert (metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]) == (sooner, 60)
+    assert api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0}).code == 200
+    assert api.ask("GET", f"{PODS}/p").code == 404
