@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 from twisted.internet.interfaces import IProtocol, IPushProducer
 from twisted.python.failure import Failure
@@ -14,6 +14,7 @@ from kapi.request.transport import StreamTransport
 
 MAX_HEAD = 256 * 1024  # bytes of status line and headers
 _BREAK = b"\r\n\r\n"
+_PACKED_BYTES = 4096  # that are decoded at once; a byte may become a thousand
 
 
 class BadAnswer(Exception):
@@ -43,6 +44,7 @@ class Answer:
 
     def __init__(self, version: tuple[bytes, int, int], code: int, phrase: bytes, headers: Headers) -> None:
         self.version, self.code, self.phrase, self.headers = version, code, phrase, headers
+        self._packed = headers.hasHeader(b"content-encoding")  # treq removes it
         self.length: int | str = "twisted.web.iweb.UNKNOWN_LENGTH"
         self.has_reader = False
         self._parts: list[bytes] = []  # that came before there was a reader
@@ -84,8 +86,13 @@ class Answer:
         self._read, self._ended = read, ended
         waited, self._paused = self._paused, False
         parts, self._parts = self._parts, []
-        for part in parts:
-            self._read(part)
+        try:
+            for part in parts:
+                self._read(part)
+        except BadAnswer:
+            self.abort()
+            ended(Failure())
+            return
         if self._over:
             self._read, self._ended = len, _ignore
             ended(self._why)
@@ -94,7 +101,22 @@ class Answer:
 
     def deliverBody(self, protocol: IProtocol) -> None:
         protocol.makeConnection(self)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
-        self.read(protocol.dataReceived, lambda why: protocol.connectionLost(why or done()))
+        read = protocol.dataReceived
+        if self._packed:
+            read = partial(self._decode, read)
+        self.read(read, lambda why: protocol.connectionLost(why or done()))
+
+    def _decode(self, read: Callable[[bytes], object], data: bytes) -> None:
+        """Gives packed data to treq's decoder, little at a time: the reader stops it when there is too much.  Raises BadAnswer."""
+        from twisted.web.client import ResponseFailed  # the decoder has loaded the module
+
+        for start in range(0, len(data), _PACKED_BYTES):
+            if self._read is len:
+                return  # the reader has enough
+            try:
+                read(data[start : start + _PACKED_BYTES])
+            except ResponseFailed as problem:
+                raise BadAnswer(f"malformed content encoding: {problem.reasons[0].getErrorMessage()}") from None
 
     def abort(self) -> None:
         """Ends the connection when the rest of the body is not needed; its reader is not called any more."""

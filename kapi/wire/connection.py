@@ -134,6 +134,8 @@ class Connection(protocol.Protocol):
         if self._chunks is not None:
             try:
                 self._chunks.dataReceived(data)
+            except BadAnswer:
+                raise  # of what is in the chunks
             except Exception as problem:  # the decoder has several classes of errors
                 raise BadAnswer(f"malformed chunked encoding: {problem}") from None
             return

@@ -10,11 +10,12 @@ from OpenSSL import SSL
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
-from twisted.internet.task import Clock
+from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.wire.agent import Agent, prepared_url
 from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
+from kapi.wire.collected import Collected
 from kapi.wire.pool import MAX_IDLE_SECONDS
 from tests.admission.certificates import make_certificate
 from tests.waiting import accepted_ended, eventually
@@ -213,3 +214,31 @@ class ServerAgentCase(TestCase):
         self.assertIn(b"X-One: 1", head)
         self.assertNotIn(b"ookie", head)
         self.assertNotIn(b"gzip", head)
+
+    async def test_a_body_that_cannot_be_decoded_is_a_bad_answer(self) -> None:
+        """Whether it comes before treq reads or after, in one piece or in chunks."""
+        url = prepared_url(f"https://127.0.0.1:{self.number}/")
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"
+        for framed in (b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"):
+            for late in (False, True):
+                self.server.script.append((head + framed,))
+                response = await self.agent.ask("GET", url)
+                if late:
+                    await deferLater(reactor, 0)  # type: ignore[arg-type]
+                with self.assertRaisesRegex(BadAnswer, "malformed content encoding: .*incorrect header"):
+                    await treq.content(response)
+        self.server.script.append((OK,))
+        self.assertEqual(await treq.content(await self.agent.ask("GET", url)), b"ok")
+
+    async def test_what_is_decoded_is_bounded_while_it_is_decoded(self) -> None:
+        """A small piece of data becomes a thousand times as much: the limit holds before all of it is there."""
+        packed = gzip.compress(bytes(60_000_000), 9)
+        self.server.script.append(
+            (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed,)
+        )
+        response = await self.agent.ask("GET", prepared_url(f"https://127.0.0.1:{self.number}/"))
+        reader = Collected(1000)
+        response.deliverBody(reader)
+        with self.assertRaises(AnswerTooLarge):
+            await reader.done
+        self.assertLess(reader.size, 8_000_000)
