@@ -84,14 +84,14 @@ def _check_kind(where: str, document: object, kinds: frozenset[tuple[str, str]])
 
 
 def _document(path: Path) -> Object:
-    import yaml  # imported only when it is used
+    from kapi.codecs import yaml_reading  # imported only when it is used
 
     try:
-        document = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        document, _ = yaml_reading.loads(path.read_bytes())
     except OSError as error:
         raise ValueError(f"unable to read admission control configuration from {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
+    except yaml_reading.YAMLError as error:
+        raise ValueError(f"{path}: not YAML: {error}") from None
     if not isinstance(document, dict):
         raise ValueError(f"{path}: want a mapping")
     return document

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kapi.machinery.tree import Object, Tree
-from kapi.options.errors import ConfigError, read_file
+from kapi.options.errors import ConfigError, read_yaml
 from kapi.options.flags import FlagSet, string
 
 _FLAG = "--egress-selector-config-file"
@@ -46,12 +46,7 @@ class EgressOptions(FlagSet):
         """The networks that are reached through a proxy.  Raises ConfigError."""
         if not self.egress_selector_config_file:
             return []
-        import yaml  # imported only when it is used
-
-        try:
-            tree = yaml.safe_load(read_file(self.egress_selector_config_file, "egress-selector-config-file"))
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{_FLAG}: not YAML: {str(error).splitlines()[0]}") from None
+        tree = read_yaml(self.egress_selector_config_file, "egress-selector-config-file")
         kind = (tree.get("apiVersion"), tree.get("kind")) if isinstance(tree, dict) else ()
         if kind != (_VERSION, "EgressSelectorConfiguration"):
             raise ConfigError(f'{_FLAG}: want kind EgressSelectorConfiguration of "{_VERSION}"')

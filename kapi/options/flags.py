@@ -47,11 +47,13 @@ def string(text: str) -> str:
 
 
 def ip_address(text: str) -> str:
-    """An IP address in its canonical form."""
+    """An IP address in its canonical form; as Go's, without a zone."""
     try:
-        return str(ipaddress.ip_address(text.strip()))
+        if "%" not in text:
+            return str(ipaddress.ip_address(text.strip()))
     except ValueError:
-        raise FlagError(f'failed to parse IP: "{text}"') from None
+        pass
+    raise FlagError(f'failed to parse IP: "{text}"')
 
 
 def port_range(text: str) -> tuple[int, int]:

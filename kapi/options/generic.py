@@ -12,6 +12,7 @@ from kapi.machinery import feature_gates
 from kapi.machinery.feature_gates import WITH_EFFECT
 from kapi.machinery.golang import quote
 from kapi.machinery.lifecycles import CURRENT, OLDEST, RELEASE, EffectiveVersion, Release
+from kapi.machinery.regexps import pattern_error
 from kapi.options.flags import FlagError, FlagSet, boolean, duration, integer, ip_address, number, pairs, string
 from kapi.request.pending import MAX_PENDING_BYTES
 
@@ -174,14 +175,9 @@ def _origin_problem(origin: str) -> str:
 
     It must name the start and the end of the host: else "example.com" would match example.com.evil.org (CVE-2022-1996).
     """
-    import re2  # imported only when the flag is used
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        re2.compile(origin, options)
-    except re2.error as error:
-        return f"{origin!r}: {error}"
+    problem = pattern_error(origin)
+    if problem:
+        return problem
     if not any(mark in origin for mark in ("^", "//")) or not any(mark in origin for mark in ("$", ":")):
         return "regular expression does not pin to start/end of host in the origin header"
     return ""

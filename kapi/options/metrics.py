@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Mapping
 
-from kapi.options.errors import ConfigError, read_file
+from kapi.options.errors import ConfigError, read_yaml
 from kapi.options.flags import FlagError, FlagSet, string
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -67,13 +67,8 @@ class MetricsOptions(FlagSet):
             self.labels.setdefault(metric, {})[label] = frozenset(value.strip() for value in values.split(","))
 
     def _manifest(self) -> dict[str, str]:
-        import yaml  # imported only when it is used
-
         path = self.allow_metric_labels_manifest
-        try:
-            found = yaml.safe_load(read_file(path, "allow-metric-labels-manifest"))
-        except yaml.YAMLError:
-            found = None
+        found = read_yaml(path, "allow-metric-labels-manifest")
         if not isinstance(found, dict) or not all(isinstance(part, str) for pair in found.items() for part in pair):
             raise ConfigError(f"--allow-metric-labels-manifest: {path}: want a mapping of metric,label to values")
         return found

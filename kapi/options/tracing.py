@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kapi.options.errors import ConfigError, read_file
+from kapi.options.errors import ConfigError, read_yaml
 from kapi.options.flags import FlagSet, string
 
 _FLAG = "--tracing-config-file"
@@ -37,12 +37,7 @@ class TracingOptions(FlagSet):
         """The content of the file; None without the flag.  Raises ConfigError."""
         if not self.tracing_config_file:
             return None
-        import yaml  # imported only when it is used
-
-        try:
-            tree = yaml.safe_load(read_file(self.tracing_config_file, "tracing-config-file"))
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{_FLAG}: not YAML: {str(error).splitlines()[0]}") from None
+        tree = read_yaml(self.tracing_config_file, "tracing-config-file")
         if not isinstance(tree, dict) or tree.get("kind") != "TracingConfiguration":
             raise ConfigError(f'{_FLAG}: want kind TracingConfiguration of "{_VERSIONS[0]}"')
         if tree.get("apiVersion") not in _VERSIONS:

@@ -107,7 +107,7 @@ class Answer:
         self.read(read, lambda why: protocol.connectionLost(why or done()))
 
     def _decode(self, read: Callable[[bytes], object], data: bytes) -> None:
-        """Gives packed data to treq's decoder, little at a time: the reader stops it when there is too much.  Raises BadAnswer."""
+        """Gives packed data to treq's decoder, a little at a time, until the reader has enough.  Raises BadAnswer."""
         from twisted.web.client import ResponseFailed  # the decoder has loaded the module
 
         for start in range(0, len(data), _PACKED_BYTES):

@@ -39,7 +39,9 @@ def test_plugins_have_their_configuration_there_or_in_a_file(tmp_path: Path) -> 
     assert load_configurations("") == {}
 
 
-@pytest.mark.parametrize("text", ["[]", "kind: Pod", "a: [", "apiVersion: apiserver.config.k8s.io/v1\nkind: X"])
+@pytest.mark.parametrize(
+    "text", ["[]", "kind: Pod", "a: [", "[" * 100_000, "apiVersion: apiserver.config.k8s.io/v1\nkind: X"]
+)
 def test_what_is_no_configuration_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(text)
@@ -90,8 +92,8 @@ def test_a_file_of_one_plugin_needs_no_kind(tmp_path: Path, field: str, plugin: 
 def test_of_two_entries_the_first_is_used_and_unknown_fields_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
-    path.write_text(head + "- {name: X, configuration: {n: 1}}\n- {name: X, configuration: {n: 2}}\n")
-    assert load_configurations(str(path)) == {"X": {"n": 1}}
+    path.write_text(head + "- {name: X, configuration: {size: 1}}\n- {name: X, configuration: {size: 2}}\n")
+    assert load_configurations(str(path)) == {"X": {"size": 1}}
     path.write_text(head + "- {name: X, configurations: {}}\n")
     with pytest.raises(ValueError, match=r'unknown field "plugins\[0\]\.configurations"'):
         load_configurations(str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,10 +64,35 @@ def test_origins_for_cors_are_regular_expressions_of_re2(origin: str) -> None:
     assert parse(f"--cors-allowed-origins={origin}").generic.cors_allowed_origins == [origin]
 
 
-@pytest.mark.parametrize("origin", ["//(example.com$", "(?=//)example.com$"])
+@pytest.mark.parametrize(
+    "origin", ["//(example.com$", "(?=//)example.com$", b"//\xff.example.com$".decode(errors="surrogateescape")]
+)
 def test_an_origin_that_re2_cannot_compile_is_an_error_of_the_flag(origin: str) -> None:
     [error] = errors(f"--cors-allowed-origins={origin}")
-    assert error.startswith("--cors-allowed-origins has an invalid regular expression: ")
+    assert error.startswith("--cors-allowed-origins has an invalid regular expression: error parsing regexp: ")
+
+
+@pytest.mark.parametrize("flag", ["advertise-address", "bind-address"])
+def test_an_address_has_no_zone(flag: str) -> None:
+    assert errors(f"--{flag}=fe80::1%eth0") == [
+        f'invalid argument "fe80::1%eth0" for "--{flag}" flag: failed to parse IP: "fe80::1%eth0"'
+    ]
+
+
+def test_a_file_that_is_nested_too_deeply_is_one_error(tmp_path: Path) -> None:
+    """Of each flag that names a YAML file which is read before the server starts."""
+    path = tmp_path / "deep.yaml"
+    path.write_bytes(b"[" * 100_000)
+    readers: dict[str, Callable[[Options], object]] = {
+        "allow-metric-labels-manifest": lambda options: None,  # it is read with the flags
+        "tracing-config-file": lambda options: options.tracing.configuration(),
+        "egress-selector-config-file": lambda options: options.egress.selections(),
+        "encryption-provider-config": lambda options: options.storage.encryption(),
+    }
+    for flag, read in readers.items():
+        with pytest.raises(ConfigError) as caught:
+            read(parse(f"--{flag}={path}"))
+        assert caught.value.messages == (f"--{flag}: not YAML: yaml: exceeded maximum nesting depth",)
 
 
 @pytest.mark.parametrize("origin", ["example", "//example.com", "example.com$", ".*"])

@@ -163,6 +163,8 @@ def test_a_follower_gets_plain_text_and_what_another_key_wrote_is_stale() -> Non
     ("content", "said"),
     [
         (b"{", "not YAML"),
+        (b"[" * 100_000, "not YAML: yaml: exceeded maximum nesting depth"),
+        (b"resources: []\n" * 2, 'strict decoding error: line 2: key "resources" already set in map'),
         (b"kind: EncryptionConfiguration", "want kind EncryptionConfiguration"),
         (file(), "resources[0].providers: Required value: at least one"),
         (file({"aesgcm": {}, "identity": {}}), "more than one provider specified in a single element"),

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import yaml
-
+from kapi.codecs import yaml_reading
 from kapi.machinery.field import format_value
 from kapi.machinery.golang import parse_duration
 from kapi.machinery.tree import Object, Tree
@@ -48,9 +47,11 @@ class Rule:
 def load_encryption(content: bytes) -> list[Rule]:
     """The rules of a file, in order.  Raises EncryptionError."""
     try:
-        tree = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise EncryptionError(f"not YAML: {str(error).splitlines()[0]}") from None
+        tree, duplicates = yaml_reading.loads(content)
+    except ValueError as error:
+        raise EncryptionError(f"not YAML: {error}") from None
+    if duplicates:
+        raise EncryptionError("strict decoding error: " + ", ".join(duplicates))
     reader = _Reader()
     rules = reader.read(tree)
     if reader.errors:
