@@ -77,7 +77,8 @@ class App(APIService):
         self.connections: Connections
         self._contexts: ServerContexts
         self.files: pki.Files
-        self._renewal: datetime.datetime  # of the first generated certificate
+        self._kept: tuple[datetime.datetime, datetime.datetime]  # when no generated certificate is made again
+        self._renewal_problem = ""  # as it was logged
         self._problems: list[str] = []  # with certificates, as they were logged
 
     # -- prepare: no network but the listening socket
@@ -95,7 +96,7 @@ class App(APIService):
         self.port = self._socket.getsockname()[1]
         self.advertise = self.options.generic.advertise_address or default_address(serving.bind_address)
         self.files = self._make_files(self._names())
-        self._renewal = pki.renewal(self.files)
+        self._kept = pki.kept(self.files)
         self._contexts = self._make_contexts()
         self._log_validity()
         self.url = local_url(serving.bind_address, self.port)
@@ -139,16 +140,20 @@ class App(APIService):
         self._problems = problems
 
     def _renew_certificates(self) -> None:
-        """A server may run for longer than its certificates are valid."""
+        """A server may run for longer than its certificates are valid, and its clock may be set."""
         self._log_validity()
-        if pki.now() < self._renewal:
+        begin, end = self._kept
+        if begin <= pki.now() < end:
             return
         try:
             self.files = self._make_files(self._names())
             self._write_kubeconfig()
-        except (ConfigError, OSError) as error:
-            log.error("certificates could not be renewed: {error}", error=error)
-        self._renewal = pki.renewal(self.files)
+        except ConfigError as error:  # it is tried again at the next look
+            if str(error) != self._renewal_problem:
+                log.error("certificates could not be renewed: {error}", error=error)
+            self._renewal_problem = str(error)
+            return
+        self._kept, self._renewal_problem = pki.kept(self.files), ""
 
     def _names(self) -> list[str]:
         options = self.options
@@ -218,11 +223,15 @@ class App(APIService):
         print(announcement(self.url, self.kubeconfig, address, terminal=sys.stdout.isatty()), flush=True)
 
     def _write_kubeconfig(self) -> None:
+        """Raises ConfigError."""
         serving = self.options.serving
         authority = (
             read_file(serving.tls_cert_file, "tls-cert-file") if serving.tls_cert_file else self.files.ca.read_bytes()
         )
-        write_admin(self.kubeconfig, self.url, authority, self.files)
+        try:
+            write_admin(self.kubeconfig, self.url, authority, self.files)
+        except OSError as error:
+            raise ConfigError(f"--data-dir: {self.kubeconfig}: {error.strerror or error}") from None
 
     def _handle_hangup(self) -> None:
         """SIGHUP reads certificates and keys again at once."""

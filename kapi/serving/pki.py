@@ -48,14 +48,26 @@ current-context: kapi
 
 
 def write_admin(path: Path, url: str, ca: bytes, files: Files) -> None:
-    """Writes a kubeconfig with the generated client certificate.  ``ca`` verifies the serving certificate."""
+    """Writes a kubeconfig with the generated client certificate, if it is not there.  Raises OSError.
+
+    ``ca`` verifies the serving certificate.
+    """
     text = _TEXT.format(
         url=json.dumps(url),
         ca=_data(ca),
         certificate=_data(files.admin.read_bytes()),
         key=_data(files.admin_key.read_bytes()),
     )
-    write_private(path, text.encode())
+    if not _is_there(path, text.encode()):
+        write_private(path, text.encode())
+
+
+def _is_there(path: Path, content: bytes) -> bool:
+    """Whether a file has this content, and nobody else may read it: then a full disk is no reason not to start."""
+    try:
+        return path.read_bytes() == content and not path.stat().st_mode & 0o077
+    except OSError:
+        return False
 
 
 def _data(content: bytes) -> str:
@@ -276,10 +288,11 @@ def validity_problem(path: Path) -> str:
     return ""
 
 
-def renewal(files: Files) -> datetime.datetime:
-    """From when on ``ensure`` makes one of the certificates again."""
+def kept(files: Files) -> tuple[datetime.datetime, datetime.datetime]:
+    """From when and until when ``ensure`` makes none of the certificates again: by a clock that went back they begin later."""
     certificates = [x509.load_pem_x509_certificate(path.read_bytes()) for path in (files.serving, files.admin)]
-    return min(certificate.not_valid_after_utc for certificate in certificates) - _RENEW_BEFORE
+    begin = max(certificate.not_valid_before_utc for certificate in certificates) - _SKEW
+    return begin, min(certificate.not_valid_after_utc for certificate in certificates) - _RENEW_BEFORE
 
 
 def _make_serving(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, wanted: list[str]) -> None:

@@ -6,6 +6,7 @@ Needs libfaketime (Debian: ``apt install faketime``); ``tests/options/test_clock
 from __future__ import annotations
 
 import base64
+import datetime
 import glob
 import os
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cryptography import x509
 
 from kapi.testing.process import KapiProcess
 from tests.waiting import until
@@ -97,6 +99,26 @@ def test_after_a_step_forward_no_watch_ends(stepped: SteppedKapi, tmp_path: Path
         with urllib.request.urlopen(request, context=context, timeout=120) as answer:
             assert answer.status == 201
         assert any(b'"after"' in watch.readline() for _ in range(20))
+
+
+def test_certificates_that_a_wrong_clock_has_made_are_made_again(stepped: SteppedKapi) -> None:
+    """Those of a server that runs: its clock was years ahead when it renewed them, and is right again."""
+    assert stepped.kapi.process is not None
+
+    def begins_in(day: datetime.datetime) -> bool:
+        assert stepped.kapi.process is not None
+        stepped.kapi.process.send_signal(signal.SIGHUP)  # it looks at once
+        pem = ssl.get_server_certificate(("127.0.0.1", int(stepped.kapi.url.rpartition(":")[2])))
+        begin = x509.load_pem_x509_certificate(pem.encode()).not_valid_before_utc
+        return begin < day < begin + datetime.timedelta(days=2)
+
+    now = datetime.datetime.now(datetime.UTC)
+    ahead = datetime.timedelta(days=3 * 365)
+    assert begins_in(now)
+    stepped.step(int(ahead.total_seconds()))
+    until(lambda: begins_in(now + ahead))
+    stepped.step(0)
+    until(lambda: begins_in(now))
 
 
 def _client_certificate(kapi: KapiProcess, directory: Path) -> Path:

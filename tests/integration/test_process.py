@@ -76,6 +76,13 @@ def test_a_data_directory_in_use_is_one_line(running: ServerProcess) -> None:
     assert done == (1, f"kapi: --data-dir: {running.data} is in use by another kapi\n")
 
 
+def test_a_kubeconfig_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    """As on a full disk."""
+    (tmp_path / "d" / "admin.kubeconfig.new" / "x").mkdir(parents=True)
+    done = run_to_end(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", "--bind-address=127.0.0.1")
+    assert done == (1, f"kapi: --data-dir: {tmp_path / 'd' / 'admin.kubeconfig'}: Is a directory\n")
+
+
 def test_wrong_flags_and_files_are_lines_without_a_traceback(tmp_path: Path) -> None:
     done = run("--nosuch", "--secure-port=-1")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 2

@@ -105,16 +105,19 @@ def test_an_expired_authority_is_told(files: pki.Files, monkeypatch: pytest.Monk
 
 
 def test_certificates_are_due_before_they_expire(files: pki.Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, due = contents(files), pki.renewal(files)
+    before, (begin, due) = contents(files), pki.kept(files)
     at(monkeypatch, 330)
-    assert pki.now() < due
+    assert begin < pki.now() < due
     at(monkeypatch, 340)
     assert pki.now() > due
     pki.ensure(files.directory, NAMES)
     after = contents(files)
     made = {f"{name}.{end}" for name in ("apiserver", "admin") for end in ("crt", "key")}
     assert {name for name in before if after[name] != before[name]} == made
-    assert pki.renewal(files) > pki.now()
+    begin, due = pki.kept(files)
+    assert begin < pki.now() < due
+    at(monkeypatch, 0)
+    assert pki.now() < begin, "they are not valid yet"
 
 
 def test_a_key_of_another_authority_is_refused(files: pki.Files, tmp_path: Path) -> None:
@@ -157,6 +160,19 @@ def test_the_kubeconfig_is_whole_and_private(files: pki.Files, tmp_path: Path) -
     write_admin(path, "https://127.0.0.1:1234", files.ca.read_bytes(), files)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1234"
+
+
+def test_a_kubeconfig_that_is_right_is_not_written_again(files: pki.Files, tmp_path: Path) -> None:
+    """A disk that is full is then no reason not to start; rights of others are taken away all the same."""
+    path = tmp_path / "admin.kubeconfig"
+    for mode, address, written in ((0o600, 1, True), (0o600, 1, False), (0o644, 1, True), (0o600, 2, True)):
+        before = 0
+        if path.exists():
+            path.chmod(mode)
+            before = path.stat().st_ino
+        write_admin(path, f"https://127.0.0.1:{address}", files.ca.read_bytes(), files)
+        assert (path.stat().st_ino != before) is written, (mode, address)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def handshake(
