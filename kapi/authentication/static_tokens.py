@@ -37,11 +37,15 @@ def for_any_audience(
 
 
 def parse_token_file(text: str) -> dict[str, UserInfo]:
-    """Users by token.  Raises ValueError on a row that is too short or has an empty token."""
+    """Users by token.  Raises ValueError on a row that is too short or has an empty token, and for what is no CSV."""
     import csv  # imported only when it is used
 
     users: dict[str, UserInfo] = {}
-    for number, row in enumerate(csv.reader(io.StringIO(text), skipinitialspace=True), 1):
+    try:
+        rows = list(csv.reader(io.StringIO(text), skipinitialspace=True))
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+    for number, row in enumerate(rows, 1):
         if not row:
             continue
         if len(row) < 3:

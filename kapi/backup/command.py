@@ -86,7 +86,7 @@ def _main(command: str, rest: list[str]) -> None:
         complain(error)
         raise SystemExit(1) from None
     globalLogBeginner.beginLoggingTo([observer(options.logs)], redirectStandardIO=False)
-    raise SystemExit(_finish(run, reactor))
+    raise SystemExit(_finish(run, path, reactor))
 
 
 def _taken(arguments: Sequence[str]) -> tuple[int, list[str]]:
@@ -103,14 +103,14 @@ def _taken(arguments: Sequence[str]) -> tuple[int, list[str]]:
     return bump, rest
 
 
-def _finish(run: Coroutine[Deferred[object], object, None], reactor: Reactor) -> int:
+def _finish(run: Coroutine[Deferred[object], object, None], path: Path, reactor: Reactor) -> int:
     """Runs the reactor until the command has ended."""
     running: list[Deferred[None]] = []
     codes: list[int] = []
 
     def begin() -> None:
         running.append(Deferred.fromCoroutine(run))
-        running[0].addCallbacks(lambda _: codes.append(0), lambda failure: codes.append(_failed(failure)))
+        running[0].addCallbacks(lambda _: codes.append(0), lambda failure: codes.append(_failed(failure, path)))
         running[0].addBoth(lambda _: None if stopping else reactor.stop())
 
     def interrupted() -> Deferred[None] | None:
@@ -128,14 +128,14 @@ def _finish(run: Coroutine[Deferred[object], object, None], reactor: Reactor) ->
     return codes[0] if codes else 1
 
 
-def _failed(failure: Failure) -> int:
+def _failed(failure: Failure, path: Path) -> int:
     error = failure.value
     if isinstance(error, (StoreError, ConfigError, ArchiveError)):
         complain(error)
     elif isinstance(error, CancelledError):
         complain(ConfigError("interrupted"))
     elif isinstance(error, OSError):
-        complain(ConfigError(f"{error.filename or ''}: {error.strerror or error}"))
+        complain(ConfigError(f"{error.filename or path}: {error.strerror or error}"))
     else:
         failure.printTraceback(file=sys.stderr)
     return 1

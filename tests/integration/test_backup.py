@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -220,6 +221,23 @@ def test_other_keys_are_not_written_over(tmp_path: Path) -> None:
     finally:
         server.stop()
         other.stop()
+
+
+def test_a_backup_that_cannot_be_written_is_one_line_with_its_name(tmp_path: Path) -> None:
+    """As on a full disk: here it is the limit of a file's size."""
+    store = Server()
+    refused = subprocess.run(
+        [sys.executable, "-m", "kapi", "backup", str(tmp_path / "x.tgz"), f"--redis-servers={store.url}"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )
+    *warned, line = refused.stderr.splitlines()
+    assert (refused.returncode, line) == (1, f"kapi: {tmp_path / 'x.tgz'}: File too large")
+    assert ["no keys are in" in line for line in warned] == [True]
+    assert list(tmp_path.glob("x*")) == []
 
 
 def test_an_interrupted_backup_leaves_nothing(tmp_path: Path) -> None:
