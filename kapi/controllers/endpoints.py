@@ -24,7 +24,7 @@ from kapi.controllers.service_pods import (
 )
 from kapi.machinery import status
 from kapi.machinery.each import entries
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 
@@ -51,9 +51,13 @@ def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object 
         same = (existing.get("subsets") or []) == kept and (old.get("labels") or {}) == labels
         if same and (old.get("annotations") or {}) == annotations:
             return None
-        return {**existing, "metadata": {**old, "labels": labels, "annotations": annotations or None}, "subsets": kept}
-    made = {"name": metadata["name"], "labels": labels, **({"annotations": annotations} if annotations else {})}
-    return {"metadata": made, "subsets": kept}
+        return _given(existing, metadata=_given(old, labels=labels, annotations=annotations), subsets=kept)
+    return _given(metadata=_given(name=metadata["name"], labels=labels, annotations=annotations), subsets=kept)
+
+
+def _given(base: Object | None = None, **fields: Tree) -> Object:
+    """``base`` with these fields; without those that are empty, which a client in Go does not send."""
+    return {name: value for name, value in {**(base or {}), **fields}.items() if value or name not in fields}
 
 
 def subsets(service: Object, pods: Iterable[Object]) -> list[Object]:

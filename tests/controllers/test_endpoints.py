@@ -223,6 +223,18 @@ class TheOlderForm(Services):
         )
         self.assertEqual(len(self.slices()), 1)  # these are not mirrored
 
+    async def test_without_pods_there_are_no_subsets(self) -> None:
+        """As a client in Go sends it: an empty list is left out, and nobody owns it."""
+        await self.begin()
+        self.service()
+        found = self.endpoints()
+        self.assertNotIn("subsets", found)
+        self.assertNotIn("f:subsets", found["metadata"]["managedFields"][0]["fieldsV1"])
+        self.pod("p", "10.1.0.1")
+        self.assertIn("subsets", self.endpoints())
+        self.delete(f"{ROOT}/pods/p?gracePeriodSeconds=0")
+        self.assertNotIn("subsets", self.endpoints())
+
     async def test_a_headless_service_may_tell_of_those_that_are_not_ready(self) -> None:
         await self.begin()
         headless = {"clusterIP": "None", "clusterIPs": ["None"], "ports": None, "publishNotReadyAddresses": True}
