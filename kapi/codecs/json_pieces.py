@@ -154,7 +154,8 @@ def with_long_numbers(text: bytes) -> bytes:
 
     It has them for floats that are no int64 or uint64, such as a minimum of -9223372036854776000.
     """
-    if b"+" not in text or b"e+" not in text or not _LONG_NUMBER.search(text):
+    # not `in`, which raises and drops a TypeError first: bytes may be asked for a number, too
+    if text.find(b"+") < 0 or text.find(b"e+") < 0 or not _LONG_NUMBER.search(text):
         return text
     return _TEXT_OR_LONG_NUMBER.sub(_without_exponent, text)
 

@@ -95,7 +95,7 @@ def may_have_duplicates(data: bytes, keys: int) -> bool:
     if data.count(b'":') > keys:
         return True
     # a duplicate may still have blanks between the key and its colon
-    return any(space in data and space + b":" in data for space in _SPACES)
+    return any(data.find(space) >= 0 and data.find(space + b":") >= 0 for space in _SPACES)
 
 
 def count_keys(tree: object) -> int:

@@ -24,10 +24,10 @@ def new_uid() -> str:
 
 def _fresh(random: bytes) -> list[str]:
     number = int.from_bytes(random, "big") & _RANDOM_BITS | _FIXED_BITS
-    return [_FORMAT % fields for fields in iter_unpack(">IHHHHI", number.to_bytes(len(random), "big"))]
+    digits = number.to_bytes(len(random), "big").hex().encode()
+    return [b"-".join(fields).decode() for fields in iter_unpack("8s4s4s4s12s", digits)]
 
 
-_FORMAT = "%08x-%04x-%04x-%04x-%04x%08x"
 #: of a whole batch: the bits that are random, and the version and the variant that stand in the others
 _RANDOM_BITS = int("ffffffffffff0fff3fffffffffffffff" * _BATCH_SIZE, 16)
 _FIXED_BITS = int("00000000000040008000000000000000" * _BATCH_SIZE, 16)

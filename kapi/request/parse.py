@@ -29,7 +29,7 @@ Query = dict[str, list[str]]
 
 def _unescape(raw: bytes, plus: bool) -> str:
     """Percent-decoding.  Raises ValueError on a broken escape, as Go does."""
-    if b"%" not in raw and b"+" not in raw:
+    if raw.find(b"%") < 0 and raw.find(b"+") < 0:
         return raw.decode("utf-8", "replace")
     if plus:
         raw = raw.replace(b"+", b" ")

@@ -85,12 +85,12 @@ UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 def owned(data: bytes) -> bool:
     """Whether the object may name owners."""
-    return _OWNED in data
+    return data.find(_OWNED) >= 0
 
 
 def concerned(data: bytes) -> bool:
     """Whether the object may name owners, or may be in deletion."""
-    return _OWNED in data or _GOING in data
+    return data.find(_OWNED) >= 0 or data.find(_GOING) >= 0
 
 
 def read(data: bytes) -> Metadata:

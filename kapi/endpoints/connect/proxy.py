@@ -36,7 +36,7 @@ _is_proxied = re.compile(
 
 def is_proxied(uri: bytes) -> bool:
     """Whether a request target belongs to a proxy subresource."""
-    return b"/proxy" in uri and _is_proxied(uri) is not None
+    return uri.find(b"/proxy") >= 0 and _is_proxied(uri) is not None
 
 
 def split_name(text: str, what: str) -> tuple[str, str, str]:

@@ -43,16 +43,12 @@ def _owners(node: Object, path: tuple[tuple[str, ...], ...]) -> list[Object]:
     found: list[Object] = [node]
     for names in path:
         if names == ("*",):
-            found = [item for one in elements(found) for item in elements(_items(one)) if item]
+            found = [item for one in found for item in elements(one.values() if isinstance(one, dict) else one) if item]
         else:
             found = [value for one in elements(found) for name in names if (value := one.get(name))]
         if not found:
             break
     return found
-
-
-def _items(node: Object | list[Object]) -> Iterable[Object]:
-    return node.values() if isinstance(node, dict) else node
 
 
 def _has(obj: Object, places: Iterable[_Place]) -> bool:

@@ -59,7 +59,7 @@ def _items(shape: Shape, items: list[Tree], left: list[int]) -> Structure:
         if type(item) is not dict:
             parts.append(type(item))
             continue
-        address = [_scalar(item[key]) if key in item else None for key in elements(keys)]
+        address = [_scalar(item[key]) if key in item else None for key in keys]
         below = _structure(inner, item, left) if inner.is_map and not inner.map_atomic else None
         parts.append((*address, below))
     return tuple(parts)
