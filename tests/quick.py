@@ -15,7 +15,7 @@ _LONG = frozenset({
     "bench", "consistency", "console", "docs", "dropin", "firsthour", "golden", "growth", "integration", "kubectl", "platforms",
     "security", "test_packaging.py", "testkit",
 })  # fmt: skip
-_FIRST_START = "tests/integration/test_first_start.py"
+_SHORT = ("tests/golden/test_in_memory.py", "tests/integration/test_first_start.py")
 
 
 def leaves_out(path: Path, durations: Durations) -> bool:
@@ -23,6 +23,6 @@ def leaves_out(path: Path, durations: Durations) -> bool:
     if not path.is_relative_to(_TESTS):
         return False
     name = path.relative_to(_TESTS.parent).as_posix()
-    if _FIRST_START == name or _FIRST_START.startswith(f"{name}/"):
+    if any(short == name or short.startswith(f"{name}/") for short in _SHORT):
         return False
     return path.relative_to(_TESTS).parts[:1] in {(each,) for each in _LONG} or name in durations.listed

@@ -24,6 +24,8 @@ _LISTED = Durations({"tests/store/test_failover.py": 91.0})
         ("integration", False),
         ("integration/test_first_start.py", False),
         ("integration/test_process.py", True),
+        ("golden/test_in_memory.py", False),
+        ("golden/test_replay.py", True),
         ("test_quick.py", False),
     ],
 )
