@@ -17,6 +17,9 @@ _TEXTS = {
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
     "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')":
         "<label>",
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
+    "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')": "<DNS-1035 label>",
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' "
     "(e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')": "<identifier>",
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "

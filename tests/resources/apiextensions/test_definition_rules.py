@@ -1,0 +1,522 @@
+"""What a CustomResourceDefinition may say: each rule with its text, and what an update may keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery import tree
+from kapi.machinery.tree import Object
+from kapi.resources.apiextensions.customresourcedefinitions import RESOURCE
+from tests.resources.strategy_kit import changes, made, problems, short
+
+OBJECT: Object = {"type": "object"}
+STRINGS: Object = {"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(9)}}
+
+
+def version(name: str = "v1", **parts: Any) -> Object:
+    given = {"name": name, "served": True, "storage": True, "schema": {"openAPIV3Schema": OBJECT}, **parts}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def spec_of(**parts: Any) -> Object:
+    names = {
+        "plural": "things",
+        "singular": "thing",
+        "kind": "Thing",
+        "listKind": "ThingList",
+        **parts.pop("names", {}),
+    }
+    given = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version()], **parts}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def of_spec(**parts: Any) -> list[str]:
+    return short(problems(RESOURCE, metadata={"name": "things.example.com"}, spec=spec_of(**parts)), "spec.")
+
+
+def of_schema(schema: Object, **parts: Any) -> list[str]:
+    found = of_spec(versions=[version(schema={"openAPIV3Schema": schema}, **parts)])
+    return [text.replace("validation.openAPIV3Schema", "schema", 1) for text in found]
+
+
+@pytest.mark.parametrize(
+    ("parts", "texts"),
+    [
+        ({}, []),
+        ({"group": ""}, [
+             'metadata.name: Invalid value: "things.example.com": must be spec.names.plural+"."+spec.group',
+             "group: Required value",
+         ]),
+        ({"group": "example"}, [
+             'metadata.name: Invalid value: "things.example.com": must be spec.names.plural+"."+spec.group',
+             'group: Invalid value: "example": should be a domain with at least one dot',
+         ]),
+        ({"group": "Example.com"}, [
+             'metadata.name: Invalid value: "things.example.com": must be spec.names.plural+"."+spec.group',
+             'group: Invalid value: "Example.com": <subdomain>',
+         ]),
+        ({"scope": ""}, ["scope: Required value"]),
+        ({"scope": "Odd"}, ['scope: Unsupported value: "Odd": supported values: "Cluster", "Namespaced"']),
+        ({"names": {"plural": ""}}, [
+             'metadata.name: Invalid value: "things.example.com": must be spec.names.plural+"."+spec.group',
+             "names.plural: Required value",
+         ]),
+        ({"names": {"singular": "T-", "kind": "1Thing", "listKind": "A_b"}}, [
+             'names.singular: Invalid value: "T-": <DNS-1035 label>',
+             'names.kind: Invalid value: "1Thing": may have mixed case, but should otherwise match: <DNS-1035 label>',
+             'names.listKind: Invalid value: "A_b": may have mixed case, but should otherwise match: <DNS-1035 label>',
+         ]),
+        ({"names": {"kind": "Thing", "listKind": "Thing"}}, [
+             'names.listKind: Invalid value: "Thing": kind and listKind may not be the same',
+         ]),
+        ({"names": {"shortNames": ["a", "A"], "categories": ["all", "-"]}}, [
+             'names.shortNames[1]: Invalid value: "A": <DNS-1035 label>',
+             'names.categories[1]: Invalid value: "-": <DNS-1035 label>',
+         ]),
+        ({"preserveUnknownFields": True}, [
+             "preserveUnknownFields: Invalid value: true: cannot set to true, set "
+             "x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+         ]),
+        ({"versions": [version(), version("v2", storage=False)]}, []),
+        ({"versions": [version(), version("v2")]}, [
+             "versions: Invalid value: "
+             '[{"Name":"v1","Served":true,"Storage":true,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"S'
+             'ubresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null},{"Name":"v2","Served":true,"S'
+             'torage":true,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"Subresources":null,"AdditionalP'
+             'rinterColumns":null,"SelectableFields":null}]: must have exactly one version marked as storage version',
+             'status.storedVersions: Invalid value: ["v1"]: must have the storage version v2',
+         ]),
+        ({"versions": [version(), version(storage=False)]}, [
+             "versions: Invalid value: "
+             '[{"Name":"v1","Served":true,"Storage":true,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"S'
+             'ubresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null},{"Name":"v1","Served":true,"S'
+             'torage":false,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"Subresources":null,"Additional'
+             'PrinterColumns":null,"SelectableFields":null}]: must contain unique version names',
+         ]),
+        ({"versions": [version("V1")]}, [
+             'versions[0].name: Invalid value: "V1": <DNS-1035 label>',
+             'version: Invalid value: "V1": <DNS-1035 label>',
+         ]),
+        ({"versions": [version(schema=None)]}, ["versions[0].schema.openAPIV3Schema: Required value"]),
+        ({"versions": [version(schema=None, served=False)]}, ["versions[0].schema.openAPIV3Schema: Required value"]),
+        ({"versions": [version(deprecationWarning="w")]}, [
+             'versions[0].deprecationWarning: Invalid value: "w": can only be set for deprecated versions',
+         ]),
+        ({"versions": [version(deprecated=True, deprecationWarning="w" * 256)]}, []),
+        ({"versions": [version(deprecated=True, deprecationWarning="w" * 257)]}, [
+             "versions[0].deprecationWarning: Invalid value: "
+             '"wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww'
+             "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww"
+             'wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww": must be <= 256 characters long',
+         ]),
+        ({"versions": [version(deprecated=True, deprecationWarning="")]}, [
+             'versions[0].deprecationWarning: Invalid value: "": must not be an empty string',
+         ]),
+        ({"versions": [version(deprecated=True, deprecationWarning="\u00e9 a\u00a0")]}, [
+             'versions[0].deprecationWarning: Invalid value: "é a\\u00a0": must only contain printable UTF-8 '
+             "characters; non-printable character found at index 4",
+         ]),
+    ],
+)  # fmt: skip
+def test_spec(parts: Object, texts: list[str]) -> None:
+    assert of_spec(**parts) == texts
+
+
+CLIENT: Object = {"url": "https://a.example.com"}
+SERVICE: Object = {"service": {"namespace": "n", "name": "s"}}
+
+
+@pytest.mark.parametrize(
+    ("conversion", "texts"),
+    [
+        ({"strategy": "None"}, []),
+        ({"strategy": "Odd"}, ['strategy: Unsupported value: "Odd": supported values: "None", "Webhook"']),
+        ({"strategy": "None", "webhook": {"conversionReviewVersions": ["v1"]}}, [
+             "conversionReviewVersions: Forbidden: should not be set when strategy is not set to Webhook",
+         ]),
+        ({"strategy": "None", "webhook": {"clientConfig": CLIENT, "conversionReviewVersions": []}}, [
+             "webhookClientConfig: Forbidden: should not be set when strategy is not set to Webhook",
+         ]),
+        ({"strategy": "Webhook"}, [
+             "webhookClientConfig: Required value: required when strategy is set to Webhook",
+             "conversionReviewVersions: Required value",
+         ]),
+        ({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}, [
+             "webhookClientConfig: Required value: required when strategy is set to Webhook",
+         ]),
+        ({"strategy": "Webhook", "webhook": {"clientConfig": CLIENT, "conversionReviewVersions": ["v1"]}}, []),
+        ({"strategy": "Webhook", "webhook": {"clientConfig": SERVICE, "conversionReviewVersions": ["v2", "v1beta1"]}}, []),
+        ({"strategy": "Webhook", "webhook": {"clientConfig": {}, "conversionReviewVersions": ["v2"]}}, [
+             "webhookClientConfig: Required value: exactly one of url or service is required",
+             'conversionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1',
+         ]),
+        ({"strategy": "Webhook", "webhook": {"clientConfig": {**CLIENT, **SERVICE}, "conversionReviewVersions": []}}, [
+             "webhookClientConfig: Required value: exactly one of url or service is required",
+             "conversionReviewVersions: Required value",
+         ]),
+        ({"strategy": "Webhook",
+          "webhook": {"clientConfig": {"url": "http://a"}, "conversionReviewVersions": ["v1", "v1", "-"]}}, [
+             "webhookClientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: "
+             "https://host[/path]",
+             'conversionReviewVersions[1]: Invalid value: "v1": duplicate version',
+             'conversionReviewVersions[2]: Invalid value: "-": <DNS-1035 label>',
+         ]),
+        ({"strategy": "Webhook",
+          "webhook": {"clientConfig": {**CLIENT, "caBundle": "YQ=="}, "conversionReviewVersions": ["v1"]}}, []),
+    ],
+)  # fmt: skip
+def test_conversion(conversion: Object, texts: list[str]) -> None:
+    assert short(of_spec(conversion=conversion), "conversion.") == texts
+
+
+@pytest.mark.parametrize(
+    ("parts", "texts"),
+    [
+        ({"subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a"}}}, []),
+        ({"subresources": {"scale": {}}}, [
+             "subresources.scale.specReplicasPath: Required value",
+             "subresources.scale.statusReplicasPath: Required value",
+         ]),
+        ({"subresources": {"scale": {"specReplicasPath": "spec.a", "statusReplicasPath": "status.a",
+                                     "labelSelectorPath": "spec.a"}}}, [
+             'subresources.scale.specReplicasPath: Invalid value: "spec.a": must be a simple json path starting with .',
+             'subresources.scale.statusReplicasPath: Invalid value: "status.a": must be a simple json path starting '
+             "with .",
+             'subresources.scale.labelSelectorPath: Invalid value: "spec.a": must be a simple json path starting with .',
+         ]),
+        ({"subresources": {"scale": {"specReplicasPath": ".status.a", "statusReplicasPath": ".spec.a",
+                                     "labelSelectorPath": ".a"}}}, [
+             'subresources.scale.specReplicasPath: Invalid value: ".status.a": should be a json path under .spec',
+             'subresources.scale.statusReplicasPath: Invalid value: ".spec.a": should be a json path under .status',
+             'subresources.scale.labelSelectorPath: Invalid value: ".a": should be a json path under either .spec or '
+             ".status",
+         ]),
+        ({"subresources": {"scale": {"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a",
+                                     "labelSelectorPath": ".spec.a"}}}, []),
+        ({"additionalPrinterColumns": [
+            {"name": "a", "type": kind, "format": "int32", "jsonPath": ".a"} for kind in ("date", "string")]}, []),
+        ({"additionalPrinterColumns": [{}]}, [
+             "additionalPrinterColumns[0].name: Required value",
+             "additionalPrinterColumns[0].type: Required value: must be one of boolean,date,integer,number,string",
+             "additionalPrinterColumns[0].JSONPath: Required value",
+         ]),
+        ({"additionalPrinterColumns": [{"name": "a", "type": "odd", "format": "odd", "jsonPath": "a"}]}, [
+             'additionalPrinterColumns[0].type: Invalid value: "odd": must be one of boolean,date,integer,number,string',
+             'additionalPrinterColumns[0].format: Invalid value: "odd": must be one of '
+             "byte,date,date-time,double,float,int32,int64,password",
+             'additionalPrinterColumns[0].JSONPath: Invalid value: "a": must be a simple json path starting with .',
+         ]),
+        ({"selectableFields": [{"jsonPath": f".f{i}"} for i in range(8)]}, []),
+        ({"selectableFields": [{"jsonPath": f".f{i}"} for i in range(9)]}, [
+             "selectableFields: Too many: 9: must have at most 8 items",
+         ]),
+        ({"selectableFields": [{"jsonPath": ".f0"}, {"jsonPath": ".f0"}, {}]}, [
+             'selectableFields[1].jsonPath: Duplicate value: ".f0"',
+             "selectableFields[2].jsonPath: Required value",
+         ]),
+        ({"selectableFields": [{"jsonPath": ".metadata.name"}, {"jsonPath": ".nothing"}, {"jsonPath": "f0"}]}, [
+             'selectableFields[0].jsonPath: Invalid value: ".metadata.name": is an invalid path: does not refer to a '
+             "valid field",
+             'selectableFields[1].jsonPath: Invalid value: ".nothing": is an invalid path: does not refer to a valid '
+             "field",
+             'selectableFields[2].jsonPath: Invalid value: "f0": is an invalid path: expected [ or . but got: f0',
+         ]),
+    ],
+)  # fmt: skip
+def test_parts_of_a_version(parts: Object, texts: list[str]) -> None:
+    assert of_schema(STRINGS, **parts) == texts
+
+
+def test_the_root_has_few_keywords_beside_a_status() -> None:
+    status = {"subresources": {"status": {}}}
+    assert (
+        of_schema({"type": "object", "description": "d", "required": ["a"], "properties": {"a": OBJECT}}, **status)
+        == []
+    )
+    text, *_ = of_schema({"type": "object", "minProperties": 1}, **status)
+    assert "fields are allowed at the root of the schema if the status subresource is enabled" in text
+    assert of_schema({"type": "object", "minProperties": 1}) == []
+    found = of_schema({"type": "array", "items": OBJECT}, **status)
+    assert any('only "object" is allowed as the type at the root of the schema' in text for text in found), found
+
+
+def below(schema: Object) -> list[str]:
+    """Errors of a property."""
+    found = of_schema({"type": "object", "properties": {"p": schema}})
+    return short(found, "schema.properties[p].")
+
+
+ITEMS: Object = {"type": "object", "properties": {"k": {"type": "string"}, "o": {"type": "object"}}}
+KEYED: Object = {"type": "array", "items": {**ITEMS, "required": ["k"]}, "x-kubernetes-list-type": "map",
+                 "x-kubernetes-list-map-keys": ["k"]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "texts"),
+    [
+        ({"type": "string"}, []),
+        ({"type": "odd"}, [
+             'type: Unsupported value: "odd": supported values: "array", "boolean", "integer", "number", "object", '
+             '"string"',
+         ]),
+        ({"type": "null"}, [
+             'type: Unsupported value: "null": supported values: "array", "boolean", "integer", "number", "object", '
+             '"string"',
+             "type: Forbidden: type cannot be set to null, use nullable as an alternative",
+         ]),
+        ({}, ["type: Required value: must not be empty for specified object fields"]),
+        ({"type": "string", "id": "i", "$ref": "r"}, [
+             "id: Forbidden: id is not supported",
+             "$ref: Forbidden: $ref is not supported",
+         ]),
+        ({"type": "object", "uniqueItems": True}, [
+             "uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+         ]),
+        ({"type": "array", "items": [OBJECT]}, ["items: Forbidden: items must be a schema object and not an array"]),
+        ({"type": "array", "items": OBJECT, "additionalItems": False}, [
+             "additionalItems: Forbidden: additionalItems is not supported",
+         ]),
+        ({"type": "object", "patternProperties": {"a": OBJECT}, "definitions": {"b": OBJECT}, "dependencies": {"c": ["d"]}}, [
+             "patternProperties: Forbidden: patternProperties is not supported",
+             "definitions: Forbidden: definitions is not supported",
+             "dependencies: Forbidden: dependencies is not supported",
+         ]),
+        ({"type": "object", "properties": {"a": OBJECT}, "additionalProperties": {"type": "string"}}, [
+             "additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+         ]),
+        ({"type": "object", "x-kubernetes-preserve-unknown-fields": False}, [
+             "x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
+         ]),
+        ({"type": "object", "x-kubernetes-map-type": "granular"}, []),
+        ({"type": "object", "x-kubernetes-map-type": "odd"}, [
+             'x-kubernetes-map-type: Unsupported value: "odd": supported values: "atomic", "granular"',
+         ]),
+        ({"type": "string", "x-kubernetes-map-type": "atomic"}, [
+             'type: Invalid value: "string": must be object if x-kubernetes-map-type is specified',
+         ]),
+        ({"type": "string", "x-kubernetes-list-type": "atomic"}, [
+             'type: Invalid value: "string": must be array if x-kubernetes-list-type is specified',
+         ]),
+        ({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}, []),
+        ({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "odd"}, [
+             'x-kubernetes-list-type: Unsupported value: "odd": supported values: "atomic", "set", "map"',
+         ]),
+        ({"type": "array", "items": {"type": "string", "nullable": True}, "x-kubernetes-list-type": "set"}, [
+             "items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is set",
+         ]),
+        ({"type": "array", "items": OBJECT, "x-kubernetes-list-type": "set"}, [
+             "items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with "
+             "x-kubernetes-list-type=set",
+         ]),
+        ({"type": "array", "items": {"type": "object", "x-kubernetes-map-type": "atomic"}, "x-kubernetes-list-type": "set"}, []),
+        ({"type": "array", "items": {"type": "array", "items": OBJECT, "x-kubernetes-list-type": "set"},
+          "x-kubernetes-list-type": "set"}, [
+             "items.items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with "
+             "x-kubernetes-list-type=set",
+             'items.x-kubernetes-list-type: Invalid value: "set": must be atomic as item of a list with '
+             "x-kubernetes-list-type=set",
+         ]),
+        ({"type": "array", "items": {"type": "array", "items": OBJECT}, "x-kubernetes-list-type": "set"}, []),
+        (KEYED, []),
+        ({**KEYED, "items": ITEMS}, [
+             "items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it must "
+             "have a default or be a required property",
+         ]),
+        ({**KEYED, "x-kubernetes-list-map-keys": ["k", "k", "x", "o"]}, [
+             'x-kubernetes-list-map-keys: Invalid value: ["k","k","x","o"]: must not contain duplicate entries',
+             'x-kubernetes-list-map-keys: Invalid value: ["k","k","x","o"]: entries must all be names of item properties',
+             "items.properties[o].type: Invalid value: \"object\": must be a scalar type if parent array's "
+             "x-kubernetes-list-type is map",
+             "items.properties[o].default: Required value: this property is in x-kubernetes-list-map-keys, so it must "
+             "have a default or be a required property",
+         ]),
+        ({**KEYED, "x-kubernetes-list-map-keys": []}, [
+             "x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map",
+         ]),
+        ({**KEYED, "x-kubernetes-list-type": "atomic"}, [
+             'x-kubernetes-list-type: Invalid value: "atomic": must be map if x-kubernetes-list-map-keys is non-empty',
+         ]),
+        ({"type": "array", "items": ITEMS, "x-kubernetes-list-map-keys": ["k"]}, [
+             "x-kubernetes-list-type: Required value: must be map if x-kubernetes-list-map-keys is non-empty",
+         ]),
+        ({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}, [
+             "items: Required value: must be specified",
+             "items: Required value: must have a schema if x-kubernetes-list-type is map",
+         ]),
+        ({**KEYED, "items": {"type": "string"}}, [
+             "items.type: Invalid value: \"string\": must be object if parent array's x-kubernetes-list-type is map",
+         ]),
+        ({**KEYED, "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string", "nullable": True}}}}, [
+             "items.properties[k].nullable: Forbidden: this property is in x-kubernetes-list-map-keys, so it cannot "
+             "be nullable",
+         ]),
+        ({**KEYED, "items": {"type": "object", "properties": {"k": {"type": "string", "default": "a"}}}}, []),
+        ({"type": "string", "default": "a", "maxLength": 1}, []),
+        ({"type": "string", "default": "ab", "maxLength": 1}, ["default: Too long: may not be more than 1 byte"]),
+        ({"type": "object", "default": {"a": 1}}, ['default: Invalid value: {"a":1}: must not have unknown fields']),
+        ({"type": "object", "not": {"default": 1}}, ["not.default: Forbidden: must be undefined to be structural"]),
+        ({"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"metadata": {"type": "object",
+          "properties": {"name": {"type": "string", "x-kubernetes-embedded-resource": True}}}}}, [
+             "properties[metadata].properties[name].properties: Required value: must not be empty if "
+             "x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
+             'properties[metadata].properties[name].type: Invalid value: "string": must be object if '
+             "x-kubernetes-embedded-resource is true",
+             "properties[metadata].properties[name].x-kubernetes-embedded-resource: Forbidden: must not be used "
+             "inside of resource meta",
+         ]),
+    ],
+)  # fmt: skip
+def test_schema(schema: Object, texts: list[str]) -> None:
+    assert below(schema) == texts
+
+
+@pytest.mark.parametrize(
+    ("rule", "texts"),
+    [
+        ({"rule": "self.size() > 0"}, []),
+        ({"rule": " "}, ["rule: Required value: rule is not specified"]),
+        ({"rule": "true", "message": " "}, ['message: Invalid value: " ": must be non-empty if specified']),
+        ({"rule": "true", "message": "a\nb"}, ['message: Invalid value: "a\\nb": must not contain line breaks']),
+        ({"rule": "true\n&& true"}, [
+             "message: Required value: message must be specified if rule contains line breaks",
+         ]),
+        ({"rule": "true\n&& true", "message": "m"}, []),
+        ({"rule": "true", "messageExpression": " "}, [
+             "messageExpression: Required value: messageExpression must be non-empty if specified",
+         ]),
+        ({"rule": "true", "messageExpression": "1"}, [
+             "messageExpression: Invalid value: "
+             '{"Rule":"true","Message":"","MessageExpression":"1","Reason":null,"FieldPath":"","OptionalOldSelf":null}'
+             ": messageExpression must evaluate to a string",
+         ]),
+        ({"rule": "true", "messageExpression": "'a'", "reason": "FieldValueRequired"}, []),
+        ({"rule": "true", "reason": "Odd"}, [
+             'reason: Unsupported value: "Odd": supported values: "FieldValueDuplicate", "FieldValueForbidden", '
+             '"FieldValueInvalid", "FieldValueRequired"',
+         ]),
+        ({"rule": "true", "fieldPath": " "}, [
+             'fieldPath: Invalid value: " ": must be non-empty if specified',
+             'fieldPath: Invalid value: " ": must be a valid path',
+         ]),
+        ({"rule": "true", "fieldPath": ".a\n"}, [
+             'fieldPath: Invalid value: ".a\\n": must not contain line breaks',
+             'fieldPath: Invalid value: ".a\\n": must be a valid path',
+         ]),
+        ({"rule": "true", "fieldPath": ".nothing"}, ['fieldPath: Invalid value: ".nothing": must be a valid path']),
+        ({"rule": "1"}, [
+             "rule: Invalid value: "
+             '{"Rule":"1","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: '
+             "cel expression must evaluate to a bool",
+         ]),
+        ({"rule": "self == oldSelf", "optionalOldSelf": False}, []),
+        ({"rule": "true", "optionalOldSelf": True}, [
+             "optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule",
+         ]),
+    ],
+)  # fmt: skip
+def test_rule(rule: Object, texts: list[str]) -> None:
+    assert short(below({"type": "string", "maxLength": 9, "x-kubernetes-validations": [rule]}),
+                 "x-kubernetes-validations[0].") == texts  # fmt: skip
+
+
+def test_old_values_of_items_are_known_only_by_their_keys() -> None:
+    rule = {"rule": "self == oldSelf"}
+    item = {
+        "type": "object",
+        "properties": {"k": {"type": "string", "maxLength": 9}},
+        "x-kubernetes-validations": [rule],
+    }
+    keyed = {**KEYED, "maxItems": 3, "items": {**item, "required": ["k"]}}
+    assert below(keyed) == []
+    text = "oldSelf cannot be used on the uncorrelatable portion of the schema within"
+    [error] = below({"type": "array", "maxItems": 3, "items": item})
+    assert text in error and "properties[p]" in error
+    atomic = {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": item}}
+    assert below(atomic) == []
+
+
+ESTABLISHED: Object = {
+    "conditions": [{"type": "Established", "status": "True"}], "storedVersions": ["v1"],
+    "acceptedNames": {"plural": "things", "kind": "Thing"},
+}  # fmt: skip
+
+
+def of_change(before: Object, after: Object, **parts: Any) -> list[str]:
+    old = made(RESOURCE, metadata={"name": "things.example.com"}, spec=spec_of(**before))
+    new = made(RESOURCE, metadata={"name": "things.example.com"}, spec=spec_of(**after))
+    return short(changes(RESOURCE, {**old, "status": {**ESTABLISHED, **parts}}, spec=new["spec"]), "spec.")
+
+
+TYPED: Object = {
+    "versions": [version(schema={"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "odd"}}}})]
+}
+FIELDS: Object = {
+    "versions": [
+        version(schema={"openAPIV3Schema": STRINGS}, selectableFields=[{"jsonPath": f".f{i}"} for i in range(9)])
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "texts"),
+    [
+        ({}, {}, []),
+        ({}, {"group": "other.com"}, ['group: Invalid value: "other.com": field is immutable']),
+        ({}, {"names": {"plural": "others"}}, ['names.plural: Invalid value: "others": field is immutable']),
+        ({}, {"names": {"kind": "Other"}}, ['names.kind: Invalid value: "Other": field is immutable']),
+        ({}, {"scope": "Cluster"}, ['scope: Invalid value: "Cluster": field is immutable']),
+        ({}, {"versions": [version("v2")]}, [
+             'status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage '
+             "version, and must remain in spec.versions until a storage migration ensures no data remains persisted "
+             "in v1 and removes v1 from status.storedVersions",
+         ]),
+        ({}, {"versions": [version("v2"), version(storage=False)]}, []),
+        ({}, {"versions": [version(schema=None)]}, ["versions[0].schema.openAPIV3Schema: Required value"]),
+        ({"versions": [version(schema=None)]}, {"versions": [version(schema=None)]}, [
+             "versions[0].schema.openAPIV3Schema: Required value: because otherwise all fields are pruned",
+         ]),
+        (TYPED, TYPED, []),
+        ({}, TYPED, [
+             'validation.openAPIV3Schema.properties[a].type: Unsupported value: "odd": supported values: "array", '
+             '"boolean", "integer", "number", "object", "string"',
+         ]),
+        (FIELDS, FIELDS, []),
+        ({"versions": [version(schema={"openAPIV3Schema": STRINGS})]}, FIELDS, [
+             "selectableFields: Too many: 9: must have at most 8 items",
+         ]),
+        ({"preserveUnknownFields": True}, {"preserveUnknownFields": True}, []),
+        ({}, {"preserveUnknownFields": True}, [
+             "preserveUnknownFields: Invalid value: true: cannot set to true, set "
+             "x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+         ]),
+    ],
+)  # fmt: skip
+def test_update(before: Object, after: Object, texts: list[str]) -> None:
+    assert of_change(before, after) == texts
+
+
+def test_names_may_change_before_they_are_established() -> None:
+    pending = [{"type": "Established", "status": "False"}]
+    assert of_change({}, {"scope": "Cluster", "names": {"kind": "Other"}}, conditions=pending) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "texts"),
+    [
+        ({"plural": "things", "kind": "Thing"}, []),
+        ({"plural": "Things", "kind": "1", "listKind": "1", "shortNames": ["A"]}, [
+             'plural: Invalid value: "Things": <DNS-1035 label>',
+             'kind: Invalid value: "1": may have mixed case, but should otherwise match: <DNS-1035 label>',
+             'listKind: Invalid value: "1": may have mixed case, but should otherwise match: <DNS-1035 label>',
+             'shortNames[0]: Invalid value: "A": <DNS-1035 label>',
+             'listKind: Invalid value: "1": kind and listKind may not be the same',
+         ]),
+    ],
+)  # fmt: skip
+def test_status(names: Object, texts: list[str]) -> None:
+    old = made(RESOURCE, metadata={"name": "things.example.com"}, spec=spec_of())
+    status = {**tree.copy(ESTABLISHED), "acceptedNames": names}
+    found = changes(RESOURCE, {**old, "status": ESTABLISHED}, subresource="status", status=status)
+    assert short(found, "status.acceptedNames.") == texts
