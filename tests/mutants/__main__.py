@@ -3,7 +3,7 @@
     python -m tests.mutants --sample 20                      # of validation, admission, authorization, storage and protocols
     python -m tests.mutants --only admission --only wire --sample 50 --seed 3
 
-It needs ``pip install .[mutants]``.  The quick tests run once, so that it knows which functions each of them calls;
+It needs ``pip install .[mutants]``.  The tests that start no kapi run once, so that it knows which functions each of them calls;
 ``--calls FILE`` keeps that for the next time.  Then a mutation costs about a second.  It is killed when a test fails that
 passes without it; what takes too long or crashes is counted apart.  The exit code is 1 when fewer than ``--least``
 percent of those that are not equivalent (``equivalent.txt``) are killed.
@@ -27,9 +27,9 @@ from tests.mutants.mutations import PACKAGES, Mutation, sample
 
 ROOT = Path(__file__).parents[2]
 _PYTEST = (
-    "--quick", "-n0", "-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "markers=timeout",
+    "-n0", "-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "markers=timeout",
     "-o", "addopts=--import-mode=importlib", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--ignore=tests/mutants",
-    "--ignore=tests/docs", "--ignore=tests/typing", "--ignore=tests/integration",
+    "--ignore=tests/typing", "--ignore=tests/integration", "--ignore=tests/test_fork_server.py",
 )  # fmt: skip
 
 

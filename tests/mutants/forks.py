@@ -1,4 +1,4 @@
-"""The quick tests in one process that has imported everything: each mutation costs a fork, and the tests that come by it.
+"""The tests in one process that has imported everything: each mutation costs a fork, and the tests that come by it.
 
 A function is mutated by giving the imported one the code of the mutated source.  What an import executes cannot be changed
 afterwards: ``Fresh`` (``killing.py``) has new processes for that.
@@ -15,27 +15,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
+from tests.distribution import Durations
 from tests.mutants.fate import Fate
 from tests.mutants.mutations import Mutation
+from tests.quick import leaves_out
 
 _PATIENCE = 10.0  # times as long as without a mutation may a test take, and so many seconds more
 _MIN_PROCESSOR, _MIN_WALL = 2.0, 600.0  # the second also of a machine that has other work
 _MAX_SECONDS = 15.0  # of processor, for the tests of one mutation
-
-
-class Run(NamedTuple):
-    """Of one test, without a mutation."""
-
-    seconds: float  # of processor
-    functions: frozenset[str]  # that it calls: path:qualified name
 
 
 class Calls:
@@ -65,12 +60,17 @@ class Forks:
     def __init__(self, root: Path, calls: Calls, loop: Callable[[Forks], None]) -> None:
         self._root, self._calls, self._loop = root, calls, loop
         self._learned: set[str] = set()
-        self.runs: dict[str, Run] = {}
+        self.seconds: dict[str, float] = {}  # of processor, of each test without a mutation
+        self._calling: dict[str, list[str]] = {}  # path:qualified name of a function -> the tests that call it
         self.imported: frozenset[str] = frozenset()
         self._items: dict[str, pytest.Item] = {}
         self._failed = False
 
     # -- pytest's hooks
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leaves out directories whose tests start kapi and programs, but not the long files of others."""
+        return leaves_out(collection_path, Durations({})) or None
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -102,20 +102,19 @@ class Forks:
     def load(self, known: Path) -> None:
         """What was saved at another time, of the files of tests that have not changed since."""
         stored = json.loads(known.read_text())
-        names = stored["functions"]
         self._learned |= {file for file, digest in stored["files"].items() if digest == self._digest(file)}
-        for test, (seconds, numbers) in stored["tests"].items():
-            if test in self._items and _file(test) in self._learned:
-                self.runs[test] = Run(seconds, frozenset(names[number] for number in numbers))
+        tests = [test if test in self._items and _file(test) in self._learned else "" for test, _ in stored["tests"]]
+        self.seconds |= {test: seconds for test, (_, seconds) in zip(tests, stored["tests"], strict=True) if test}
+        for function, numbers in stored["functions"].items():
+            self._calling[function] = [tests[number] for number in numbers if tests[number]]
 
     def save(self, known: Path) -> None:
-        names = sorted({name for run in self.runs.values() for name in run.functions})
-        numbers = {name: number for number, name in enumerate(names)}
-        tests = {
-            test: (run.seconds, sorted(numbers[name] for name in run.functions)) for test, run in self.runs.items()
+        numbers = {test: number for number, test in enumerate(self.seconds)}
+        functions = {
+            function: [numbers[test] for test in tests if test in numbers] for function, tests in self._calling.items()
         }
         files = {file: self._digest(file) for file in sorted(self._learned)}
-        known.write_text(json.dumps({"functions": names, "tests": tests, "files": files}))
+        known.write_text(json.dumps({"tests": list(self.seconds.items()), "functions": functions, "files": files}))
 
     def _digest(self, file: str) -> str | None:
         path = self._root / file
@@ -132,7 +131,9 @@ class Forks:
                     self._failed = False
                 fork.leave()
             for test, seconds, functions in fork.told(3600):
-                self.runs[test] = Run(seconds, frozenset(functions))
+                self.seconds[test] = seconds
+                for function in functions:
+                    self._calling.setdefault(function, []).append(test)
 
     # -- mutations
 
@@ -141,25 +142,22 @@ class Forks:
 
     def tests_of(self, mutation: Mutation, near: Collection[str] = ()) -> list[str]:
         """Those that call its function, those of the files ``near`` it first, and the short ones before the long ones."""
-        function = f"{mutation.path.as_posix()}:{mutation.function}"
-        calling = [test for test, run in self.runs.items() if function in run.functions]
-        return self._first(calling, near)
+        return self._first(self._calling.get(f"{mutation.path.as_posix()}:{mutation.function}", ()), near)
 
     def tests_of_module(self, mutation: Mutation, near: Collection[str]) -> list[str]:
         """The same for what an import executes: tests that call any function of its module."""
         module = f"{mutation.path.as_posix()}:"
-        calling = [
-            test
-            for test, run in self.runs.items()
-            if _file(test) in near or any(name.startswith(module) for name in run.functions)
-        ]
+        calling = {test for test in self.seconds if _file(test) in near}
+        for function, tests in self._calling.items():
+            if function.startswith(module):
+                calling.update(tests)
         return self._first(calling, near)
 
-    def _first(self, tests: list[str], near: Collection[str]) -> list[str]:
-        tests.sort(key=lambda test: (_file(test) not in near, self.runs[test].seconds))
+    def _first(self, tests: Iterable[str], near: Collection[str]) -> list[str]:
         chosen, seconds = [], 0.0
-        for test in tests:
-            seconds += self.runs[test].seconds
+        known = [test for test in tests if test in self.seconds]
+        for test in sorted(known, key=lambda test: (_file(test) not in near, self.seconds[test])):
+            seconds += self.seconds[test]
             if seconds > _MAX_SECONDS and chosen:
                 break
             chosen.append(test)
@@ -173,7 +171,7 @@ class Forks:
             if fate is not Fate.KILLED or self._fate(None, [test])[0] is Fate.SURVIVED:
                 return fate, test
             tests.remove(test)
-            del self.runs[test]
+            del self.seconds[test]
 
     def _fate(self, mutation: Mutation | None, tests: Sequence[str]) -> tuple[Fate, str]:
         if not tests:
@@ -191,7 +189,7 @@ class Forks:
                 fork.leave()
             test = ""
             for test, *fate in fork.told(
-                _MIN_WALL + _PATIENCE * max((self.runs[test].seconds for test in tests), default=0)
+                _MIN_WALL + _PATIENCE * max((self.seconds[test] for test in tests), default=0)
             ):
                 if fate:
                     return Fate(fate[0]), test
@@ -201,7 +199,7 @@ class Forks:
         for item, after in zip(items, [*items[1:], None], strict=True):
             if fork is not None:
                 fork.tell([item.nodeid])
-                limit = _MIN_PROCESSOR + _PATIENCE * self.runs[item.nodeid].seconds
+                limit = _MIN_PROCESSOR + _PATIENCE * self.seconds[item.nodeid]
                 signal.setitimer(signal.ITIMER_PROF, limit)
             begin = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)

@@ -14,7 +14,7 @@ from tests.mutants.fate import Fate
 from tests.mutants.mutations import Mutation
 
 _SECONDS = 900.0  # after which tests count as hanging
-_PYTEST = ("--quick", "-x", "-q", "-rf", "--tb=no", "-n", "0", "-p", "no:cacheprovider")
+_PYTEST = ("-x", "-q", "-rf", "--tb=no", "-n", "0", "-p", "no:cacheprovider")
 #: pytest's exit codes: a test fails, one cannot be imported, there is none
 _FAILED, _ERROR, _NO_TESTS = 1, 2, 5
 

@@ -25,6 +25,8 @@ PACKAGES = (
     "admission", "authentication", "authorization", "codecs", "endpoints", "filters", "machinery", "registry", "resources",
     "schema", "servers/apiextensions", "serving", "store", "watchcache", "wire",
 )  # fmt: skip
+#: how a class is made, and what only guards against a mistake of the code itself or tells how much a cache keeps
+_UNSEEN = frozenset({"frozen", "slots", "eq", "gc", "kw_only", "usedforsecurity", "maxsize"})
 _LOGS = frozenset({"_log", "log", "_logger", "logger"})
 
 
@@ -77,7 +79,12 @@ class _Ranges(ast.NodeVisitor):
         else:
             if isinstance(node, ast.AnnAssign | ast.arg):
                 self._leave_out(node.annotation)
-            elif isinstance(node, ast.Assert) or _is_of_types(node) or _is_log(node):
+            elif isinstance(node, ast.keyword) and node.arg in _UNSEEN:
+                self._leave_out(node.value)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "zip":
+                for keyword in node.keywords:  # strict
+                    self._leave_out(keyword.value)
+            elif isinstance(node, ast.Assert) or _is_of_types(node) or _is_log(node) or _is_cache(node):
                 self._leave_out(node)
             self.generic_visit(node)
 
@@ -99,6 +106,11 @@ def _is_of_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
+def _is_cache(node: ast.AST) -> bool:
+    """``lru_cache(100)``."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "lru_cache"
+
+
 def _is_log(node: ast.AST) -> bool:
     """A call of a logger: its texts and numbers are for readers of logs."""
     return (
@@ -113,7 +125,9 @@ def _operator(name: str) -> Any:
 
 
 def mutations_of(path: Path, source: str) -> list[Mutation]:
-    """All of one file, but for those in annotations, assertions (they are for the type checker) and calls of a logger."""
+    """All of one file, but for those in annotations, assertions (they are for the type checker), calls of a logger, and
+    what tells how a class or a cache is made.
+    """
     ranges = _Ranges()
     ranges.visit(ast.parse(source))
     places = _Places()

@@ -81,7 +81,6 @@ def project(tmp_path: Path) -> Path:
     for name, text in (
         ("kapi/__init__.py", ""), ("kapi/admission/__init__.py", ""), ("kapi/admission/rules.py", SOURCE),
         ("tests/__init__.py", ""), ("tests/admission/test_rules.py", TESTS),
-        ("tests/conftest.py", "def pytest_addoption(parser): parser.addoption('--quick', action='store_true')"),
         ("pytest.ini", "[pytest]\naddopts = -q --import-mode=importlib\n"),
     ):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -89,6 +88,8 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(
         ROOT / "tests/mutants", tmp_path / "tests/mutants", ignore=shutil.ignore_patterns("test_*", "__pycache__")
     )
+    for name in ("distribution.py", "quick.py"):
+        shutil.copy2(ROOT / "tests" / name, tmp_path / "tests" / name)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
     return tmp_path
