@@ -16,7 +16,7 @@ _READ_ONLY_VERBS = ("get", "list", "watch")
 
 
 class Policy(NamedTuple):
-    """One line.  ``*`` matches anything; an empty field matches nothing."""
+    """One line.  ``*`` matches anything, but in ``user`` and ``group``; an empty field matches nothing."""
 
     user: str = ""
     group: str = ""
@@ -29,9 +29,7 @@ class Policy(NamedTuple):
     def applies_to(self, user: UserInfo) -> bool:
         if not self.user and not self.group:
             return False
-        if self.user not in ("", "*", user.name):
-            return False
-        return self.group in ("", "*") or self.group in user.groups
+        return self.user in ("", user.name) and (not self.group or self.group in user.groups)
 
     def allows(self, attributes: Attributes) -> bool:
         if not self.applies_to(attributes.user):

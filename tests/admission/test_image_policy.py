@@ -156,6 +156,17 @@ class ImagePolicyCase(TestCase):
             await self.refusal()
         self.assertEqual(len(self.judge.asked), 3)
 
+    async def test_allowed_images_are_remembered_for_five_minutes_and_refused_ones_for_half_of_one(self) -> None:
+        self.make()
+        for allowed, seconds in ((True, 300), (False, 30)):
+            self.judge.asked.clear()
+            self.judge.verdict = {"allowed": allowed}
+            for after, times in ((0, 1), (seconds - 0.5, 1), (0.5, 2)):
+                self.clock.advance(after)
+                await (self.ask() if allowed else self.refusal())
+                self.assertEqual(len(self.judge.asked), times)
+            self.clock.advance(1000)
+
     async def test_failures_are_tried_again(self) -> None:
         self.make()
         self.judge.codes = [500, 429]
