@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -254,6 +255,34 @@ class TestMutating:
             self.mutate(spec, config_map(k="v"))
         assert caught.value.message.startswith("policy 'p' with binding 'b' denied request: JSON Patch: ")
         assert self.mutate({**spec, "failurePolicy": "Ignore"}, config_map(k="v"))["data"] == {"k": "v"}
+
+    @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+    @pytest.mark.parametrize(
+        ("path", "value", "why"),
+        [
+            ("/data/n", "1", "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"),
+            ("/datum", "'x'", 'strict decoding error: unknown field "datum"'),
+            ("/metadata/Labels", "{'a': 'b'}", 'strict decoding error: unknown field "metadata.Labels"'),
+        ],
+    )
+    def test_what_a_json_patch_makes_is_read_strictly(self, path: str, value: str, why: str, policy: str) -> None:
+        spec = self.patch(f"[JSONPatch{{op: 'add', path: '{path}', value: {value}}}]")
+        with pytest.raises(StatusError) as caught:
+            self.mutate({**spec, "failurePolicy": policy}, config_map(k="v"))
+        assert (caught.value.code, caught.value.message) == (500, f"Internal error occurred: {why}")
+
+    def test_a_result_that_cannot_be_read_is_counted_as_a_rejection(self) -> None:
+        spec = self.patch("[JSONPatch{op: 'add', path: '/datum', value: 'x'}]")
+        client = cluster("mutating", {"reinvocationPolicy": "Never", **spec})
+        given = initializer(client)
+        given.meter = meter = Mock()
+        with pytest.raises(StatusError):
+            finish(mutating.MutatingAdmissionPolicy(given).admit(request(config_map())))
+        assert [call.args[3] for call in meter.policy.call_args_list] == ["invalid_error"]
+
+    def test_a_json_patch_may_take_the_kind_away(self) -> None:
+        spec = self.patch("[JSONPatch{op: 'remove', path: '/kind'}, JSONPatch{op: 'remove', path: '/apiVersion'}]")
+        assert self.mutate(spec, config_map(k="v")) == config_map(k="v")
 
     @pytest.mark.parametrize("changes", [True, False])
     def test_a_policy_that_ran_may_run_again_though_nothing_changed_after_it(self, changes: bool) -> None:

@@ -108,6 +108,23 @@ class WebhookCase(WebhookTestCase):
             await strict.admit(self.attributes())
         self.assertIn("received undecodable patch in webhook response", caught.exception.message)
 
+    async def test_what_a_patch_makes_is_read_as_the_kind(self) -> None:
+        async def answer(*operations: Object) -> Object:
+            hook = self.hook(lambda r: respond(r, **patch_of(*operations)), failurePolicy="Ignore")
+            wanted = self.attributes()
+            await self.chain(mutate=(hook,)).admit(wanted)
+            assert wanted.obj is not None
+            return wanted.obj
+
+        before = await answer({"op": "test", "path": "/kind", "value": "ConfigMap"})
+        self.assertEqual(await answer({"op": "add", "path": "/datum", "value": "x"}), before)
+        away = [{"op": "remove", "path": path} for path in ("/kind", "/apiVersion")]
+        self.assertEqual(await answer(*away), before)
+        with self.assertRaises(StatusError) as caught:
+            await answer({"op": "add", "path": "/data/n", "value": 1})
+        why = "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
+        self.assertEqual((caught.exception.code, caught.exception.message), (500, f"Internal error occurred: {why}"))
+
     async def test_what_defaulting_undoes_was_a_change_all_the_same(self) -> None:
         hook = self.hook(
             lambda r: respond(r, **patch_of({"op": "remove", "path": "/spec/restartPolicy"})),

@@ -200,14 +200,17 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
                     patched = apply_json_patch(obj, value)
                 else:
                     patched = apply_configuration(obj, value, _type(kind, attributes))
+                if patched is not obj:
+                    obj = known = decoded(patched, kind, known, strict=is_json)
             except (EvaluationError, MutationError) as error:
                 failed(error)
                 self._count(invocation, error_type(str(error)), start)
                 continue
+            except StatusError as error:  # is told whatever the policy says of failures
+                self._count(invocation, error_type(error.message), start)
+                raise
             self._count(invocation, "no_error", start)
             ran = True
-            if patched is not obj:
-                obj = known = decoded(patched, kind, known)
         if tree.equal(obj, before):
             return _Outcome(changed=False, ran=ran)
         attributes.obj = to_storage(obj, kind, attributes.obj, attributes)

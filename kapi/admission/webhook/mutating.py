@@ -14,6 +14,7 @@ from kapi.admission.webhook.calls import CallFailed, WebhookPlugin
 from kapi.admission.webhook.matching import Invocation, selected
 from kapi.admission.webhook.review import Answer
 from kapi.codecs import json_pieces, json_reading
+from kapi.codecs.reading import DecodingError
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError, internal
@@ -141,29 +142,38 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         return changed
 
 
-def decoded(obj: object, kind: GroupVersionKind, before: Object | None) -> Object:
-    """A patched object read and defaulted like a request's body.  Raises InternalError.
+def decoded(obj: object, kind: GroupVersionKind, before: Object | None, *, strict: bool) -> Object:
+    """A patched object read and defaulted like a request's body.  Raises InternalError, if ``strict`` also for unknown fields.
 
     ``before``: the object that was patched, when it was read so itself: what the patch has left of its fields is not read again.
     """
-    result = _read(obj, kind, before)
+    result = _read(obj, kind, before, strict=strict)
     _default(result, kind)
     return result
 
 
-def _read(obj: object, kind: GroupVersionKind, before: Object | None) -> Object:
+def _read(obj: object, kind: GroupVersionKind, before: Object | None, *, strict: bool = False) -> Object:
+    is_typed = kind in names_by_kind()
+    if is_typed and isinstance(obj, dict):  # the type tells what the object does not
+        obj = {
+            **obj,
+            "kind": obj.get("kind") or kind.kind,
+            "apiVersion": obj.get("apiVersion") or str(kind.group_version),
+        }
     if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
         raise internal("the patched object is of another kind")
     try:
-        if kind in names_by_kind():
+        if is_typed:
             left = (
                 {} if before is None else {key: value for key, value in obj.items() if _is_left(value, before.get(key))}
             )
             changed = {key: value for key, value in obj.items() if key not in left}
-            read: Object = decode(changed, kind, type_of(kind), "Ignore", lambda text: None)
+            read: Object = decode(changed, kind, type_of(kind), "Strict" if strict else "Ignore", lambda text: None)
             found = {**read, **left}
             return {key: found[key] for key in dict.fromkeys((*list(read)[:2], *obj, *read)) if key in found}
         return {**obj, "metadata": decode_metadata(obj.get("metadata"), ExactDecoder())}
+    except DecodingError as error:
+        raise internal(error.cause) from None
     except StatusError as error:
         raise internal(error.message) from None
     except ValueError as error:
