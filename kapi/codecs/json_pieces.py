@@ -30,6 +30,7 @@ _PIECE_BYTES = 64 * 1024  # that are parsed at once
 _PIECE_MEMBERS = 2000  # that are parsed or written at once
 _MAX_DEPTH = 12  # levels of nesting that are split
 _SPACE = b" \t\n\r"
+_NO_MEMORY = "Not enough memory"  # which orjson tells as an error of the text
 _BETWEEN = {b'"': b'","', b"{": b"},{", b"[": b"],["}  # the members of a list, by what the first begins with
 _CHARACTERS_PER_MEMBER = 64  # of a string, which count as one member
 
@@ -43,18 +44,23 @@ _members_of_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def loads(data: bytes) -> Tree:
-    """As ``orjson.loads``.  Raises orjson.JSONDecodeError."""
-    if len(data) < LARGE:
-        return orjson.loads(data)
-    engage()  # a text may be larger than the request that leads to it
-    if checkpoints.running is None:
-        return orjson.loads(data)
-    expect_tree(len(data))
+    """As ``orjson.loads``.  Raises orjson.JSONDecodeError, and MemoryError: that there is none says nothing of the text."""
     try:
-        tree = _read(data.strip(_SPACE), 0)
-    except (ValueError, RecursionError):
-        checkpoint()
-        tree = orjson.loads(data)  # raises the error with its position in the whole text
+        if len(data) < LARGE:
+            return orjson.loads(data)
+        engage()  # a text may be larger than the request that leads to it
+        if checkpoints.running is None:
+            return orjson.loads(data)
+        expect_tree(len(data))
+        try:
+            tree = _read(data.strip(_SPACE), 0)
+        except (ValueError, RecursionError):
+            checkpoint()
+            tree = orjson.loads(data)  # raises the error with its position in the whole text
+    except orjson.JSONDecodeError as error:
+        if error.msg.startswith(_NO_MEMORY):
+            raise MemoryError(_NO_MEMORY) from None
+        raise
     checkpoint()
     return tree
 

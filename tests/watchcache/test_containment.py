@@ -7,6 +7,7 @@ import sys
 from typing import Any
 from unittest.mock import patch
 
+import orjson
 from twisted.internet.defer import Deferred
 
 from kapi.machinery.gvk import GroupResource
@@ -80,6 +81,17 @@ class OneObject(CacheTest):
         self.assertEqual(self.pods.unreadable_in(), ["ns/torn"])
         self.create("b")
         self.assertEqual(self.keys(self.pods.list()[0]), ["ns/a", "ns/b"])
+
+    def test_an_object_is_not_set_aside_because_memory_is_short(self) -> None:
+        """Its watchers would be told that it is deleted."""
+        self.create("a")
+        entry = self.pods.get("ns", "a")
+        entry.forget_object()
+        problem = orjson.JSONDecodeError("Not enough memory to allocate buffer for parsing", "", 0)
+        with patch("orjson.loads", side_effect=problem), self.assertRaises(MemoryError):
+            _ = entry.object
+        self.assertEqual((self.pods.unreadable, len(self.pods)), ({}, 1))
+        self.assertEqual(entry.object["metadata"]["name"], "a")
 
     def test_what_is_found_to_be_unreadable_later_is_set_aside_then(self) -> None:
         """A number that is syntax, and no number to those who decode it."""
