@@ -114,7 +114,8 @@ def _check_pools(pools: list[Object], path: Path, errors: Errors) -> None:
         here = path.index(i)
         _check_name(pool, "driver", _check_driver, here, errors)
         _check_name(pool, "poolName", _check_pool_name, here, errors)
-        _check_least(pool, "generation", 0, here, errors)
+        if need(pool.get("generation"), here, errors, "generation"):  # 0 counts as missing
+            _check_least(pool, "generation", 0, here, errors)
         _check_least(pool, "resourceSliceCount", 1, here, errors)
         for field in _COUNTS:
             _check_least(pool, field, 0, here, errors)

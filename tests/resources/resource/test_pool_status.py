@@ -86,3 +86,14 @@ def test_what_is_wrong_with_a_status(api: MemoryAPI) -> None:
         "status.pools[0].totalDevices: Invalid value: -1: must be greater than or equal to 0",
         "status.pools[0].validationError: Too long: may not be more than 256 bytes",
     ]
+
+
+@pytest.mark.parametrize(
+    ("generation", "text"),
+    [(None, "Required value"), (0, "Required value"), (-1, "Invalid value: -1: must be greater than or equal to 0")],
+)
+def test_a_pool_has_a_generation(api: MemoryAPI, generation: int | None, text: str) -> None:
+    made = api.ask("POST", REQUESTS, request()).json
+    pools = [{**POOL, "generation": generation}]
+    answer = api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": {"poolCount": 1, "pools": pools}})
+    assert texts(answer) == [f"status.pools[0].generation: {text}"]
