@@ -1,8 +1,9 @@
 """Modules that Twisted imports and that a short-lived program does not use: each is executed when something of it is asked for.
 
-A client command runs for a fifth of a second, and nearly all of it is imports.  Python's own ``importlib.util.LazyLoader`` is no
-help for ``from asyncio import Future``, which asks at once; here a few names are taken from a submodule, without the package.
-Only the process of a command does this (``kapi.__main__``): in a program that has a reactor already nothing is changed.
+A client command runs for a seventh of a second, and nearly all of it is imports.  Python's own ``importlib.util.LazyLoader`` is
+no help for ``from asyncio import Future``, which asks at once; here a few names are stand-ins, which find what they stand for
+when they are used.  Only the process of a command does this (``kapi.__main__``): in a program that has a reactor already nothing
+is changed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,43 @@ from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
-#: by module, the names that Twisted imports from it, and the submodules that define them
+#: by module, the names that are imported from it, and the submodules that define them; those whose parents import more come last
 _MODULES: dict[str, dict[str, str]] = {
+    "calendar": {},  # of OpenSSL.crypto
+    "pickle": {},  # of twisted.python.reflect
+    "tempfile": {},  # of kapi.client.replaced_file, for caches that are written
+    "textwrap": {},  # of zope.interface
+    "html": {"escape": ""},  # of twisted.python.compat
     "asyncio": {"AbstractEventLoop": "events", "Future": "futures", "iscoroutine": "coroutines"},  # of internet.defer
     "http.cookiejar": {},  # of python.compat; with it come http.client, urllib.request and email
+    "cryptography.x509": {},  # of OpenSSL.crypto
+    "twisted.internet.ssl": {},  # of internet.posixbase; with it come service_identity and idna
+    "twisted.internet.udp": {},
+    "twisted.internet.unix": {},
+    "twisted.internet.threads": {"deferToThreadPool": ""},  # of internet._resolver
 }
+
+
+class _Name:
+    """Stands for a class or a function."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def _found(self) -> object:
+        module = import_module(self._module)
+        if isinstance(module, _Postponed):
+            module.execute()
+        return getattr(module, self._name)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._found(), name)
+
+    def __call__(self, *arguments: object, **named: object) -> object:
+        return self._found()(*arguments, **named)  # type: ignore[operator]
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self._found())  # type: ignore[arg-type]
 
 
 class _Postponed(ModuleType):
@@ -25,15 +58,19 @@ class _Postponed(ModuleType):
         module = self.__name__
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
-        if name in (parts := _MODULES[module]):
-            return getattr(import_module(f"{module}.{parts[name]}"), name)
-        if parts and find_spec(f"{module}.{name}") is not None:
+        parts = _MODULES[module]
+        if name in parts:
+            return _Name(f"{module}.{parts[name]}".rstrip("."), name)
+        if any(parts.values()) and find_spec(f"{module}.{name}") is not None:
             return import_module(f"{module}.{name}")
+        self.execute()
+        return getattr(self, name)
+
+    def execute(self) -> None:
         self.__class__ = ModuleType  # type: ignore[assignment]
         assert self.__spec__ is not None
         assert self.__spec__.loader is not None
         self.__spec__.loader.exec_module(self)
-        return getattr(self, name)
 
 
 def postpone() -> None:

@@ -47,7 +47,12 @@ def test_a_command_does_without_modules_that_only_twisted_names() -> None:
     done = run("-X", "importtime", "-m", "kapi", "get", "pods", "--server=http://127.0.0.1:1", "--kubeconfig=/dev/null")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
     assert "twisted.internet.defer" in imported
-    assert imported.isdisjoint({"asyncio", "asyncio.base_events", "http.client", "http.cookiejar", "urllib.request"})
+    assert imported.isdisjoint(
+        {"asyncio", "asyncio.base_events", "concurrent.futures", "http.client", "http.cookiejar", "urllib.request"}
+    )
+    assert imported.isdisjoint(
+        {"cryptography.x509", "service_identity", "twisted.internet.ssl", "twisted.internet.endpoints"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,8 +61,14 @@ def test_a_command_does_without_modules_that_only_twisted_names() -> None:
         "import asyncio; asyncio.run(asyncio.sleep(0))",
         "from asyncio import *; run(wait_for(sleep(0), 60))",
         "import asyncio.subprocess; asyncio.create_subprocess_exec",
-        "from asyncio import Future, Task, iscoroutine; import asyncio; assert asyncio.Future is Future",
-        "import twisted.internet.defer as defer, asyncio; assert defer.Future is asyncio.Future",
+        "import asyncio as a; from asyncio import Future, Task; assert isinstance(a.Future(loop=a.new_event_loop()), Future)",
+        "from asyncio import Future; assert not isinstance(1, Future); assert Future.cancelled.__name__ == 'cancelled'",
+        "from asyncio import iscoroutine; assert not iscoroutine(1)",
+        "import asyncio, twisted.internet.defer as defer; defer.succeed(1).asFuture(asyncio.new_event_loop()).cancel()",
+        "from html import escape; import html; assert escape('<') == html.escape('<') == '&lt;'; html.unescape('&lt;')",
+        "from cryptography import x509; from cryptography.x509 import NameOID; assert NameOID is x509.NameOID; x509.Name([])",
+        "from twisted.internet import reactor, ssl; assert ssl.optionsForClientTLS('a'); assert reactor.listenUDP",
+        "import tempfile, pickle, textwrap; tempfile.TemporaryFile(); pickle.loads(pickle.dumps(textwrap.dedent(' a')))",
         "from http.cookiejar import CookieJar; CookieJar()",
         "import asyncio, inspect; assert not hasattr(asyncio, 'nothing'); inspect.getsource(asyncio)",
     ],
