@@ -33,11 +33,14 @@ def flags_from_file(path: str) -> list[str]:
     """The flags in a file, one or more a line; ``#`` begins a comment.  Raises ConfigError."""
     try:
         with open(path) as file:
-            return [flag for line in file for flag in shlex.split(line, comments=True)]
+            flags = [flag for line in file for flag in shlex.split(line, comments=True)]
     except OSError as error:
         raise ConfigError(f"{_CONFIG}: cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
         raise ConfigError(f"{_CONFIG}: {path}: {error}") from None
+    if any(flag.partition("=")[0] == _CONFIG for flag in flags):
+        raise ConfigError(f"{_CONFIG}: {path}: a file cannot name another one")
+    return flags
 
 
 def expand(arguments: Sequence[str]) -> list[str]:

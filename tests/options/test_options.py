@@ -205,6 +205,10 @@ def test_a_config_file_comes_before_the_command_line(tmp_path: Path) -> None:
     assert options.storage.data_dir == "/a b" and options.storage.redis_prefix == "x"
     with pytest.raises(ConfigError, match="cannot read"):
         expand(["--config-file", str(tmp_path / "missing")])
+    for named in (f"--config-file={file}", f"--config-file {file}"):
+        (tmp_path / "outer.conf").write_text(f"{named}\n")
+        with pytest.raises(ConfigError, match=r"outer\.conf: a file cannot name another one"):
+            expand([f"--config-file={tmp_path / 'outer.conf'}"])
 
 
 @pytest.mark.parametrize(
