@@ -27,7 +27,11 @@ class DeviceTaintRuleStrategy(PlainStrategy):
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         taint = (obj.get("spec") or {}).get("taint")
-        if taint is not None and not taint.get("timeAdded"):
+        if taint is None:
+            return
+        before = ((old or {}).get("spec") or {}).get("taint") or taint
+        renewed = taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded")
+        if renewed or not taint.get("timeAdded"):
             taint["timeAdded"] = ctx.now
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:

@@ -76,7 +76,14 @@ class ResourceSliceStrategy(PlainStrategy):
             for taint in elements(device, "taints"):
                 if not taint.get("timeAdded"):
                     taint["timeAdded"] = ctx.now
-        drop_disabled(_GATED, obj, old, ctx)
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        drop_disabled(_GATED, obj, None, ctx)
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(obj, old, ctx)
+        drop_disabled(_GATED, obj, old, ctx)  # afterwards, since a field that is dropped raises the generation, too
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         _validate_spec(obj.get("spec") or {}, None if old is None else old.get("spec") or {}, errors)

@@ -451,6 +451,30 @@ def test_a_taint_rule_keeps_its_time_and_an_effect_it_had() -> None:
     assert text.startswith('spec.taint.effect: Unsupported value: "New"')
 
 
+EARLY, LATE = "2020-01-01T00:00:00Z", "2020-01-01T00:00:05Z"
+
+
+@pytest.mark.parametrize(
+    ("change", "time", "generation"),
+    [
+        ({}, EARLY, 1),
+        ({"value": "w"}, EARLY, 2),
+        ({"key": "example.com/other"}, EARLY, 2),
+        ({"timeAdded": LATE}, LATE, 2),
+        ({"effect": "None"}, CTX.now, 2),
+        ({"effect": "None", "timeAdded": LATE}, LATE, 2),
+        ({"effect": "None", "timeAdded": None}, CTX.now, 2),
+    ],
+)
+def test_a_new_effect_of_a_taint_rule_begins_now(change: Object, time: str, generation: int) -> None:
+    row = devicetaintrules.RESOURCE
+    old = made(row, spec={"taint": {**TAINT, "effect": "NoExecute", "timeAdded": EARLY}})
+    new = tree.copy(old)
+    new["spec"]["taint"].update(change)
+    row.strategy.prepare_for_update(new, old, CTX)
+    assert (new["spec"]["taint"]["timeAdded"], new["metadata"]["generation"]) == (time, generation)
+
+
 @pytest.mark.parametrize(
     ("count", "texts"),
     [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.resource.resourceslices import RESOURCE
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
@@ -427,6 +429,25 @@ SLICE: Object = {
 )  # fmt: skip
 def test_update(change: Object, texts: list[str]) -> None:
     assert changes(RESOURCE, made(RESOURCE, spec=SLICE), spec={**SLICE, **change}) == texts
+
+
+@pytest.mark.parametrize(
+    ("gates", "more", "generation"),
+    [
+        ({}, {}, 1),
+        ({"DRADeviceBindingConditions": False}, {"bindsToNode": True}, 2),
+        ({"DRAConsumableCapacity": False}, {"allowMultipleAllocations": True}, 2),
+        ({"DRAConsumableCapacity": True}, {"allowMultipleAllocations": True}, 2),
+    ],
+)
+def test_a_field_that_is_dropped_raises_the_generation(gates: dict[str, bool], more: Object, generation: int) -> None:
+    ctx = msgspec.structs.replace(CTX, features=gates)
+    old = made(RESOURCE, ctx, spec={**SLICE, "devices": names(1)})
+    new = tree.copy(old)
+    new["spec"]["devices"][0].update(more)
+    RESOURCE.strategy.prepare_for_update(new, old, ctx)
+    assert new["metadata"]["generation"] == generation
+    assert (new["spec"] == old["spec"]) is (True not in gates.values())
 
 
 def test_a_mapping_takes_one_for_one_and_a_taint_keeps_its_time() -> None:
