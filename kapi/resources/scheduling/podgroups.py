@@ -39,15 +39,22 @@ _GATED = {
 Rule = Callable[[Tree, Path, Errors], None]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _MAX_TEMPLATES = 8
+_NULLS = ("schedulingConstraints",)  # of a template: the API shows them without a value, too
 
 
-def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: object) -> None:
-    """Drops fields whose feature gate is off, unless they are stored already."""
+def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: object, shown: Collection[str] = ()) -> None:
+    """Drops fields whose feature gate is off, unless they are stored already.
+
+    ``shown``: those that an object has without a value, too, as null.
+    """
     for field, name in _GATED.items():
         if gate(ctx, name) or any(spec.get(field) not in (None, "", []) for spec in elements(old)):
             continue
         for spec in elements(specs):
-            spec.pop(field, None)
+            if field in shown:
+                spec[field] = None
+            else:
+                spec.pop(field, None)
 
 
 def check_fixed(new: Tree, old: Tree, path: Path, errors: Errors) -> bool:
@@ -241,7 +248,7 @@ def _templates(obj: Object | None) -> list[Object]:
 
 class WorkloadStrategy(PlainStrategy):
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        drop_disabled(_templates(obj), _templates(old), ctx)
+        drop_disabled(_templates(obj), _templates(old), ctx, _NULLS)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
@@ -260,8 +267,9 @@ class WorkloadStrategy(PlainStrategy):
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         new, before = obj.get("spec") or {}, old.get("spec") or {}
-        for name in ("controllerRef", "podGroupTemplates"):
-            check_fixed(new.get(name), before.get(name), _SPEC.child(name), errors)
+        check_fixed(new.get("controllerRef"), before.get("controllerRef"), _SPEC.child("controllerRef"), errors)
+        templates = [dict.fromkeys(_NULLS) | template for template in _templates(old)]  # older objects lack them
+        check_fixed(new.get("podGroupTemplates"), templates, _SPEC.child("podGroupTemplates"), errors)
 
 
 def _check_controller(reference: Object, path: Path, errors: Errors) -> None:

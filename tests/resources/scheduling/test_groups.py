@@ -190,6 +190,17 @@ def test_a_workload() -> None:
     ]
 
 
+@pytest.mark.parametrize(("first", "then"), [((), ALL), (ALL, ())])
+def test_a_workload_outlasts_a_change_of_the_gates(first: tuple[str, ...], then: tuple[str, ...]) -> None:
+    api = started(*first)
+    made = api.ask("POST", WORKLOADS, workload(template())).json
+    assert made["spec"]["podGroupTemplates"] == [{**template(), "schedulingConstraints": None}]
+    api.environment.features = resolve(dict.fromkeys(then, True))
+    labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
+    done = api.ask("PUT", f"{WORKLOADS}/w", labelled)
+    assert (done.code, done.json["spec"]) == (200, made["spec"])
+
+
 def test_what_is_wrong_with_a_workload() -> None:
     api = started()
     assert texts(api.ask("POST", WORKLOADS, workload())) == ["spec.podGroupTemplates: Required value"]
