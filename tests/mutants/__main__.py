@@ -101,16 +101,17 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 def _fate(mutation: Mutation, forks: Forks, copy: Checkout) -> tuple[Fate, str]:
     """By the tests near it, then by all."""
     near = copy.near(mutation.path)
-    fate, test = Fate.SURVIVED, ""
-    for files in (near, None):
-        forks.learn(files)
-        if forks.can_change(mutation):
-            fate, test = forks.fate(mutation, near)
-        else:
-            fate, test = copy.fate(mutation, forks.tests_of_module(mutation, near))
-        if fate is not Fate.SURVIVED:
-            break
+    forks.learn(near)
+    fate, test = _asked(mutation, forks, copy, near)
+    if fate is Fate.SURVIVED and forks.learn():
+        fate, test = _asked(mutation, forks, copy, near)
     return fate, test
+
+
+def _asked(mutation: Mutation, forks: Forks, copy: Checkout, near: list[str]) -> tuple[Fate, str]:
+    if forks.can_change(mutation):
+        return forks.fate(mutation, near)
+    return copy.fate(mutation, forks.tests_of_module(mutation, near))
 
 
 def _place(root: Path, mutation: Mutation) -> tuple[str, str, str]:

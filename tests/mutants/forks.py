@@ -30,7 +30,7 @@ from tests.quick import leaves_out
 
 _PATIENCE = 10.0  # times as long as without a mutation may a test take, and so many seconds more
 _MIN_PROCESSOR, _MIN_WALL = 2.0, 600.0  # the second also of a machine that has other work
-_MAX_SECONDS = 15.0  # of processor, for the tests of one mutation
+_MAX_SECONDS = 6.0  # of processor, for the tests of one mutation
 
 
 class Calls:
@@ -88,8 +88,11 @@ class Forks:
 
     # -- what each test calls
 
-    def learn(self, files: Collection[str] | None = None) -> None:
-        """Runs the tests of these files, or all of them, once.  One that fails without a mutation tells nothing of one."""
+    def learn(self, files: Collection[str] | None = None) -> bool:
+        """Runs the tests of these files, or all of them, once.  One that fails without a mutation tells nothing of one.
+
+        Returns whether there were any.
+        """
         unknown = [
             item
             for test, item in self._items.items()
@@ -98,6 +101,7 @@ class Forks:
         for file, items in groupby(unknown, lambda item: _file(item.nodeid)):
             self._learned.add(file)
             self._learn(list(items))
+        return bool(unknown)
 
     def load(self, known: Path) -> None:
         """What was saved at another time, of the files of tests that have not changed since."""
