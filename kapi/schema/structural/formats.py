@@ -143,6 +143,8 @@ def _moment(text: str) -> bool:
     match = _MOMENT.fullmatch(text)
     if match is None:
         return False
+    if text.startswith("0000"):  # a year for Go, and a leap year
+        text = "2000" + text[4:]
     try:
         Timestamp.parse(text.upper())
     except ValueError:
