@@ -179,3 +179,22 @@ def test_a_made_patch_leads_where_it_should(before: dict[str, Any], after: dict[
     given_before = tree.copy(before)
     assert jsonpatch.patched(before, made, sharing=True) == after
     assert before == given_before
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (1, 1, True), (1, 1.0, False), (1, True, False), (None, None, True), (None, {}, False), ("a", "b", False),
+        ({"a": 1}, {"a": 1}, True), ({"a": 1}, {"a": 2}, False), ({"a": 1}, {"b": 1}, False), ({"a": None}, {"b": None}, False),
+        ({"a": 1}, {"a": 1, "b": 2}, False), ({"a": 1, "b": 2}, {"a": 1}, False), ({}, {}, True), ({}, [], False),
+        ([1, 2], [1, 2], True), ([1, 2], [2, 1], False), ([1], [1, 2], False), ([1, 2], [1], False),
+        ([{"a": []}], [{"a": {}}], False),
+    ],
+)  # fmt: skip
+def test_what_a_test_of_a_patch_takes_for_equal(one: Any, other: Any, equal: bool) -> None:
+    operations, _ = jsonpatch.decode([{"op": "test", "path": "/x", "value": other}], strict=True)
+    if equal:
+        assert jsonpatch.apply({"x": one}, operations) == {"x": one}
+    else:
+        with pytest.raises(Invalid):
+            jsonpatch.apply({"x": one}, operations)
