@@ -114,7 +114,10 @@ class NewEventStrategy(EventStrategy):
         if not same(obj.get("series"), old.get("series")):
             _series(obj, errors)
         for name, kind, shown in _FIXED:
-            if (obj.get(name) or None) != (old.get(name) or None):
+            after, before = obj.get(name), old.get(name)
+            if name != "related":  # a pointer upstream, so an empty one differs from none
+                after, before = after or None, before or None
+            if after != before:
                 errors.append(invalid(Path(shown), _shown(name, kind, obj.get(name)), IMMUTABLE))
         return errors
 

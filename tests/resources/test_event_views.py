@@ -6,8 +6,9 @@ import orjson
 from twisted.trial.unittest import TestCase
 
 from kapi.machinery.tree import Object
-from kapi.resources.events import from_storage, to_storage
+from kapi.resources.events import RESOURCE, from_storage, to_storage
 from kapi.testing.memory_api import MemoryAPI
+from tests.resources.strategy_kit import changes
 
 CORE, NEW = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
 
@@ -48,3 +49,35 @@ class Views(TestCase):
             "deprecatedLastTimestamp": None,
         }
         self.assertEqual(from_storage(to_storage(event)), event)
+
+
+class FixedFields(TestCase):
+    """What an update through the newer API must leave as it was."""
+
+    def event(self, **parts: object) -> Object:
+        return to_storage(
+            {
+                "metadata": {"name": "e", "namespace": "default"},
+                "eventTime": "2024-01-01T00:00:00.000000Z",
+                "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+                "reason": "Started",
+                "action": "Start",
+                "type": "Normal",
+                "reportingController": "example.com/c",
+                "reportingInstance": "c-1",
+                **parts,
+            }
+        )
+
+    def test_a_related_object_without_members_is_not_the_absence_of_one(self) -> None:
+        empty = changes(RESOURCE, self.event(), related={})
+        self.assertEqual(len(empty), 1, empty)
+        self.assertTrue(empty[0].startswith("related: Invalid value: {"), empty)
+        self.assertEqual(
+            changes(RESOURCE, self.event(related={}), related=None),
+            ["related: Invalid value: null: field is immutable"],
+        )
+        self.assertEqual(changes(RESOURCE, self.event(related={}), related={}), [])
+
+    def test_an_empty_message_or_count_is_the_absence_of_one(self) -> None:
+        self.assertEqual(changes(RESOURCE, self.event(), message="", count=0), [])
