@@ -13,7 +13,7 @@ from kapi.endpoints.objects import stored_response
 from kapi.endpoints.options import WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import golang, status, tree
-from kapi.machinery.field import Path, invalid
+from kapi.machinery.field import Path, format_value, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
@@ -27,14 +27,7 @@ from kapi.schema import jsonpatch, mergepatch, strategicmerge
 from kapi.schema.converter import Converter, text_of
 from kapi.schema.decode import RAW_MEMBERS, decode
 from kapi.schema.managedfields import FieldManager
-from kapi.schema.patched_text import (
-    json_patched_member,
-    json_patched_text,
-    merged_member,
-    merged_text,
-    sorted_member,
-    sorted_text,
-)
+from kapi.schema.patched_text import json_patched, json_patched_member, merged, merged_member, sorted_member
 from kapi.schema.types import Type
 
 JSON_PATCH = "application/json-patch+json"
@@ -157,11 +150,15 @@ class _Outcome(NamedTuple):
         """The result as upstream quotes it in errors."""
         if self.kind == STRATEGIC:
             return golang.value_text(self.patch)
+        return format_value(self.written(type_))
+
+    def written(self, type_: Type) -> Tree:
+        """The result with its keys in the order in which upstream reads it; not of a strategic merge patch."""
         if type_.schema is not None:
-            return sorted_text(self.result)
+            return sorted_member(self.result)
         if self.kind == MERGE_PATCH:
-            return merged_text(self.result, type_, self.patch)
-        return json_patched_text(self.result, type_, self.operations)
+            return merged(self.result, type_, self.patch)
+        return json_patched(self.result, type_, self.operations)
 
     def refusal(self, type_: Type, why: str) -> status.StatusError:
         try:
@@ -196,7 +193,7 @@ def patched(
     except ValueError as error:
         raise outcome.refusal(type_, str(error)) from None
     try:
-        new = _decoded(ctx, result, kind, gvk, type_, found)
+        new = _decoded(ctx, outcome, gvk, type_, found, validation != "Ignore")
         if kind != STRATEGIC:
             new = convert(new)
     except DecodingError as error:
@@ -243,24 +240,43 @@ def _order_raw_member(outcome: _Outcome, gvk: GroupVersionKind) -> None:
 
 
 def _decoded(
-    ctx: RequestContext, result: Object, kind: str, gvk: GroupVersionKind, type_: Type, found: list[str]
+    ctx: RequestContext, outcome: _Outcome, gvk: GroupVersionKind, type_: Type, found: list[str], asked: bool
 ) -> Object:
-    """The result as a body would be decoded.  ``found`` takes unknown and duplicate fields.  Raises DecodingError."""
+    """The result as a body would be decoded.  Raises DecodingError.
+
+    ``found`` takes unknown and duplicate fields; their order matters only when ``asked`` for.
+    """
+    result = as_object(outcome.result)
     if type_.schema is not None:
         return _custom(result, gvk, type_, found.append)
-    if kind == STRATEGIC:
+    if outcome.kind == STRATEGIC:
         return decode(result, gvk, type_, "Collect", found.append, Converter)
     try:
         version, _ = type_meta(result)
     except ValueError as error:
         raise DecodingError(str(error)) from None
     if version:
-        return decode(result, gvk, type_, "Collect", found.append)
+        told: list[str] = []
+        new = decode(result, gvk, type_, "Collect", told.append)
+        found.extend(_in_order(told, outcome, gvk, type_) if asked and len(told) > 1 else told)
+        return new
     # without a version upstream knows no field of the object, its name neither
     new = decode({"kind": gvk.kind, "apiVersion": str(gvk.group_version)}, gvk, type_, "Ignore", ctx.warn)
     new.setdefault("metadata", {})
     found.extend(f'unknown field "{name}"' for name in sorted(result) if name not in ("kind", "apiVersion"))
     return new
+
+
+def _in_order(told: list[str], outcome: _Outcome, gvk: GroupVersionKind, type_: Type) -> list[str]:
+    """Unknown and duplicate fields in the order of the patched text, which upstream reads again."""
+    places: dict[str, int] = {}
+
+    def place(text: str) -> None:
+        places.setdefault(text, len(places))
+
+    decode(as_object(outcome.written(type_)), gvk, type_, "Collect", place)
+    # a duplicate may be missing there: of what the patch went through the text is written anew
+    return sorted(told, key=lambda text: places.get(text, -1))
 
 
 def _custom(result: Object, gvk: GroupVersionKind, type_: Type, warn: Callable[[str], None]) -> Object:

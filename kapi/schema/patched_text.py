@@ -21,12 +21,12 @@ _WITH_VALUE = ("add", "replace")
 
 def merged_text(result: Tree, type_: Type, change: object) -> str:
     """The text of a merge patch's result."""
-    return format_value(_merged(result, type_, change))
+    return format_value(merged(result, type_, change))
 
 
 def json_patched_text(result: object, type_: Type, operations: list[Object]) -> str:
     """The text of a JSON patch's result."""
-    return format_value(_opened(result, type_, _visited(operations)))
+    return format_value(json_patched(result, type_, operations))
 
 
 def sorted_text(result: object) -> str:
@@ -36,7 +36,7 @@ def sorted_text(result: object) -> str:
 
 def merged_member(value: Tree, change: Tree) -> Tree:
     """A raw member in the order of keys that a merge patch leaves."""
-    return _merged(value, _UNKNOWN, change)
+    return merged(value, _UNKNOWN, change)
 
 
 def json_patched_member(value: Tree, name: str, operations: list[Object]) -> Tree:
@@ -65,13 +65,19 @@ def _below(type_: Type, key: str) -> Type:
     return type_.elem or _UNKNOWN
 
 
-def _merged(value: Tree, type_: Type, change: object) -> Tree:
+def json_patched(result: Tree, type_: Type, operations: list[Object]) -> Tree:
+    """A JSON patch's result with the order of keys of its text."""
+    return _opened(result, type_, _visited(operations))
+
+
+def merged(value: Tree, type_: Type, change: object) -> Tree:
+    """A merge patch's result with the order of keys of its text."""
     if value is change:  # took the place of an object, and was not opened for its nulls
         return value
     if not isinstance(value, dict) or not isinstance(change, dict):
         return _sorted(value)
     return {
-        key: _merged(value[key], _below(type_, key), change[key])
+        key: merged(value[key], _below(type_, key), change[key])
         if key in change
         else go_order(value[key], _below(type_, key))
         for key in elements(ordered(value))

@@ -327,6 +327,28 @@ def test_a_write_to_a_scale_divides_the_entry_of_who_updates_and_keeps_the_one_o
     assert owners(api, f"{DEPLOYMENTS}/d")[0] == ("one", "Apply", "", True, ["f:replicas", "f:selector", "f:template"])
 
 
+@pytest.mark.parametrize(
+    ("type_", "patch", "names"),
+    [
+        (JSON, [{"op": "add", "path": path, "value": 1} for path in ("/b", "/metadata/d", "/a")], "a b metadata.d"),
+        (
+            JSON,
+            [{"op": "replace", "path": "/metadata", "value": {"name": "a", "d": 1, "c": 1}}],
+            "metadata.d metadata.c",
+        ),
+        (MERGE, {"b": 1, "metadata": {"d": 1, "c": 1}, "a": 1}, "a b metadata.c metadata.d"),
+    ],
+)
+def test_unknown_fields_are_told_in_the_order_of_the_patched_text(
+    one: MemoryAPI, type_: str, patch: object, names: str
+) -> None:
+    wanted = [f'unknown field "{name}"' for name in names.split()]
+    answer = one.ask("PATCH", f"{MAPS}/a?dryRun=All", patch, type=type_)
+    assert [json.loads(text.partition(" - ")[2]) for text in answer.warnings] == wanted
+    answer = one.ask("PATCH", f"{MAPS}/a?fieldValidation=Strict", patch, type=type_)
+    assert answer.json["message"].rpartition("strict decoding error: ")[2] == ", ".join(wanted)
+
+
 def test_a_json_patch_reports_what_is_wrong_in_the_order_of_its_text(one: MemoryAPI) -> None:
     patch = (
         b'[{"op":"add","path":"/metadata/labels","value":{"a":"1","a":"2"}},'
