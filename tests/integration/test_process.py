@@ -108,7 +108,7 @@ def test_an_unreachable_redis_is_waited_for_then_one_line(tmp_path: Path) -> Non
 def test_the_port_refuses_connections_until_the_store_is_there(workers: str) -> None:
     """A connection that was accepted earlier would get no answer for as long as the store is away."""
     port, address = free_port(), ("127.0.0.1", free_port())
-    server = ServerProcess(
+    server = ForkedServer(
         f"--redis-servers=redis://127.0.0.1:{port}", f"--secure-port={address[1]}", f"--workers={workers}"
     )
     thread = threading.Thread(target=server.start)

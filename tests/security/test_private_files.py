@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.testing import MemoryReactorClock
 
 from kapi.store.embedded import EmbeddedValkey
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.security.attacker import Attacker
 
 POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n"
@@ -45,7 +45,7 @@ def test_every_file_in_the_data_directory_is_private(tmp_path: Path, umask: int)
             path.write_text("what an older server left")
             path.chmod(0o644)
         assert exposed(server.data)
-        with ServerProcess(*flags, directory=tmp_path) as server:
+        with ForkedServer(*flags, directory=tmp_path) as server:
             assert exposed(server.data) == {}
     finally:
         os.umask(before)
@@ -64,7 +64,7 @@ def test_nobody_keeps_the_socket_of_the_store(tmp_path: Path, kind: str) -> None
     else:
         planted.mkdir(mode=0o777)
         os.chown(planted, 65534, 65534)
-    server = ServerProcess(directory=root)
+    server = ForkedServer(directory=root)
     try:
         with pytest.raises(RuntimeError, match="is no directory of this user"):
             server.start()
