@@ -31,9 +31,10 @@ _TESTS = Path(__file__).parent
 #: What takes 20 seconds took over 300 beside 25 busy processes
 _MAX_SECONDS, _MAX_TRIAL_SECONDS = 900, 600.0
 #: the same examples each time, and none is at fault when a machine has other work; --hypothesis-profile=search draws others,
-#: and more: the same again find nothing new
+#: and more: the same again find nothing new; --hypothesis-profile=few draws the first of them, for a further Python
 settings.register_profile("kapi", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("search", settings.get_profile("kapi"), derandomize=False, max_examples=500)
+settings.register_profile("few", settings.get_profile("kapi"), max_examples=20)
 settings.load_profile("kapi")
 
 _WORKERS = 2  # for each core: nearly half of its time a test waits for a server, a timer or a disk
