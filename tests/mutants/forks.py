@@ -1,13 +1,15 @@
 """The tests in one process that has imported everything: each mutation costs a fork, and the tests that come by it.
 
-A function is mutated by giving the imported one the code of the mutated source.  What an import executes cannot be changed
-afterwards: ``Fresh`` (``killing.py``) has new processes for that.
+A function is mutated by giving the imported one the code of the mutated source; a module that is imported only when it is
+used is made of that source.  What an import has executed cannot be changed: ``Checkout`` (``killing.py``) has new processes
+for that.
 """
 
 from __future__ import annotations
 
 import gc
 import hashlib
+import importlib.util
 import json
 import os
 import select
@@ -142,10 +144,14 @@ class Forks:
     # -- mutations
 
     def can_change(self, mutation: Mutation) -> bool:
-        return mutation.function is not None and f"{mutation.path.as_posix()}:{mutation.function}" not in self.imported
+        """Whether it is of what no import has executed yet."""
+        executed = mutation.function is None or f"{mutation.path.as_posix()}:{mutation.function}" in self.imported
+        return not executed or _module(mutation) not in sys.modules
 
     def tests_of(self, mutation: Mutation, near: Collection[str] = ()) -> list[str]:
         """Those that call its function, those of the files ``near`` it first, and the short ones before the long ones."""
+        if mutation.function is None:
+            return self.tests_of_module(mutation, near)
         return self._first(self._calling.get(f"{mutation.path.as_posix()}:{mutation.function}", ()), near)
 
     def tests_of_module(self, mutation: Mutation, near: Collection[str]) -> list[str]:
@@ -183,8 +189,11 @@ class Forks:
         with _Fork() as fork:
             if fork.child:
                 if mutation is not None:
-                    source = (self._root / mutation.path).read_text()
-                    replace_code(self._root / mutation.path, source, mutation.applied(source))
+                    try:
+                        self._apply(mutation)
+                    except Exception:  # raised by what an import executes
+                        fork.tell([tests[0], str(Fate.KILLED)])
+                        fork.leave()
                 for item, _ in self._run([self._items[test] for test in tests], fork):
                     if self._failed:
                         fork.tell([item.nodeid, str(Fate.KILLED)])
@@ -199,6 +208,14 @@ class Forks:
                     return Fate(fate[0]), test
             return (Fate.SURVIVED if fork.ended_well() else Fate.TIMED_OUT), test
 
+    def _apply(self, mutation: Mutation) -> None:
+        path = self._root / mutation.path
+        source = path.read_text()
+        if _module(mutation) in sys.modules:
+            replace_code(path, source, mutation.applied(source))
+        else:  # some function imports it later
+            import_source(_module(mutation), path, mutation.applied(source))
+
     def _run(self, items: Sequence[pytest.Item], fork: _Fork | None = None) -> Iterator[tuple[pytest.Item, float]]:
         for item, after in zip(items, [*items[1:], None], strict=True):
             if fork is not None:
@@ -208,6 +225,10 @@ class Forks:
             begin = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             yield item, time.process_time() - begin
+
+
+def _module(mutation: Mutation) -> str:
+    return ".".join(mutation.path.with_suffix("").parts).removesuffix(".__init__")
 
 
 def _file(test: str) -> str:
@@ -281,6 +302,16 @@ def _new_reactor() -> None:
     if reactor is not None:
         reactor._poller.close()
         type(reactor).__init__(reactor)
+
+
+def import_source(name: str, path: Path, source: str) -> None:
+    """Imports a module as if its file had this source."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None, name
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
+    package, _, last = name.rpartition(".")
+    setattr(sys.modules[package], last, module)
 
 
 def replace_code(path: Path, old: str, new: str) -> None:

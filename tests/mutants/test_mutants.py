@@ -48,10 +48,23 @@ def uncalled():
     return True
 
 
+def later():
+    from kapi.admission import late
+
+    return late.answer()
+
+
 def told(one: Literal[5], log):
     assert one is not None
     log.info("more than %d", 5)
 '''
+LATE = """
+LIMIT = 3
+
+
+def answer():
+    return LIMIT + 1
+"""
 TESTS = """
 from kapi.admission import rules
 
@@ -72,6 +85,10 @@ def test_constant():
 
 def test_last():
     assert rules.last([1, 2]) == []
+
+
+def test_later():
+    assert rules.later() == 4
 """
 
 
@@ -80,6 +97,7 @@ def project(tmp_path: Path) -> Path:
     """A checkout of a small package, its tests and the program, as far as the program looks at one."""
     for name, text in (
         ("kapi/__init__.py", ""), ("kapi/admission/__init__.py", ""), ("kapi/admission/rules.py", SOURCE),
+        ("kapi/admission/late.py", LATE),
         ("tests/__init__.py", ""), ("tests/admission/test_rules.py", TESTS),
         ("pytest.ini", "[pytest]\naddopts = -q --import-mode=importlib\n"),
     ):  # fmt: skip
@@ -108,7 +126,7 @@ def test_what_becomes_of_each_mutation(project: Path) -> None:
     (project / "tests/mutants/equivalent.txt").write_text(
         "Why.\n\nkapi/admission/rules.py\n- break\n+ continue\nIt ends.\n"
     )
-    sample_size = len(mutations_of(Path("kapi/admission/rules.py"), SOURCE))
+    sample_size = sum(len(mutations_of(Path("rules.py"), source)) for source in (SOURCE, LATE))
     found = subprocess.run(
         [sys.executable, "-m", "tests.mutants", f"--sample={sample_size}", "--only=admission", "--seed=1"],
         cwd=project, capture_output=True, text=True, timeout=600,
@@ -117,7 +135,7 @@ def test_what_becomes_of_each_mutation(project: Path) -> None:
     *_, summary = found.stdout.splitlines()
     assert (
         summary
-        == "seed 1: 12 drawn, 1 equivalent, 5 killed, 5 survived, 1 timed out; 45 % killed of those that are not equivalent"
+        == "seed 1: 16 drawn, 1 equivalent, 9 killed, 5 survived, 1 timed out; 60 % killed of those that are not equivalent"
     )
     assert "kapi/admission/rules.py:17: NumberReplacer\n    - return one == 1\n    + return one == 2\n" in found.stdout
     assert "LARGEST" not in found.stdout  # what an import executes is changed as well
