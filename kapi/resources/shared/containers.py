@@ -178,7 +178,7 @@ def _resize_policies(policies: list[Object], path: Path, errors: Errors, ctx: Po
             elif value not in known:
                 errors.append(not_supported(path, value, known))
         if ctx.restart_policy == "Never" and restart != "NotRequired":
-            text = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             errors.append(field.invalid(path, restart, text))
 
 

@@ -390,7 +390,7 @@ def test_resizing_where_nothing_restarts() -> None:
     policy = {"resourceName": "cpu", "restartPolicy": "RestartContainer"}
     spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1", "resizePolicy": [policy]}]}
     assert problems(RESOURCE, spec=spec) == [
-        f"{HERE}.resizePolicy: Invalid value: \"RestartContainer\": must be 'NotRequired' when `restartPolicy` is 'Never'"
+        f"{HERE}.resizePolicy: Invalid value: \"RestartContainer\": must be 'NotRequired' when pod `restartPolicy` is 'Never'"
     ]
 
 
