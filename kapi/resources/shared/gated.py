@@ -74,8 +74,7 @@ _POD_SPEC = (
     gated("GenericWorkload", "schedulingGroup"),
     gated("EnvFiles", f"{_CONTAINERS}.env.*.valueFrom.fileKeyRef"),
     gated("HostnameOverride", "hostnameOverride"),
-    gated("PodLevelResources", "resources"),
-    gated("ContainerRestartRules", f"{_CONTAINERS}.restartPolicyRules"),
+    Gated(("PodLevelResources",), (_place("resources"),), (_place("resources.requests"), _place("resources.limits"))),
     gated("MatchLabelKeysInPodTopologySpread", "topologySpreadConstraints.*.matchLabelKeys"),
 )
 
@@ -84,6 +83,8 @@ def drop_disabled_fields(spec: Object, old: Object | None, ctx: object) -> None:
     """Changes a pod's spec in place; ``old`` is the stored spec on an update."""
     if not gate(ctx, "ContainerStopSignals") and (old is None or not _has(old, _STOP_SIGNAL.in_use)):
         _drop_stop_signals(spec)
+    if not gate(ctx, "ContainerRestartRules") and (old is None or not restart_rules_in_use(old)):
+        _drop_restart_rules(spec)
     drop_disabled(_POD_SPEC, spec, old, ctx)
 
 
@@ -93,3 +94,22 @@ def _drop_stop_signals(spec: Object) -> None:
         lifecycle = container.get("lifecycle")
         if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
             del container["lifecycle"]
+
+
+def restart_rules_in_use(spec: Object) -> bool:
+    """Whether containers restart by themselves in a way that ``ContainerRestartRules`` brought; sidecars are older."""
+    return any(container.get("restartPolicy") is not None for container in elements(spec, "containers")) or any(
+        container.get("restartPolicyRules") or container.get("restartPolicy") not in (None, "Always")
+        for container in elements(spec, "initContainers")
+    )
+
+
+def _drop_restart_rules(spec: Object) -> None:
+    for container in elements(every_container(spec)):
+        container.pop("restartPolicyRules", None)
+    for part in ("containers", "ephemeralContainers"):
+        for container in elements(spec, part):
+            container.pop("restartPolicy", None)
+    for container in elements(spec, "initContainers"):
+        if container.get("restartPolicy") != "Always":
+            container.pop("restartPolicy", None)

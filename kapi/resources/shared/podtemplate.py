@@ -19,7 +19,7 @@ from kapi.resources.shared.affinity import (
     validate_tolerations,
 )
 from kapi.resources.shared.compute import uses_indivisible_huge_pages
-from kapi.resources.shared.gated import drop_disabled_fields
+from kapi.resources.shared.gated import drop_disabled_fields, restart_rules_in_use
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_descending, validate_local
@@ -240,14 +240,16 @@ def _relax_containers(options: PodOptions, old: Object) -> None:
     for container, _ in elements(containers_with_paths(old, Path("spec"))):
         if old.get("hostUsers") is False and container.get("volumeDevices"):
             options.allow_volume_devices = True
-        options.container_restart_rules |= bool(container.get("restartPolicyRules"))
         options.restart_all_containers |= any(
             rule.get("action") == "RestartAllContainers" for rule in elements(container, "restartPolicyRules")
         )
         for variable in elements(container, "env"):
             options.env_files |= (variable.get("valueFrom") or {}).get("fileKeyRef") is not None
+    options.container_restart_rules |= restart_rules_in_use(old)
     for container in elements(old, "initContainers"):
-        if container.get("restartPolicy") != "Always":
+        if container.get("restartPolicy") == "Always":
+            options.restart_all_containers |= bool(container.get("restartPolicyRules"))
+        else:
             options.allow_restart_container_for_init |= any(
                 policy.get("restartPolicy") == "RestartContainer" for policy in elements(container, "resizePolicy")
             )

@@ -146,3 +146,87 @@ def test_a_share_is_in_use_by_the_spec_of_its_claim() -> None:
     old = {**result(), "spec": request_with(capacity={"requests": {"m": "1"}})}
     new = {**result(shareID="s"), "spec": old["spec"]}
     assert prepared(RESOURCE_CLAIM, "status", "DRAConsumableCapacity", False, new, old) == new
+
+
+RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+
+
+def restarting(part: str, **container: Any) -> Object:
+    return {"spec": {part: [{"name": "c", **container}]}}
+
+
+@pytest.mark.parametrize(
+    ("part", "policy", "left"),
+    [
+        ("containers", "Always", {}),
+        ("containers", "Never", {}),
+        ("ephemeralContainers", "Always", {}),
+        ("initContainers", "OnFailure", {}),
+        ("initContainers", "Always", {"restartPolicy": "Always"}),
+    ],
+)
+def test_restart_policies_of_containers_are_dropped_except_those_of_sidecars(
+    part: str, policy: str, left: Object
+) -> None:
+    full = restarting(part, restartPolicy=policy, restartPolicyRules=RULES)
+    assert prepared(POD, "", "ContainerRestartRules", False, full, None) == restarting(part, **left)
+    assert prepared(POD, "", "ContainerRestartRules", True, full, None) == full
+
+
+@pytest.mark.parametrize(
+    ("old", "stays"),
+    [
+        (restarting("containers", restartPolicy="Never"), True),
+        (restarting("initContainers", restartPolicy="Never"), True),
+        (restarting("initContainers", restartPolicy="Always", restartPolicyRules=RULES), True),
+        (restarting("initContainers", restartPolicy="Always"), False),
+        (restarting("containers"), False),
+    ],
+)
+def test_a_restart_policy_is_in_use_without_rules(old: Object, stays: bool) -> None:
+    new = restarting("containers", restartPolicy="OnFailure", restartPolicyRules=RULES)
+    left = prepared(POD, "", "ContainerRestartRules", False, new, old)
+    assert left == (new if stays else restarting("containers"))
+
+
+@pytest.mark.parametrize(
+    ("old", "stays"),
+    [
+        ({}, False),
+        ({"requests": {"cpu": "1"}}, True),
+        ({"limits": {"cpu": "1"}}, True),
+        ({"claims": [{"name": "c"}]}, False),
+    ],
+)
+def test_resources_of_a_pod_are_in_use_by_requests_and_limits(old: Object, stays: bool) -> None:
+    new: Object = {"spec": {"containers": [], "resources": {"requests": {"cpu": "2"}}}}
+    left = prepared(POD, "", "PodLevelResources", False, new, {"spec": {"containers": [], "resources": old}})
+    assert ("resources" in left["spec"]) == stays
+
+
+@pytest.mark.parametrize(
+    ("gate", "part", "container"),
+    [
+        ("ContainerRestartRules", "containers", {"restartPolicy": "Never"}),
+        ("ContainerRestartRules", "initContainers", {"restartPolicy": "Never"}),
+        (
+            "RestartAllContainersOnContainerExits", "initContainers",
+            {"restartPolicy": "Always", "restartPolicyRules": RULES},
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_template_has_stays_valid_without_the_gate(gate: str, part: str, container: Object) -> None:
+    ctx = msgspec.structs.replace(CTX, features={gate: False})
+    containers: Object = {"containers": [{"name": "a", "image": "i"}]}
+    containers.setdefault(part, []).append({"name": "b", "image": "i", **container})
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": containers}
+    old: Object = {
+        "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    DEPLOYMENT.strategy.default(old)
+    new = tree.copy(old)
+    DEPLOYMENT.strategy.prepare_for_update(new, old, ctx)
+    assert DEPLOYMENT.strategy.validate_update(new, old, ctx) == []
+    assert new["spec"] == old["spec"]
