@@ -108,7 +108,7 @@ def _is_of_types(node: ast.AST) -> bool:
 
 def _is_cache(node: ast.AST) -> bool:
     """``lru_cache(100)``."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "lru_cache"
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("lru_cache", "cached_function")
 
 
 def _is_log(node: ast.AST) -> bool:
