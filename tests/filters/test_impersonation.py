@@ -137,3 +137,29 @@ def test_an_account_may_be_its_own_node() -> None:
     assert act("n1").user == UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
     with pytest.raises(Forbidden):
         act("n2")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("", "v", "impersonating the empty string key in extra is not allowed"),
+        ("k", "v", "impersonating an invalid key in extra is not allowed: "),
+        ("example.com%2F", "v", "impersonating an invalid key in extra is not allowed: "),
+        ("example.com%2Fk", "", "impersonating the empty string value in extra is not allowed"),
+    ],
+)
+def test_extras_that_constrained_impersonation_never_sets(key: str, value: str, text: str) -> None:
+    headers = {"Impersonate-User": "jane", f"Impersonate-Extra-{key}": value}
+    extras = rule("impersonate:user-info", "userextras/k userextras/example.com/k", "authentication.k8s.io")
+    with pytest.raises(Forbidden) as caught:
+        run(headers, ALICE, "/api/v1/namespaces/x/pods", *CONSTRAINED, extras)
+    assert text in caught.value.message
+
+
+def test_constrained_impersonation_sets_extras_by_their_rights() -> None:
+    headers = {"Impersonate-User": "jane", "Impersonate-Extra-example.com%2Fk": "v"}
+    extras = rule("impersonate:user-info", "userextras/example.com/k", "authentication.k8s.io")
+    user = run(headers, ALICE, "/api/v1/namespaces/x/pods", *CONSTRAINED, extras).user
+    assert user is not None and user.extra == {"example.com/k": ("v",)}
+    with pytest.raises(Forbidden, match="impersonate:user-info"):
+        run(headers, ALICE, "/api/v1/namespaces/x/pods", *CONSTRAINED)
