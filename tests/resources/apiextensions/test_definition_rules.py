@@ -520,3 +520,42 @@ def test_status(names: Object, texts: list[str]) -> None:
     status = {**tree.copy(ESTABLISHED), "acceptedNames": names}
     found = changes(RESOURCE, {**old, "status": ESTABLISHED}, subresource="status", status=status)
     assert short(found, "status.acceptedNames.") == texts
+
+
+def embedded(**metadata: Any) -> Object:
+    """An object in an object, with properties of its metadata."""
+    properties = {"metadata": {"type": "object", "properties": metadata}}
+    return {"type": "object", "x-kubernetes-embedded-resource": True, "properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "texts"),
+    [
+        ({"name": {"type": "string", "default": "a"}}, []),
+        ({"name": {"type": "string", "default": "A_"}}, []),
+        ({"name": {"type": "string", "default": "ab", "maxLength": 1}}, [
+             "[name].default: Too long: may not be more than 1 byte",
+         ]),
+        ({"name": {"type": "string", "default": "a", "x-kubernetes-validations": [{"rule": "self == 'b'"}]}}, [
+             "[name].default: Invalid value: \"a\": failed rule: self == 'b'",
+         ]),
+        ({"generation": {"type": "string", "default": "a"}}, [
+             '[generation].default: Invalid value: "a": must result in valid metadata: metadata: Invalid value: '
+             '{"generation":"a"}: json: cannot unmarshal string into Go struct field ObjectMeta.generation of type '
+             "int64",
+         ]),
+        ({"labels": {"type": "object", "default": {"a": "b"}, "additionalProperties": {"type": "string"}}}, []),
+        ({"labels": {"type": "object", "default": {"-": "b"}, "additionalProperties": {"type": "string"}}}, [
+             '[labels].default: Invalid value: {"-":"b"}: must result in valid metadata: metadata.labels: Invalid '
+             'value: "-": <name part>',
+         ]),
+        ({"finalizers": {"type": "array", "items": {"type": "string", "default": "a.com/b"}}}, []),
+        ({"finalizers": {"type": "array", "items": {"type": "string", "default": "-"}}}, [
+             '[finalizers].items.default: Invalid value: "-": must result in valid metadata: metadata.finalizers: '
+             'Invalid value: "-": <name part>',
+         ]),
+        ({"finalizers": {"type": "array", "default": ["a.com/b"], "items": {"type": "string"}}}, []),
+    ],
+)  # fmt: skip
+def test_defaults_in_metadata_of_embedded_objects(metadata: Object, texts: list[str]) -> None:
+    assert short(below(embedded(**metadata)), "properties[metadata].properties") == texts
