@@ -33,6 +33,7 @@ async def run(factory: Factory, program: str) -> int:
             f"can not both modify and remove the following annotation(s) in the same command: {', '.join(both)}"
         )
     marker = Marker(factory, program, "annotate", change)
+    printer = marker.printer("annotated")
     result = await objects(factory, program, resources)
     errors: list[BaseException] = []
     async for info in result.visit():
@@ -51,5 +52,5 @@ async def run(factory: Factory, program: str) -> int:
         if factory.flags.get_bool("list"):
             marker.show_list(info, obj, result.single)
         else:
-            marker.show(obj, "annotated")
+            factory.out.write(printer.print(obj))
     return finish(errors, result)

@@ -29,6 +29,7 @@ from kapi.kubectl.visitor import (
     is_url,
     read_documents,
 )
+from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor
@@ -53,6 +54,7 @@ class Builder:
         self._names: list[str] = []
         self._tuples: list[tuple[str, str]] = []
         self._everything = self._implied = self._latest = self._flatten = self._single_type = self._validated = False
+        self._local = self._known = False
         self._transform: Transform | None = None
 
     def namespace(self, namespace: str, *, enforce: bool = False, everywhere: bool = False) -> Builder:
@@ -87,6 +89,11 @@ class Builder:
     def latest(self) -> Builder:
         """Named objects are read from the server."""
         self._latest = True
+        return self
+
+    def local(self, *, known: bool = False) -> Builder:
+        """The server is not asked: objects are those of files, of any kind, or as Go's types of the ``known`` kinds have them."""
+        self._local, self._known = True, known
         return self
 
     def flatten(self) -> Builder:
@@ -129,6 +136,11 @@ class Builder:
 
     async def do(self) -> Result:
         """The objects.  Raises CommandError, ClientError and ConfigError for errors before the first object."""
+        if self._local and (self._tuples or self._types):
+            raise CommandError(
+                "you must specify resources by --filename when --local is set.\nExample resource specifications include:\n"
+                "   '-f rsrc.yaml'\n   '--filename=rsrc.json'"
+            )
         if self._files:
             return await self._by_paths()
         if self._labels or self._fields or self._everything:
@@ -224,7 +236,7 @@ class Builder:
                         visitors.append(await self._visitor(obj, name, listed))
             except CommandError as error:
                 visitors.append(Failed(error))
-        return self._result(visitors, single=len(sources) == 1 and self._latest, targets=True)
+        return self._result(visitors, single=len(sources) == 1 and (self._latest or self._local), targets=True)
 
     async def _visitor(self, obj: Object, source: str, listed: bool) -> Visitor:
         try:
@@ -258,6 +270,8 @@ class Builder:
             )
         if not kind:
             raise without_kind(obj, source)
+        if self._local:
+            return self._local_info(obj, version, kind, source)
         try:
             mapping = await self._factory.mapper.kind_for(version, kind)
         except ClientError:
@@ -287,6 +301,20 @@ class Builder:
             subresource=self._subresource,
             source=source,
         )
+
+    def _local_info(self, obj: Object, version: str, kind: str, source: str) -> Info:
+        """An object with what its own text says of its kind.  Raises CommandError."""
+        if self._known:
+            from kapi.kubectl.local_patch import Patched, decoded
+
+            try:
+                obj = decoded(Patched(obj, lambda: ""))
+            except CommandError as error:
+                raise CommandError(f'unable to decode "{source}": {error}') from None
+        group = GroupVersion.parse(version)
+        mapping = APIResource(*group, kind.lower(), kind, namespaced=False)
+        name = (obj.get("metadata") or {}).get("name") or ""
+        return Info(self._factory.client(str(group)), mapping, "", name, obj=obj, source=source)
 
     def _result(self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False) -> Result:
         chain = Chain(visitors)

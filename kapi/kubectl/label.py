@@ -53,7 +53,7 @@ async def run(factory: Factory, program: str) -> int:
         if factory.flags.get_bool("list"):
             marker.show_list(info, obj, result.single)
         else:
-            marker.show(obj, _operation(added, removed))
+            factory.out.write(marker.printer(_operation(added, removed)).print(obj))
     return finish(errors, result)
 
 

@@ -13,6 +13,7 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import Aggregate, CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.visitor import Result
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
 from kapi.machinery.tree import Object
@@ -108,7 +109,9 @@ async def objects(factory: Factory, program: str, resources: list[str]) -> Resul
         factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
     )
     builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
-    if not flags.get_bool("local"):
+    if flags.get_bool("local"):
+        builder.local()
+    else:
         builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
         builder.select_all(flags.get_bool("all")).latest()
         builder.resource_type_or_name(resources, allow_empty_selector=False)
@@ -151,9 +154,9 @@ class Marker:
         for key, value in ((obj.get("metadata") or {}).get(field) or {}).items():
             out.write(f"{'' if single else ' '}{key}={value}\n")
 
-    def show(self, obj: Object, operation: str) -> None:
-        printer = printer_for(self._factory.flags, operation + dry_run_suffix(self.dry_run))
-        self._factory.out.write(printer.print(obj))
+    def printer(self, operation: str) -> Printer:
+        """For several objects in turn; ``label`` has one for each object, so that nothing separates what it prints."""
+        return printer_for(self._factory.flags, operation + dry_run_suffix(self.dry_run))
 
 
 def finish(errors: list[BaseException], result: Result) -> int:

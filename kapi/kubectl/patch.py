@@ -54,7 +54,9 @@ async def run(factory: Factory, program: str) -> int:
     dry_run, local = dry_run_strategy(flags.get_string("dry-run")), flags.get_bool("local")
     kind, patch = _kind_and_patch(factory, dry_run)
     builder = builder_of(factory, program).subresource(flags.get_string("subresource"))
-    if not flags.get_list("filename"):
+    if local:
+        builder.local()
+    elif not flags.get_list("filename"):
         builder.latest()
     result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()
     errors: list[BaseException] = []

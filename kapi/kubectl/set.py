@@ -17,7 +17,7 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.updates import Updates, changed, pod_spec, read_objects
+from kapi.kubectl.updates import Updates, changed, has_pods, pod_spec, read_objects
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
 from kapi.machinery.tree import Object
 
@@ -53,7 +53,7 @@ async def _update(
     """Changes the pods of objects.  ``failed`` is before the server's message."""
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
-    printer = printer_for(flags, operation + dry_run_suffix(dry_run))
+    printer = printer_for(flags, operation + dry_run_suffix(dry_run), typed=flags.get_bool("local"))
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
     infos = await result.infos()
     raise_errors(result.errors)
@@ -217,7 +217,7 @@ async def _env(factory: Factory, program: str) -> int:
 
 async def _env_from(factory: Factory, program: str, source: str, keys: list[str]) -> list[Object]:
     """Variables that refer to the keys of a config map or secret."""
-    result = await read_objects(factory, program, [source], whole=False)
+    result = await read_objects(factory, program, [] if factory.flags.get_bool("local") else [source], whole=False)
     infos = await result.infos()
     raise_errors(result.errors)
     found: list[Object] = []
@@ -237,6 +237,8 @@ async def _env_from(factory: Factory, program: str, source: str, keys: list[str]
 async def _list_env(factory: Factory, program: str, resources: list[str], change: ChangeSpec) -> int:
     result = await read_objects(factory, program, resources, whole=factory.flags.get_bool("all"))
     async for info in result.visit():
+        if not has_pods(info):
+            continue
         spec = pod_spec(changed(info, lambda obj, info=info: _change(obj, info, change)), info)  # type: ignore[misc]
         for one in _selected(spec, factory.flags.get_string("containers")):
             factory.out.write(f"# {info.mapping.kind} {info.name}, container {one['name']}\n")
@@ -274,7 +276,7 @@ async def _selector(factory: Factory, program: str) -> int:
         raise CommandError("one selector is required")
     *resources, text = flags.arguments
     wanted = label_selector(text)
-    printer = printer_for(flags, f"selector updated{dry_run_suffix(dry_run)}")
+    printer = printer_for(flags, f"selector updated{dry_run_suffix(dry_run)}", typed=flags.get_bool("local"))
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
     errors: list[BaseException] = []
     updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
@@ -309,7 +311,7 @@ async def _subject(factory: Factory, program: str) -> int:
     if not any(flags.get_list(name) for name in ("user", "group", "serviceaccount")):
         raise CommandError("you must specify at least one value of user, group or serviceaccount")
     found = subjects(factory)
-    printer = printer_for(flags, f"subjects updated{dry_run_suffix(dry_run)}")
+    printer = printer_for(flags, f"subjects updated{dry_run_suffix(dry_run)}", typed=flags.get_bool("local"))
     result = await read_objects(factory, program, flags.arguments, whole=flags.get_bool("all"))
     errors: list[BaseException] = []
     updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
@@ -325,11 +327,13 @@ async def _subject(factory: Factory, program: str) -> int:
             if info.mapping.kind not in ("RoleBinding", "ClusterRoleBinding"):
                 raise CommandError("setting subjects is only supported for RoleBinding/ClusterRoleBinding")
             if not await updates.patch(info, changed(info, change)):
-                factory.out.write(f"{_object_name(info)} was not changed\n")
+                if not flags.get_bool("local"):
+                    factory.out.write(f"{_object_name(info)} was not changed\n")
                 continue
             factory.out.write(printer.print(info.object or {}))
         except CommandError as error:
-            errors.append(CommandError(f"error: {_object_name(info)} {error}\n"))
+            name = f"{info.text}\n" if flags.get_bool("local") else _object_name(info)
+            errors.append(CommandError(f"error: {name} {error}\n"))
         except StatusError as error:
             errors.append(CommandError(f"failed to patch subjects to rolebinding: {error.message}"))
     raise_errors(errors + result.errors)

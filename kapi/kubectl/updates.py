@@ -34,6 +34,11 @@ def go_type(info: Info) -> str:
     return f"*{info.mapping.version}.{info.mapping.kind}"
 
 
+def has_pods(info: Info) -> bool:
+    """Whether objects of this kind make pods, or are pods."""
+    return info.mapping.kind in _SPECS
+
+
 def pod_spec(obj: Object, info: Info) -> Object:
     """The spec of the pods that the object makes, or of the pod.  Raises CommandError."""
     path = _SPECS.get(info.mapping.kind)
@@ -44,9 +49,17 @@ def pod_spec(obj: Object, info: Info) -> Object:
     return obj
 
 
+def is_local(factory: Factory) -> bool:
+    """Whether ``--local`` is given, which not all of these commands have."""
+    return factory.flags.given("local") and factory.flags.get_bool("local")
+
+
 async def read_objects(factory: Factory, program: str, resources: Sequence[str], *, whole: bool = True) -> Result:
     """The objects that arguments, files and selector name, as they are now.  ``whole``: a type alone means all of it."""
-    builder = builder_of(factory, program).labels(factory.flags.get_string("selector")).latest()
+    builder = builder_of(factory, program).labels(factory.flags.get_string("selector"))
+    if is_local(factory):
+        return await builder.local(known=True).resource_type_or_name(resources).do()
+    builder.latest()
     return await builder.resource_type_or_name(resources, allow_empty_selector=whole).do()
 
 
@@ -68,8 +81,14 @@ class Updates:
     async def patch(self, info: Info, changed: Object) -> bool:
         """Makes the object on the server as ``changed``; ``info`` has the result.  Returns whether it differed.
 
-        Raises StatusError.
+        With ``--local`` the server is not asked.  Raises StatusError.
         """
+        if is_local(self._factory):
+            from kapi.kubectl.local_patch import Patched, decoded
+
+            differed = changed != info.object
+            info.object = decoded(Patched(changed, lambda: ""))
+            return differed
         kind, patch = await self.difference(info, changed)
         if patch and self._dry_run == "client":
             info.object = changed
