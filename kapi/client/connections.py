@@ -18,12 +18,11 @@ from kapi.wire.pool import Connect, Pool
 from kapi.wire.transport import Header, Response, Stream
 
 if TYPE_CHECKING:
-    from kapi.wire.tls.trust import ClientTLS
     from kapi.wire.websocket import WebSocket
 import base64
 from urllib.parse import unquote
 
-from twisted.internet.interfaces import IProtocol, IProtocolFactory
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IProtocol, IProtocolFactory
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import ClientCertificate
@@ -74,7 +73,7 @@ def connector(reactor: Reactor, config: Config) -> Connect:
     """A function that makes a connection with a protocol factory."""
     host, port, secure = _target(config)
     #: TLS options, made anew for another certificate
-    made: list[tuple[ClientCertificate | None, ClientTLS]] = []
+    made: list[tuple[ClientCertificate | None, IOpenSSLClientConnectionCreator]] = []
 
     async def connect(factory: IProtocolFactory) -> IProtocol:
         options = None
@@ -96,7 +95,7 @@ def _target(config: Config) -> tuple[str, int, bool]:
     return parsed.hostname or "", _port(parsed.scheme, parsed.port), parsed.scheme == "https"
 
 
-def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> ClientTLS:
+def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IOpenSSLClientConnectionCreator:
     from kapi.wire.tls.trust import client_options, identity
 
     certificate, key = own or (config.certificate, config.key)
@@ -112,7 +111,9 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> Cl
         raise ConfigError(why, field="certificate-authority") from None
 
 
-async def _through(reactor: Reactor, config: Config, factory: IProtocolFactory, options: ClientTLS | None) -> IProtocol:
+async def _through(
+    reactor: Reactor, config: Config, factory: IProtocolFactory, options: IOpenSSLClientConnectionCreator | None
+) -> IProtocol:
     """Connects through the proxy of ``config``."""
     host, port, _ = _target(config)
     proxy = urlsplit(config.proxy_url)

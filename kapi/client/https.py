@@ -1,6 +1,6 @@
 """HTTPS requests to configured servers: webhooks and identity providers.  A kubeconfig may name one with http://, as upstream.
 
-Certificates are verified against the configured CA (or the system's) and the host name with it, unless a kubeconfig
+Certificates are verified against the configured CA (or the system's) and the host name by service-identity, unless a kubeconfig
 has ``insecure-skip-tls-verify``.  Redirects are not followed, the size of answers is limited, and every request has a timeout.
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred, TimeoutError, gatherResults
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.web.http_headers import Headers
 
 from kapi.client import metrics
@@ -25,7 +26,7 @@ from kapi.wire.egress import HTTPConnect
 from kapi.wire.head import checked
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import WEBHOOKS
-from kapi.wire.tls.trust import ClientTLS, client_options, identity
+from kapi.wire.tls.trust import client_options, identity
 
 _MAX_HOSTS = 20
 _PORTS = {"https": 443, "http": 80}
@@ -60,7 +61,7 @@ class HTTPSClient:
         self._options(urlsplit(endpoint.url).hostname or "")  # a bundle that cannot be read is an error at once
         self._agents: OrderedDict[tuple[str, int], Agent] = OrderedDict()
 
-    def _options(self, host: str) -> ClientTLS:
+    def _options(self, host: str) -> IOpenSSLClientConnectionCreator:
         endpoint = self.endpoint
         name = endpoint.server_name or host
         return client_options(name, endpoint.ca, self._own, insecure=endpoint.insecure, tolerant=True)

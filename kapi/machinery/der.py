@@ -11,8 +11,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import load_der_private_key, load_der_public_key
 
-from kapi.machinery import pem
-
 _DIFFIE_HELLMAN = (  # the contents of object identifiers, which DER has no other form for
     bytes.fromhex("2a864886f70d010301"),  # dhKeyAgreement
     bytes.fromhex("2a8648ce3e0201"),  # dhpublicnumber
@@ -50,11 +48,3 @@ def certificate(der: bytes) -> x509.Certificate:
 def signing_request(der: bytes) -> x509.CertificateSigningRequest:
     """A request whose key and signature may be asked for.  Raises ValueError."""
     return x509.load_der_x509_csr(_known(der))
-
-
-def signing_request_in(text: bytes) -> x509.CertificateSigningRequest:
-    """The certificate signing request of a text in PEM.  Raises ValueError (upstream: ``ParseCSR``)."""
-    block = pem.request_block(text)
-    if block is None:
-        raise ValueError(pem.NO_REQUEST)
-    return signing_request(block.der)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable, Iterator
-from typing import AnyStr, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import AnyStr, NamedTuple
+
+from cryptography import x509
+
+from kapi.machinery import der
 
 NO_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
-T = TypeVar("T")
 _BEGIN, _END, _DASHES = b"-----BEGIN ", b"\n-----END ", b"-----"
 _BASE64 = re.compile(rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
@@ -89,6 +92,14 @@ def request_block(data: bytes) -> Block | None:
     return block if block is not None and block.kind == "CERTIFICATE REQUEST" else None
 
 
+def signing_request(data: bytes) -> x509.CertificateSigningRequest:
+    """The certificate signing request of a text.  Raises ValueError (upstream: ``ParseCSR``)."""
+    block = request_block(data)
+    if block is None:
+        raise ValueError(NO_REQUEST)
+    return der.signing_request(block.der)
+
+
 def certificates(text: AnyStr) -> list[AnyStr]:
     """The text of each certificate, with its BEGIN and END lines."""
     first: AnyStr
@@ -109,22 +120,23 @@ def certificates(text: AnyStr) -> list[AnyStr]:
     return found
 
 
-def authority_pool(bundle: bytes, read: Callable[[bytes], T]) -> list[T]:
-    """The certificates of a CA bundle, as Go's pool takes them: those that cannot be read are left out.
+def authority_pool(bundle: bytes) -> list[bytes]:
+    """The certificates of a CA bundle in DER, as Go's pool takes them: those that cannot be read are left out.
 
-    ``read`` loads one from DER and raises ValueError.  Raises ValueError with client-go's text when none is left
-    (``transport.go``, createErrorParsingCAData).
+    Raises ValueError with client-go's text when none is left (``transport.go``, createErrorParsingCAData).
     """
-    found: list[T] = []
+    found: list[bytes] = []
     problem, end = "", 0
     for block in blocks(bundle):
         end = block.end
         if block.kind != "CERTIFICATE" or block.headers:
             continue
         try:
-            found.append(read(block.der))
+            x509.load_der_x509_certificate(block.der)
         except ValueError:
             problem = problem or "failed to parse certificate: x509: malformed certificate"
+            continue
+        found.append(block.der)
     if not found:
         remaining = end < len(bundle) or not bundle
         raise ValueError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from OpenSSL import SSL
+from service_identity import VerificationError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 
-from kapi.wire.network_errors import NameMismatch
 from kapi.wire.tls import trust
 from kapi.wire.tls.trust import identity
 
@@ -38,7 +38,7 @@ def client_options(host: str, ca: str, cert: str, key: str) -> IOpenSSLClientCon
 
 def why_lost(error: BaseException) -> str:
     """Why a connection over TLS was lost, in words for operators; "" when the error is not about TLS."""
-    if isinstance(error, NameMismatch):
+    if isinstance(error, VerificationError):
         return "the server's certificate is for another name; server-name= in the URL can name it"
     if not isinstance(error, SSL.Error):
         return ""

@@ -12,26 +12,24 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.address import IPv4Address as IPv4Endpoint
 from twisted.internet.address import IPv6Address as IPv6Endpoint
 from twisted.internet.defer import Deferred, TimeoutError
-from twisted.internet.error import DNSLookupError, NoProtocol
+from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.error import DNSLookupError
 from twisted.internet.interfaces import (
     IAddress,
-    IConnector,
-    IDelayedCall,
+    IHostnameResolver,
     IHostResolution,
+    IOpenSSLClientConnectionCreator,
     IProtocol,
     IProtocolFactory,
     IResolutionReceiver,
     IStreamClientEndpoint,
-    ITransport,
 )
-from twisted.internet.protocol import ClientFactory, Protocol
-from twisted.python.failure import Failure
-from zope.interface import implementer
+from zope.interface import directlyProvides, implementer, providedBy
 
 from kapi.process.reactor import Reactor
 from kapi.request.departure import keep_alive, socket_of
@@ -40,10 +38,8 @@ from kapi.wire.network_errors import LookupTimedOut
 
 if TYPE_CHECKING:
     from kapi.wire.tls.faults import CertificateFaults
-    from kapi.wire.tls.trust import ClientTLS
 
 CONNECT_TIMEOUT = 10.0  # seconds
-ATTEMPT_DELAY = 0.3  # seconds before the next address of a host is tried beside the one before
 #: as ``listening.KEEP_ALIVE``; upstream's dialers wait 30 s, and otherwise as Go does by default
 KEEP_ALIVE = (30, 15, 9)
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
@@ -130,7 +126,7 @@ class Dialer:
         self,
         host: str,
         port: int,
-        tls: ClientTLS | None = None,
+        tls: IOpenSSLClientConnectionCreator | None = None,
         *,
         faults: CertificateFaults | None = None,
         proxied: bool = False,
@@ -176,95 +172,8 @@ class _Host:
         addresses = self.addresses
         if not addresses:
             addresses = await (self.dialer.proxyable if self.proxied else self.dialer.resolve)(self.host)
-        return await _Race(self, addresses, factory).won
-
-
-class _Race:
-    """The addresses of a host are dialled one after the other, each while the earlier ones may still answer (RFC 8305).
-
-    Twisted's HostnameEndpoint does so, too; its module imports what a client command does not need.
-    """
-
-    def __init__(self, host: _Host, addresses: Sequence[str], factory: IProtocolFactory) -> None:
-        self._host, self._factory = host, factory
-        self._left = list(addresses)
-        self._attempts: set[_Attempt] = set()
-        self._next: IDelayedCall | None = None
-        self.won: Deferred[IProtocol] = Deferred(lambda _: self._end())
-        self._dial()
-
-    def _dial(self) -> None:
-        self._next = None
-        attempt = _Attempt(self, self._factory)
-        self._attempts.add(attempt)
-        address = self._left.pop(0)
-        if self._left:
-            self._next = self._host.reactor.callLater(ATTEMPT_DELAY, self._dial)
-        attempt.connector = self._host.reactor.connectTCP(address, self._host.port, attempt, self._host.timeout)
-
-    def connected(self, attempt: _Attempt, protocol: IProtocol) -> None:
-        self._attempts.discard(attempt)
-        self._end()
-        self.won.callback(protocol)
-
-    def failed(self, attempt: _Attempt, reason: Failure) -> None:
-        if attempt not in self._attempts:
-            return  # it was left
-        self._attempts.discard(attempt)
-        if self._next is not None:
-            self._next.cancel()
-        if self._left:
-            self._dial()
-        elif not self._attempts:
-            self.won.errback(reason)
-
-    def _end(self) -> None:
-        if self._next is not None:
-            self._next.cancel()
-        left, self._attempts = self._attempts, set()
-        for attempt in left:
-            attempt.connector.stopConnecting()
-
-
-class _Attempt(ClientFactory):
-    """One connection of a race."""
-
-    noisy = False
-    connector: IConnector
-
-    def __init__(self, race: _Race, factory: IProtocolFactory) -> None:
-        self._race, self._factory = race, factory
-
-    def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
-        try:
-            made = self._factory.buildProtocol(addr)  # type: ignore[arg-type]
-            if made is None:
-                raise NoProtocol
-        except Exception:
-            self._race.failed(self, Failure())
-            return None
-        return _Beginning(self._race, self, made)
-
-    def startFactory(self) -> None:
-        self._factory.doStart()
-
-    def stopFactory(self) -> None:
-        self._factory.doStop()
-
-    def clientConnectionFailed(self, connector: IConnector, reason: Failure) -> None:
-        self._race.failed(self, reason)
-
-
-class _Beginning(Protocol):
-    """Has a connection until it is made: it belongs to the protocol of the caller then."""
-
-    def __init__(self, race: _Race, attempt: _Attempt, made: IProtocol) -> None:
-        self._race, self._attempt, self._made = race, attempt, made
-
-    def makeConnection(self, transport: ITransport) -> None:
-        transport.protocol = self._made  # type: ignore[attr-defined]  # of Twisted's transports
-        self._made.makeConnection(transport)
-        self._race.connected(self._attempt, self._made)
+        known: Any = _Known(self.reactor, addresses)
+        return await HostnameEndpoint(known, self.host.encode(), self.port, timeout=self.timeout).connect(factory)
 
 
 @dataclass(eq=False)
@@ -272,7 +181,7 @@ class _HostBehindProxy(_Host):
     """A host behind a proxy, which looks up its name; when the addresses are checked, the name is looked up here instead."""
 
     proxy: HTTPConnect
-    tls: ClientTLS | None
+    tls: IOpenSSLClientConnectionCreator | None
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         addresses, host = self.addresses, self.host
@@ -320,3 +229,27 @@ class _Receiver:
         self._complete = True
         if not self.done.called:
             self.done.callback(self._found)
+
+
+@implementer(IHostnameResolver)
+class _Known:
+    """A reactor for an endpoint, and the resolver of that reactor, which returns the known addresses for any name."""
+
+    def __init__(self, reactor: Reactor, addresses: Sequence[str]) -> None:
+        self._reactor = reactor
+        self._addresses = addresses
+        self.nameResolver = self
+        directlyProvides(self, providedBy(reactor), IHostnameResolver)
+
+    def resolveHostName(
+        self, resolutionReceiver: Any, hostName: str, portNumber: int = 0, *_: object, **__: object
+    ) -> Any:
+        resolutionReceiver.resolutionBegan(self)
+        for text in self._addresses:
+            kind = IPv6Endpoint if ":" in text else IPv4Endpoint
+            resolutionReceiver.addressResolved(kind("TCP", text, portNumber))
+        resolutionReceiver.resolutionComplete()
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reactor, name)

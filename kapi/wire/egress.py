@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError
 from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
     IProtocol,
     IProtocolFactory,
     IStreamClientEndpoint,
@@ -22,8 +23,6 @@ from kapi.wire.tunnel import ProxyError, through
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
-
-    from kapi.wire.tls.trust import ClientTLS
 
 CLUSTER = "cluster"  # nodes, pods, services
 CONTROL_PLANE = "controlplane"  # what is configured by its URL: webhooks, audit
@@ -56,7 +55,7 @@ class HTTPConnect:
         reactor: Reactor,
         target: str,
         factory: IProtocolFactory,
-        options: ClientTLS | None,
+        options: IOpenSSLClientConnectionCreator | None,
         timeout: float,
     ) -> IProtocol:
         """A protocol of ``factory``, connected within ``timeout`` seconds.  Raises ProxyError and errors of the connection."""

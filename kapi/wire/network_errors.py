@@ -8,10 +8,6 @@ from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
 
-class NameMismatch(Exception):
-    """A server's certificate is for another name."""
-
-
 class LookupTimedOut(error.DNSLookupError):
     """No name server has answered in time."""
 
@@ -35,9 +31,9 @@ def describe(problem: BaseException, host: str, port: int) -> str:
             return f"dial tcp: lookup {host}: no such host"
         case error.ConnectionDone() | error.ConnectionLost():
             return "EOF"
-        case NameMismatch():
-            return f"tls: failed to verify certificate: x509: certificate is not valid for {host}"
     text = str(problem) or type(problem).__name__
     if "certificate verify failed" in text:
         return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+    if type(problem).__name__ == "VerificationError" or "Mismatch" in text:
+        return f"tls: failed to verify certificate: x509: certificate is not valid for {host}"
     return text

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
     IProtocol,
     IProtocolFactory,
     IStreamClientEndpoint,
@@ -24,9 +24,6 @@ from twisted.python.failure import Failure
 
 from kapi.request.transport import StreamTransport
 from kapi.wire.network_errors import describe
-
-if TYPE_CHECKING:
-    from kapi.wire.tls.trust import ClientTLS
 
 
 class ProxyError(Exception):
@@ -97,7 +94,7 @@ async def tunnelled(
     proxy: IStreamClientEndpoint,
     tunnel: Callable[[IProtocolFactory], Tunnel],
     factory: IProtocolFactory,
-    options: ClientTLS | None = None,
+    options: IOpenSSLClientConnectionCreator | None = None,
 ) -> IProtocol:
     """A protocol of ``factory`` at the end of a tunnel, with TLS in it when there are ``options`` for it.
 
@@ -123,7 +120,7 @@ async def through(
     proxy: IStreamClientEndpoint,
     target: str,
     factory: IProtocolFactory,
-    options: ClientTLS | None = None,
+    options: IOpenSSLClientConnectionCreator | None = None,
     *,
     host: str = "",
     headers: str = "",
@@ -176,7 +173,7 @@ async def through_socks(
     host: str,
     port: int,
     factory: IProtocolFactory,
-    options: ClientTLS | None = None,
+    options: IOpenSSLClientConnectionCreator | None = None,
     *,
     username: str = "",
     password: str = "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from cryptography import x509
@@ -38,11 +38,11 @@ class Authority:
         return pem(self.certificate)
 
     def issue(
-        self, subject: x509.Name, *, starts: int = -1, days: int = 1, hosts: bool | Sequence[str] = False, **more: Any
+        self, subject: x509.Name, *, starts: int = -1, days: int = 1, hosts: bool = False, **more: Any
     ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """Valid from ``starts`` until ``days`` from now; ``hosts``: the alternative names; True: those of this machine."""
+        """Valid from ``starts`` until ``days`` from now; ``hosts``: for this machine."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = ["localhost", "127.0.0.1"] if hosts is True else list(hosts or ())
+        names = ["localhost", "127.0.0.1"] if hosts else []
         start, end = NOW + starts * DAY, NOW + days * DAY
         made = sign(subject, key, (self.certificate, self.key), hosts=names, start=start, end=end, **more)
         return made, key

@@ -24,8 +24,7 @@ ROOT = Path(__file__).parents[2]
 KNOWN: dict[str, set[str]] = {
     "kapi.authentication.certificates": {"_tlsConnection"},
     "kapi.wire.connection": {"twisted.web.http._ChunkedTransferDecoder"},
-    "kapi.wire.tls.client": {"_aborting", "_connectDone", "_makeTransport"},
-    "kapi.wire.tls.trust": {"OpenSSL._util.lib"},  # and SSL.Context._context
+    "kapi.wire.tls.client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
     "kapi.wire.tls.writing": {"_writeDisconnected"},
     "kapi.wire.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},

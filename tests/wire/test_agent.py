@@ -17,7 +17,6 @@ from kapi.wire.agent import Agent, prepared_url
 from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected
 from kapi.wire.pool import MAX_IDLE_SECONDS
-from kapi.wire.tls.trust import client_options
 from tests.admission.certificates import make_certificate
 from tests.waiting import accepted_ended, eventually
 from tests.wire.agents import agent_of, asked
@@ -33,7 +32,8 @@ class ServerAgentCase(TestCase):
         pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
         self.port = reactor.listenSSL(0, self.server, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
         self.number = self.port.getHost().port
-        options = client_options("127.0.0.1", CERTIFICATE)
+        trust = ssl.trustRootFromCertificates([ssl.Certificate.loadPEM(CERTIFICATE)])
+        options = ssl.optionsForClientTLS("127.0.0.1", trustRoot=trust)
         self.agent: Agent = agent_of(self.number, options, [(b"X-Always", b"yes")])
         self.pool = self.agent.pool
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from OpenSSL import SSL
+from service_identity import VerificationError
 from twisted.internet import ssl
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
@@ -14,7 +15,6 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.wire.network_errors import NameMismatch
 from kapi.wire.tunnel import ProxyError, through
 
 
@@ -56,7 +56,7 @@ class TunnelTests(SynchronousTestCase):
         for reason, text in (
             (ConnectionDone(), "the proxy has closed the connection"),
             (ConnectionLost(), "the proxy has closed the connection"),
-            (NameMismatch(), "tls: failed to verify certificate: x509: certificate is not valid for the proxy"),
+            (VerificationError([]), "tls: failed to verify certificate: x509: certificate is not valid for the proxy"),
             (SSL.Error([("SSL routines", "", "certificate verify failed")]), "certificate signed by unknown authority"),
         ):
             proxy, asked = self.ask("node.example.com:10250")

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectionRefusedError, DNSLookupError, NoProtocol
+from twisted.internet.defer import Deferred
+from twisted.internet.error import DNSLookupError
 from twisted.internet.interfaces import IHostnameResolver
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.testing import MemoryReactorClock, StringTransport
-from twisted.python.failure import Failure
+from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
@@ -113,52 +112,3 @@ class Dialling(SynchronousTestCase):
         self.reactor.advance(6)
         self.failureResultOf(connecting, LookupTimedOut)
         self.assertEqual((self.reactor.getDelayedCalls(), resolver.cancelled), ([], 1))
-
-    def test_the_next_address_is_tried_when_the_first_one_fails(self) -> None:
-        connecting = self.dial(Resolver(["10.0.0.1", "fd00::1", "10.0.0.3"]))
-        self.assertEqual(self.dialled(), ["10.0.0.1"])
-        self.fail_at(0)
-        self.assertEqual(self.dialled(), ["10.0.0.1", "fd00::1"])
-        self.reactor.advance(0.3)  # it does not answer
-        self.assertEqual(self.dialled(), ["10.0.0.1", "fd00::1", "10.0.0.3"])
-        self.fail_at(2)
-        self.assertNoResult(connecting)
-        self.fail_at(1)
-        self.failureResultOf(connecting, ConnectionRefusedError)
-        self.assertEqual(self.reactor.getDelayedCalls(), [])
-
-    def test_the_first_connection_that_is_made_ends_the_other_attempts(self) -> None:
-        connecting = self.dial(Resolver(["10.0.0.1", "10.0.0.2", "10.0.0.3"]))
-        self.reactor.advance(0.3)
-        transport = self.connect_at(1)
-        made = self.successResultOf(connecting)
-        self.assertIs(transport.protocol, made)  # what comes reaches it without a detour
-        self.assertIs(made.transport, transport)
-        self.assertTrue(self.reactor.connectors[0].stoppedConnecting)
-        self.reactor.advance(1)
-        self.assertEqual(self.dialled(), ["10.0.0.1", "10.0.0.2"])
-
-    def test_a_connection_that_is_not_waited_for_any_longer(self) -> None:
-        connecting = self.dial(Resolver(["10.0.0.1", "10.0.0.2"]))
-        connecting.cancel()
-        self.failureResultOf(connecting, CancelledError)
-        self.assertTrue(self.reactor.connectors[0].stoppedConnecting)
-        self.fail_at(0)  # the answer to that
-        self.assertEqual((self.dialled(), self.reactor.getDelayedCalls()), (["10.0.0.1"], []))
-
-    def test_a_factory_that_makes_no_protocol(self) -> None:
-        self.reactor = MemoryReactorClock()
-        factory = Factory()
-        factory.buildProtocol = lambda addr: None  # type: ignore[method-assign]
-        connecting = Dialer(self.reactor, 5).endpoint("10.0.0.1", 80).connect(factory)
-        self.reactor.tcpClients[0][2].buildProtocol(None)
-        self.failureResultOf(connecting, NoProtocol)
-
-    def fail_at(self, number: int) -> None:
-        factory = self.reactor.tcpClients[number][2]
-        factory.clientConnectionFailed(self.reactor.connectors[number], Failure(ConnectionRefusedError()))
-
-    def connect_at(self, number: int) -> Any:
-        transport = StringTransport()
-        self.reactor.tcpClients[number][2].buildProtocol(None).makeConnection(transport)
-        return transport

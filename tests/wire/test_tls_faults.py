@@ -43,6 +43,13 @@ def test_the_servers_own_certificate_counts(
     names: tuple[str, ...], problem: int, depth: int, expected: tuple[float, float]
 ) -> None:
     faults = CertificateFaults("webhooks", "BETA")
-    shown: Any = SimpleNamespace(to_cryptography=lambda: certificate(*names))
-    faults.see(shown, problem, depth)
+    asked: list[tuple[Any, ...]] = []
+
+    def verify(*arguments: Any) -> bool:
+        asked.append(arguments)
+        return False
+
+    shown = SimpleNamespace(to_cryptography=lambda: certificate(*names))
+    assert faults.observing(verify)("connection", shown, problem, depth, 1) is False
+    assert asked == [("connection", shown, problem, depth, 1)]
     assert counts(faults) == expected

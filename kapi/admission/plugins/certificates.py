@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.authorization.interface import Attributes as Question
-from kapi.machinery.der import signing_request_in
+from kapi.machinery.pem import signing_request
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
@@ -87,7 +87,7 @@ class CertificateSubjectRestriction(Plugin):
         if spec.get("signerName") != _SIGNER:
             return
         try:
-            subject = signing_request_in(base64.b64decode(spec.get("request") or "", validate=True)).subject
+            subject = signing_request(base64.b64decode(spec.get("request") or "", validate=True)).subject
         except (ValueError, binascii.Error) as error:
             raise denied(attributes, f"failed to parse CSR: {error}") from None
         if any(part.value == "system:masters" for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)):

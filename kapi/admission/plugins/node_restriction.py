@@ -16,10 +16,10 @@ from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin,
 from kapi.admission.pods import secret_names
 from kapi.authorization.interface import Attributes as Question
 from kapi.authorization.node.references import node_identity, pod_config_maps
-from kapi.machinery.der import signing_request_in
 from kapi.machinery.each import elements, entries
 from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.pem import signing_request
 from kapi.machinery.status import NotFound, generic, not_found
 from kapi.machinery.tree import Object
 
@@ -387,7 +387,7 @@ class NodeRestriction(Plugin):
         if spec.get("signerName") not in _KUBELET_SIGNERS:
             return
         try:
-            subject = signing_request_in(base64.b64decode(spec.get("request") or "", validate=True)).subject
+            subject = signing_request(base64.b64decode(spec.get("request") or "", validate=True)).subject
         except (ValueError, binascii.Error):
             why = "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"
             raise denied(attributes, why) from None

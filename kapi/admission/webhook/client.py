@@ -1,6 +1,6 @@
 """HTTPS calls to webhooks: one pool of kept connections per target, verified names, bounded time and size.
 
-No redirect is followed.  Names are verified with the certificates; the trust roots are the configuration's caBundle,
+No redirect is followed.  Names are checked by service-identity; the trust roots are the configuration's caBundle,
 without one those of the system.  Credentials are those of the kubeconfig that an AdmissionConfiguration names.
 Upstream: ``util/webhook/authentication.go``.
 """
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 import orjson
 from twisted.internet import defer
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.threads import deferToThreadPool
 
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
@@ -36,7 +37,7 @@ from kapi.wire.egress import CLUSTER, CONTROL_PLANE, DIRECT, Egress
 from kapi.wire.network_errors import describe
 from kapi.wire.pool import Pool
 from kapi.wire.tls import faults as tls_faults
-from kapi.wire.tls.trust import ClientTLS, client_options, identity
+from kapi.wire.tls.trust import client_options, identity
 
 if TYPE_CHECKING:
     from twisted.web.iweb import IResponse
@@ -239,7 +240,7 @@ def _target(
         raise NoClient(f"unable to parse the webhook's URL: {problem}") from None
 
 
-def _tls_options(name: str, bundle: str, credentials: Credentials) -> ClientTLS:
+def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLClientConnectionCreator:
     """Verifies the server as ``name``.  Raises NoClient for material that cannot be read."""
     own = identity(credentials.certificate, credentials.key)
     try:

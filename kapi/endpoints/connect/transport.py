@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from twisted.internet.defer import CancelledError
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.logger import Logger
 
 from kapi.endpoints.passing import check_code
@@ -25,7 +25,7 @@ from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER, DIRECT, Egress
 from kapi.wire.network_errors import describe
 from kapi.wire.pool import Pool
-from kapi.wire.tls.trust import ClientTLS, client_options, identity
+from kapi.wire.tls.trust import client_options, identity
 
 log = Logger()
 CONNECT_TIMEOUT = 5.0  # seconds
@@ -38,7 +38,7 @@ class TLS(msgspec.Struct, frozen=True):
     certificate: bytes = b""
     key: bytes = b""
 
-    def creator(self, name: str) -> ClientTLS:
+    def creator(self, name: str) -> IOpenSSLClientConnectionCreator:
         """The object that makes Twisted's TLS connections.  Raises ValueError for invalid PEM."""
         try:
             own = identity(self.certificate, self.key)

@@ -125,10 +125,10 @@ def _request(out: Lines, obj: Object) -> None:
     from cryptography import x509
     from cryptography.x509.oid import ObjectIdentifier
 
-    from kapi.machinery.der import signing_request_in
+    from kapi.machinery.pem import signing_request
 
     try:
-        request = signing_request_in(base64.b64decode(at(obj, "spec.request") or ""))
+        request = signing_request(base64.b64decode(at(obj, "spec.request") or ""))
     except ValueError as error:
         raise CommandError(f"Error parsing CSR: {error}") from None
     by_name: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from twisted.internet.defer import Deferred, TimeoutError, gatherResults
-from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IReactorTime, IStreamClientEndpoint
 
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor
@@ -24,7 +24,7 @@ from kapi.wire.egress import CLUSTER, DIRECT, Egress
 from kapi.wire.head import identity_headers
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import AGGREGATOR
-from kapi.wire.tls.trust import ClientTLS, Identity, client_options
+from kapi.wire.tls.trust import Identity, client_options
 
 IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
 
@@ -68,7 +68,7 @@ class Backend:
         return [pool.close() for pool in self._pools.values()]
 
 
-def _options(name: str, spec: Object, identity: Identity | None, *, insecure: bool) -> ClientTLS:
+def _options(name: str, spec: Object, identity: Identity | None, *, insecure: bool) -> IOpenSSLClientConnectionCreator:
     """Raises ValueError for an invalid CA bundle."""
     try:
         bundle = base64.b64decode(spec.get("caBundle") or "")

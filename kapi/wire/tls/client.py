@@ -1,29 +1,38 @@
 """Outgoing TLS connections: OpenSSL reads and writes the socket itself, as for the server's connections.
 
-Names and certificates are verified in the handshake, before anything is sent.
+The options of ``optionsForClientTLS`` verify names and certificates in the handshake, before anything is sent.
 """
 
 from __future__ import annotations
 
 import copy
+import socket
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from OpenSSL import SSL
 from twisted.internet import main, tcp
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
 from kapi.process.reactor import Reactor
-from kapi.wire.tls.trust import ClientTLS
+from kapi.wire.tls.trust import context_of
 from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES, TLSWriting
 
 if TYPE_CHECKING:  # commands have no metrics, and should start fast
-    from kapi.wire.tls.faults import CertificateFaults
+    from kapi.wire.tls.faults import CertificateFaults, Verify
+
+
+class SocketOptions(Protocol):
+    """Twisted's options of a client, for connections over sockets."""
+
+    def clientConnectionForTLS(self, transport: TLSClient, /) -> SSL.Connection: ...
 
 
 class TLSClient(TLSWriting, tcp.Client):
-    """A transport.
+    """A transport; ``options`` are a ClientTLSOptions.
 
     Data that is written before the end of the handshake waits for it.  When the handshake fails, the connection is lost with the
     error of OpenSSL or of the verification of the server's name.
@@ -32,13 +41,13 @@ class TLSClient(TLSWriting, tcp.Client):
     _reading = False
     _verification_error: BaseException | None = None  # of the server's name
 
-    def __init__(self, options: ClientTLS, *arguments: object) -> None:
+    def __init__(self, options: SocketOptions, *arguments: object) -> None:
         self._options = options
         super().__init__(*arguments)  # type: ignore[no-untyped-call]
 
     def _connectDone(self) -> None:
         self.setTcpNoDelay(True)
-        self._tlsConnection = self._options.connection(self, self.socket)
+        self._tlsConnection = self._options.clientConnectionForTLS(self)
         self._tlsConnection.set_connect_state()
         super()._connectDone()  # type: ignore[no-untyped-call]
         self.startWriting()  # type: ignore[no-untyped-call]  # the first message of the handshake is ours
@@ -118,7 +127,7 @@ def _reason(problem: SSL.Error) -> Exception:
 
 
 class _Connector(tcp.Connector):
-    def __init__(self, options: ClientTLS, *arguments: Any) -> None:
+    def __init__(self, options: SocketOptions, *arguments: Any) -> None:
         self._options = options
         super().__init__(*arguments)
 
@@ -129,12 +138,14 @@ class _Connector(tcp.Connector):
 class TLSReactor:
     """A reactor for an endpoint: its outgoing TCP connections are TLSClients, everything else is the reactor's own.
 
-    ``faults`` counts the certificates that servers show.
+    ``options`` are what ``optionsForClientTLS`` returns; ``faults`` counts the certificates that servers show.
     """
 
-    def __init__(self, reactor: Reactor, options: ClientTLS, faults: CertificateFaults | None = None) -> None:
+    def __init__(
+        self, reactor: Reactor, options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None = None
+    ) -> None:
         self._reactor = reactor
-        self._options = counted(options, faults)
+        self._options = _on_sockets(options, faults)
         directlyProvides(self, providedBy(reactor))
 
     def connectTCP(
@@ -148,13 +159,49 @@ class TLSReactor:
         return getattr(self._reactor, name)
 
 
-def tls_reactor(reactor: Reactor, options: ClientTLS, faults: CertificateFaults | None = None) -> Reactor:
+def tls_reactor(
+    reactor: Reactor, options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None = None
+) -> Reactor:
     """A TLSReactor, which provides the interfaces of the reactor."""
     return cast(Reactor, TLSReactor(reactor, options, faults))
 
 
-def counted(options: ClientTLS, faults: CertificateFaults | None) -> ClientTLS:
-    """The same options; ``faults`` counts the certificates that servers show."""
-    made = copy.copy(options)
-    made.faults = faults
+class _Connection(SSL.Connection):
+    """A connection whose certificates ``faults`` counts."""
+
+    faults: CertificateFaults | None = None
+
+    def set_verify(self, mode: int, callback: Verify | None = None) -> None:
+        if self.faults is not None and callback is not None:
+            callback = self.faults.observing(callback)
+        super().set_verify(mode, callback)
+
+
+def _copy(
+    options: IOpenSSLClientConnectionCreator,
+    faults: CertificateFaults | None,
+    socket_of: Callable[[Any], socket.socket | None],
+) -> Any:
+    """The same options for connections over ``socket_of(transport)``; None is a connection in memory, as Twisted's own."""
+    made: Any = copy.copy(options)
+    context = context_of(options)
+
+    def connection(transport: object) -> SSL.Connection:
+        found = _Connection(context, socket_of(transport))
+        found.faults = faults
+        found.set_app_data(transport)
+        return found
+
+    made._createConnection = connection
+    return made
+
+
+def _on_sockets(options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None) -> SocketOptions:
+    made: SocketOptions = _copy(options, faults, lambda transport: transport.socket)
+    return made
+
+
+def counted(options: IOpenSSLClientConnectionCreator, faults: CertificateFaults) -> IOpenSSLClientConnectionCreator:
+    """The same options, for connections in memory; ``faults`` counts the certificates that servers show."""
+    made: IOpenSSLClientConnectionCreator = _copy(options, faults, lambda transport: None)
     return made

@@ -5,12 +5,15 @@ Upstream: apiserver ``util/x509metrics``.  Nothing is rejected here; the handsha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA1
-from OpenSSL import crypto
+from OpenSSL import SSL, crypto
 
 from kapi.machinery.meters import Counter
 
+Verify = Callable[[SSL.Connection, crypto.X509, int, int, int], bool]
 _WEAK_DIGEST = 68  # OpenSSL's error code for a signature that it no longer accepts (X509_V_ERR_CA_MD_TOO_WEAK)
 
 
@@ -31,10 +34,15 @@ class CertificateFaults:
             "environment)",
         )
 
-    def see(self, certificate: crypto.X509, problem: int, depth: int) -> None:
-        """Counts the server's own certificate; called by the verification, with what it has found."""
-        if depth == 0 and problem in (0, _WEAK_DIGEST):
-            self.observe(certificate.to_cryptography(), weak=problem == _WEAK_DIGEST)
+    def observing(self, callback: Verify) -> Verify:
+        """A verification callback of pyOpenSSL that first counts the server's certificate, then calls ``callback``."""
+
+        def observe(connection: SSL.Connection, certificate: crypto.X509, problem: int, depth: int, fine: int) -> bool:
+            if depth == 0 and problem in (0, _WEAK_DIGEST):
+                self.observe(certificate.to_cryptography(), weak=problem == _WEAK_DIGEST)
+            return bool(callback(connection, certificate, problem, depth, fine))
+
+        return observe
 
     def observe(self, certificate: x509.Certificate, *, weak: bool = False) -> None:
         try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
 from OpenSSL import SSL
+from twisted.internet.ssl import AcceptableCiphers, TLSVersion
 
 VERSIONS = {"VersionTLS12": SSL.TLS1_2_VERSION, "VersionTLS13": SSL.TLS1_3_VERSION}
 OLDEST = "VersionTLS12"
@@ -21,13 +24,15 @@ _TLS13_CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_PO
 
 
 def restrict(context: SSL.Context, minimum: str = OLDEST, ciphers: Sequence[str] = CIPHERS) -> None:
-    """Lets the connections of ``context`` use nothing else: no older version, no other suite, no renegotiation."""
+    """Lets the connections that ``context`` accepts use nothing else: no older version, no other suite, no renegotiation."""
     context.set_min_proto_version(VERSIONS[minimum])
     context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION)
     context.set_tls13_ciphersuites(_TLS13_CIPHERS)
     context.set_cipher_list(":".join(ciphers).encode())
 
 
-def offer(context: SSL.Context) -> None:
-    """The same for connections to other servers."""
-    restrict(context, ciphers=CIPHERS + _OLDER_CIPHERS)
+@cache
+def outgoing() -> Mapping[str, Any]:
+    """The same for connections to other servers, as arguments of Twisted's ``CertificateOptions``."""
+    ciphers = AcceptableCiphers.fromOpenSSLCipherString(":".join(CIPHERS + _OLDER_CIPHERS))
+    return {"raiseMinimumTo": TLSVersion.TLSv1_2, "acceptableCiphers": ciphers}
