@@ -2,7 +2,7 @@
 
 Here belong the commands and the parts they share, under upstream's names: a Builder turns arguments into a Visitor of Infos, a
 Result gives these to a printer.  They use the client library and nothing of the server.  A command imports only what it needs,
-since it runs for a seventh of a second.  Not here: requests, discovery and configuration (``kapi.client``).
+since it runs for a fifth of a second.  Not here: requests, discovery and configuration (``kapi.client``).
 Programs and tests use ``Kubectl``.  Start reading with ``main.py`` and ``get.py``.
 """
 

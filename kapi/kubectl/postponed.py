@@ -1,6 +1,6 @@
 """Modules that Twisted imports and that a short-lived program does not use: each is executed when something of it is asked for.
 
-A client command runs for a seventh of a second, and nearly all of it is imports.  Python's own ``importlib.util.LazyLoader`` is
+A client command runs for a fifth of a second, and nearly all of it is imports.  Python's own ``importlib.util.LazyLoader`` is
 no help for ``from asyncio import Future``, which asks at once; here a few names are stand-ins, which find what they stand for
 when they are used.  Only the process of a command does this (``kapi.__main__``): in a program that has a reactor already nothing
 is changed.
@@ -22,8 +22,6 @@ _MODULES: dict[str, dict[str, str]] = {
     "html": {"escape": ""},  # of twisted.python.compat
     "asyncio": {"AbstractEventLoop": "events", "Future": "futures", "iscoroutine": "coroutines"},  # of internet.defer
     "http.cookiejar": {},  # of python.compat; with it come http.client, urllib.request and email
-    "cryptography.x509": {},  # of OpenSSL.crypto
-    "twisted.internet.ssl": {},  # of internet.posixbase; with it come service_identity and idna
     "twisted.internet.udp": {},
     "twisted.internet.unix": {},
     "twisted.internet.threads": {"deferToThreadPool": ""},  # of internet._resolver

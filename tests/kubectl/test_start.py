@@ -50,9 +50,7 @@ def test_a_command_does_without_modules_that_only_twisted_names() -> None:
     assert imported.isdisjoint(
         {"asyncio", "asyncio.base_events", "concurrent.futures", "http.client", "http.cookiejar", "urllib.request"}
     )
-    assert imported.isdisjoint(
-        {"cryptography.x509", "service_identity", "twisted.internet.ssl", "twisted.internet.endpoints"}
-    )
+    assert imported.isdisjoint({"pickle", "tempfile", "textwrap", "yaml"})
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,6 @@ def test_a_command_does_without_modules_that_only_twisted_names() -> None:
         "from asyncio import iscoroutine; assert not iscoroutine(1)",
         "import asyncio, twisted.internet.defer as defer; defer.succeed(1).asFuture(asyncio.new_event_loop()).cancel()",
         "from html import escape; import html; assert escape('<') == html.escape('<') == '&lt;'; html.unescape('&lt;')",
-        "from cryptography import x509; from cryptography.x509 import NameOID; assert NameOID is x509.NameOID; x509.Name([])",
         "from twisted.internet import reactor, ssl; assert ssl.optionsForClientTLS('a'); assert reactor.listenUDP",
         "import tempfile, pickle, textwrap; tempfile.TemporaryFile(); pickle.loads(pickle.dumps(textwrap.dedent(' a')))",
         "from http.cookiejar import CookieJar; CookieJar()",
