@@ -305,10 +305,10 @@ class Builder:
     def _local_info(self, obj: Object, version: str, kind: str, source: str) -> Info:
         """An object with what its own text says of its kind.  Raises CommandError."""
         if self._known:
-            from kapi.kubectl.local_patch import Patched, decoded
+            from kapi.kubectl.local_patch import decoded
 
             try:
-                obj = decoded(Patched(obj, lambda: ""))
+                obj = decoded(obj)
             except CommandError as error:
                 raise CommandError(f'unable to decode "{source}": {error}') from None
         group = GroupVersion.parse(version)

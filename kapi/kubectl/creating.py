@@ -120,4 +120,4 @@ def overridden(factory: Factory, obj: Object) -> Object:
         raise CommandError(f"invalid override type: {kind}")
     from kapi.kubectl.local_patch import decoded, patched
 
-    return decoded(patched(obj, text.encode(), kind))
+    return decoded(*patched(obj, text.encode(), kind))

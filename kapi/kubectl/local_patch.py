@@ -70,18 +70,20 @@ def unstructured(tree: Tree) -> Object:
     return tree
 
 
-def decoded(patched: Patched) -> Object:
-    """An object as Go's decoder and encoder leave it: without unknown fields, the others in Go's order.  Raises CommandError."""
+def decoded(tree: Tree, text: Callable[[], str] = str) -> Object:
+    """An object as Go's decoder and encoder leave it: without unknown fields, the others in Go's order.  Raises CommandError.
+
+    ``text`` is that of ``Patched``; an object that says its kind needs none.
+    """
     from kapi.codecs.reading import as_object, type_meta
     from kapi.schema.decode import decode_tree
     from kapi.schema.quoted import go_order
 
-    tree = patched.tree
     try:
         version, kind = type_meta(as_object(tree))
         for name, value in (("Kind", kind), ("apiVersion", version)):
             if not value:
-                raise CommandError(f"Object '{name}' is missing in '{patched.text()}'")
+                raise CommandError(f"Object '{name}' is missing in '{text()}'")
         type_ = _type_of(tree)
         if type_ is None:
             raise CommandError(f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"')

@@ -84,10 +84,10 @@ class Updates:
         With ``--local`` the server is not asked.  Raises StatusError.
         """
         if is_local(self._factory):
-            from kapi.kubectl.local_patch import Patched, decoded
+            from kapi.kubectl.local_patch import decoded
 
             differed = changed != info.object
-            info.object = decoded(Patched(changed, lambda: ""))
+            info.object = decoded(changed)
             return differed
         kind, patch = await self.difference(info, changed)
         if patch and self._dry_run == "client":
