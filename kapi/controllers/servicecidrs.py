@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.machinery import status
+from kapi.machinery.netip import Network
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP, MANAGED_BY_LABEL, MANAGER, networks_of
 from kapi.resources.core.services.allocation import holds
-from kapi.resources.shared.addresses import Network, parse
+from kapi.resources.shared.addresses import parse
 from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 

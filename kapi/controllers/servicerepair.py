@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from kapi.controllers.events import EventRecorder, Occurrence
 from kapi.machinery import status
 from kapi.machinery.meters import Counter
+from kapi.machinery.netip import Address, Network
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP, MANAGED_BY_LABEL, MANAGER, ip_address_of, networks_of
@@ -23,7 +24,7 @@ from kapi.registry.allocators.allocation import AllocationError, NotInRange
 from kapi.registry.allocators.ports import NodePorts
 from kapi.resources.core.services.access import cluster_ips, node_ports, spec_of
 from kapi.resources.core.services.allocation import holds
-from kapi.resources.shared.addresses import Address, Network, parse
+from kapi.resources.shared.addresses import parse
 from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 from kapi.store.errors import StoreError

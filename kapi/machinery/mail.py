@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
+
+from kapi.machinery.netip import parse_ip
 
 _BLANK = re.compile(r"[ \t]*+")
 _WORD_CHARACTER = r'[^\x00-\x20\x7f()<>\[\]:;@\\,".]'
@@ -57,12 +58,10 @@ def _spec_end(text: str, at: int) -> int | None:
 def _is_ip_literal(text: str) -> bool:
     """The content of ``[127.0.0.1]`` or ``[IPv6:::1]``."""
     host = text.removeprefix("IPv6:")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
+    address = parse_ip(host)
+    if address is None:
         return False
-    is_v4 = address.version == 4 or address.ipv4_mapped is not None
-    return "%" not in host and (is_v4 or host != text)
+    return address.version == 4 or address.ipv4_mapped is not None or host != text
 
 
 def _name_end(text: str, at: int) -> int:

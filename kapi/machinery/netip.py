@@ -1,13 +1,26 @@
-"""Why a text is no IP address, in Go's words (upstream: ``net/netip``, ParseAddr)."""
+"""IP addresses as Go reads them, and why a text is none, in Go's words (upstream: ``net`` ParseIP, ``net/netip`` ParseAddr)."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 
 from kapi.machinery.golang import quote
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _hex = re.compile(r"[0-9A-Fa-f]*", re.ASCII).match
 _GROUPS = 8
+
+
+def parse_ip(text: str) -> Address | None:
+    """An address without leading zeros and without a zone; IPv4-mapped IPv6 stays IPv6."""
+    if "%" in text:
+        return None
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
 
 
 class _Problem(Exception):

@@ -7,13 +7,13 @@ instead of stopping at the first.
 from __future__ import annotations
 
 import functools
-import ipaddress
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 import msgspec
 
 from kapi.machinery import golang
+from kapi.machinery.netip import parse_ip
 
 Parsed = TypeVar("Parsed")
 
@@ -48,12 +48,10 @@ def string(text: str) -> str:
 
 def ip_address(text: str) -> str:
     """An IP address in its canonical form; as Go's, without a zone."""
-    try:
-        if "%" not in text:
-            return str(ipaddress.ip_address(text.strip()))
-    except ValueError:
-        pass
-    raise FlagError(f'failed to parse IP: "{text}"')
+    address = parse_ip(text.strip())
+    if address is None:
+        raise FlagError(f'failed to parse IP: "{text}"')
+    return str(address)
 
 
 def port_range(text: str) -> tuple[int, int]:

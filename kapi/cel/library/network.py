@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Union
 
 from kapi.cel import types
 from kapi.cel.errors import EvaluationError
@@ -11,13 +10,10 @@ from kapi.cel.functions import declarer
 from kapi.cel.types import CelType, Value
 from kapi.cel.values import Opaque
 from kapi.machinery.golang import quote
-from kapi.machinery.netip import address_problem
+from kapi.machinery.netip import Address, Network, address_problem
 
 IP = CelType("opaque", "net.IP")
 CIDR = CelType("opaque", "net.CIDR")
-
-Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
-Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 class IPValue(Opaque):

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 
 from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.netip import Network
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.allocation import RANDOM, AllocationError, AlreadyAllocated, NotInRange, RangeFull
 from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_ALLOCATED, DYNAMIC, STATIC
 from kapi.resources.core.services.access import cluster_ips
 from kapi.resources.core.services.allocation import address_candidates, holds
-from kapi.resources.shared.addresses import Network, parse, parse_network
+from kapi.resources.shared.addresses import parse, parse_network
 from kapi.runtime.interface import Client
 
 GROUP = "networking.k8s.io"

@@ -14,11 +14,9 @@ from collections.abc import Collection
 
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.golang import NumberError, parse_uint, quote
+from kapi.machinery.netip import Address, Network, parse_ip
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.rules import Errors
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -35,19 +33,9 @@ def _without_leading_zeros(text: str) -> str:
     return head + colon + ".".join(octet.lstrip("0") or "0" for octet in dotted.split("."))
 
 
-def parse_strict(text: str) -> Address | None:
-    """An address without leading zeros and without a zone; IPv4-mapped IPv6 stays IPv6."""
-    if "%" in text:
-        return None
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
-
-
 def parse(text: str) -> Address | None:
     """A sloppy address; an IPv4-mapped IPv6 address is its IPv4 address."""
-    address = parse_strict(_without_leading_zeros(text))
+    address = parse_ip(_without_leading_zeros(text))
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
@@ -60,7 +48,7 @@ def parse_network(text: str) -> tuple[Address, Network] | None:
         bits = parse_uint(length)
     except NumberError:
         return None
-    strict = parse_strict(_without_leading_zeros(host))
+    strict = parse_ip(_without_leading_zeros(host))
     if strict is None:
         return None
     if bits > strict.max_prefixlen:
@@ -102,7 +90,7 @@ def check_ip_legacy(path: Path, text: str, ctx: object, accepted: Collection[str
 def _ip_errors(path: Path, text: str) -> list[FieldError]:
     if parse(text) is None:
         return [invalid(path, text, _BAD_IP, "format=ip-sloppy")]
-    strict = parse_strict(text)
+    strict = parse_ip(text)
     if strict is None:
         return [invalid(path, text, "must not have leading 0s", "format=ip-sloppy")]
     if isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None:
@@ -135,7 +123,7 @@ def _cidr_errors(path: Path, text: str) -> list[FieldError]:
     if parsed is None:
         return [invalid(path, text, _BAD_CIDR)]
     host, _, length = text.partition("/")
-    strict = parse_strict(host)
+    strict = parse_ip(host)
     if strict is None or (len(length) > 1 and length[0] == "0"):
         return [invalid(path, text, "must not have leading 0s in IP or prefix length")]
     if isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None:
@@ -175,7 +163,7 @@ def ip_warnings(path: Path, text: str) -> list[str]:
     address = parse(text)
     if address is None:
         return []
-    strict = parse_strict(text)
+    strict = parse_ip(text)
     mapped = isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None
     if strict is None or mapped:
         return [f'{path}: non-standard IP address "{text}" is invalid: use "{address}"']
@@ -196,7 +184,7 @@ def cidr_warnings(path: Path, text: str) -> list[str]:
             f'{path}: CIDR value "{text}" is ambiguous in this context (should be "{network}" or "{single}"?)'
         )
     host, _, length = text.partition("/")
-    strict = parse_strict(host)
+    strict = parse_ip(host)
     mapped = isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None
     if strict is None or mapped or (len(length) > 1 and length[0] == "0"):
         warnings.append(f'{path}: non-standard CIDR value "{text}" is invalid: use "{network}"')

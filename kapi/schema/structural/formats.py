@@ -14,6 +14,7 @@ from kapi.cel.library.urls import parse as parse_url
 from kapi.cel.times import Duration, Timestamp
 from kapi.machinery.mail import is_address
 from kapi.machinery.names import dns_label, dns_subdomain
+from kapi.machinery.netip import Address, parse_ip
 
 _HEX = "[0-9a-f]"
 
@@ -52,25 +53,16 @@ def _hostname(text: str) -> bool:
 _LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9])")
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _address(text: str) -> Address | None:
     """An address without a zone; an IPv4 address may have leading zeros, which do not make it octal."""
-    if "%" in text:
-        return None
     head, colon, last = text.rpartition(":")
     if "." in last:
         text = head + colon + _LEADING_ZEROS.sub("", last)
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
+    return parse_ip(text)
 
 
 def _ipv6(text: str) -> bool:
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return "%" not in text
+    return isinstance(parse_ip(text), ipaddress.IPv6Address)
 
 
 def _cidr(text: str) -> bool:

@@ -11,6 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from kapi.machinery.each import elements
+from kapi.machinery.netip import Address, Network
 from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
@@ -24,7 +25,7 @@ from kapi.resources.core.services.access import (
     type_of,
 )
 from kapi.resources.core.services.families import keeps_prefer_dual_stack
-from kapi.resources.shared.addresses import Address, Network, family_of
+from kapi.resources.shared.addresses import family_of
 
 
 class AddressPlan(NamedTuple):
