@@ -18,6 +18,7 @@ POD: Object = {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image"
 WORKLOAD: Object = {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": {"spec": POD}}
 COUNTS: Object = {"replicas": 2, "readyReplicas": 1, "updatedReplicas": 2, "availableReplicas": 1}
 STARTED: Object = {"startTime": THEN}
+NOTHING_TOLD = ["<none>", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"]  # by a node of itself
 
 
 def condition(kind: str, status: str = "True", **more: str) -> Object:
@@ -30,16 +31,7 @@ def condition(kind: str, status: str = "True", **more: str) -> Object:
         ("configmaps", {"data": {"a": "b"}, "binaryData": {"c": "ZA==", "e": "Zg=="}}, [3]),
         ("secrets", {"type": "Opaque", "data": {"a": "b", "c": "d"}}, ["Opaque", 2]),
         ("namespaces", {"status": {"phase": "Active"}}, ["Active"]),
-        ("nodes", {"spec": {}, "status": {}}, [
-             "Unknown",
-             "<none>",
-             "",
-             "<none>",
-             "<none>",
-             "<unknown>",
-             "<unknown>",
-             "<unknown>",
-         ]),
+        ("nodes", {"spec": {}, "status": {}}, ["Unknown", *NOTHING_TOLD]),
         ("nodes", {"metadata": {"labels": {"node-role.kubernetes.io/b": "", "node-role.kubernetes.io/a": "",
             "kubernetes.io/role": "c"}},
                    "spec": {"unschedulable": True},
@@ -56,16 +48,7 @@ def condition(kind: str, status: str = "True", **more: str) -> Object:
              "k",
              "c",
          ]),
-        ("nodes", {"spec": {}, "status": {"conditions": [condition("Ready")]}}, [
-             "Ready",
-             "<none>",
-             "",
-             "<none>",
-             "<none>",
-             "<unknown>",
-             "<unknown>",
-             "<unknown>",
-         ]),
+        ("nodes", {"spec": {}, "status": {"conditions": [condition("Ready")]}}, ["Ready", *NOTHING_TOLD]),
         ("persistentvolumeclaims", {"spec": {}, "status": {"phase": "Pending", "accessModes": ["ReadWriteOnce"],
             "capacity": {"storage": "1"}}}, ["Pending", "", "", "", "", "<unset>", "<unset>"]),
         ("persistentvolumeclaims", {"spec": {"volumeName": "v", "storageClassName": "s", "volumeMode": "Block",
