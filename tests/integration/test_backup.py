@@ -226,14 +226,17 @@ def test_other_keys_are_not_written_over(tmp_path: Path) -> None:
 def test_a_backup_that_cannot_be_written_is_one_line_with_its_name(tmp_path: Path) -> None:
     """As on a full disk: here it is the limit of a file's size."""
     store = Server()
-    refused = subprocess.run(
-        [sys.executable, "-m", "kapi", "backup", str(tmp_path / "x.tgz"), f"--redis-servers={store.url}"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
-    )
+    try:
+        refused = subprocess.run(
+            [sys.executable, "-m", "kapi", "backup", str(tmp_path / "x.tgz"), f"--redis-servers={store.url}"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+        )
+    finally:
+        store.stop()
     *warned, line = refused.stderr.splitlines()
     assert (refused.returncode, line) == (1, f"kapi: {tmp_path / 'x.tgz'}: File too large")
     assert ["no keys are in" in line for line in warned] == [True]
