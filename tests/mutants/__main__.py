@@ -4,9 +4,9 @@
     python -m tests.mutants --only admission --only wire --sample 50 --seed 3
 
 It needs ``pip install .[mutants]``.  The tests that start no kapi run once, so that it knows which functions each of them calls;
-``--calls FILE`` keeps that for the next time.  Then a mutation costs about a second.  It is killed when a test fails that
-passes without it; what takes too long or crashes is counted apart.  The exit code is 1 when fewer than ``--least``
-percent of those that are not equivalent (``equivalent.txt``) are killed.
+``--calls FILE`` keeps that for the next time.  Then a mutation costs about a second.  It is noticed when a test fails, hangs or
+crashes that passes without it: hanging is to take ten times as long and ``--patience`` seconds more.  The exit code is 1
+when fewer than ``--least`` percent of those that are not equivalent (``equivalent.txt``) are noticed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         "--tests", action="append", default=[], help="a directory of tests, such as tests/wire, instead of all"
     )
     parser.add_argument("--calls", type=Path, help="which functions the tests call: read if it exists, else written")
-    parser.add_argument("--least", type=float, default=90.0, help="percent that should be killed")
+    parser.add_argument("--least", type=float, default=90.0, help="percent that should be noticed")
+    parser.add_argument("--patience", type=float, default=20.0, help="seconds that a test may take longer")
     options = parser.parse_args(arguments)
     chosen = list(
         islice(sample(root, random.Random(options.seed), options.only or PACKAGES), options.first - 1, options.sample)
@@ -78,7 +79,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
     with tempfile.TemporaryDirectory(prefix="kapi-mutants-") as directory:
         calls = Calls(root)
-        forks = Forks(root, calls, try_all)
+        forks = Forks(root, calls, try_all, options.patience)
         sys.settrace(calls)
         code = pytest.main(
             [
@@ -92,9 +93,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     if code:
         return int(code)  # pytest has said why
     tried = sum(fates.values())
-    share = 100 * fates[Fate.KILLED] / max(1, tried - fates["equivalent"])
+    share = 100 * (fates[Fate.KILLED] + fates[Fate.TIMED_OUT]) / max(1, tried - fates["equivalent"])
     told = ", ".join(f"{number} {fate}" for fate, number in sorted(fates.items()))
-    print(f"seed {options.seed}: {tried} drawn, {told}; {share:.0f} % killed of those that are not equivalent")
+    print(f"seed {options.seed}: {tried} drawn, {told}; {share:.0f} % noticed of those that are not equivalent")
     return int(share < options.least)
 
 
@@ -111,7 +112,8 @@ def _fate(mutation: Mutation, forks: Forks, copy: Checkout) -> tuple[Fate, str]:
 def _asked(mutation: Mutation, forks: Forks, copy: Checkout, near: list[str]) -> tuple[Fate, str]:
     if forks.can_change(mutation):
         return forks.fate(mutation, near)
-    return copy.fate(mutation, forks.tests_of_module(mutation, near))
+    tests = forks.tests_of_module(mutation, near)
+    return copy.fate(mutation, tests, forks.wall(tests))
 
 
 def _place(root: Path, mutation: Mutation) -> tuple[str, str, str]:

@@ -7,5 +7,5 @@ from enum import StrEnum
 
 class Fate(StrEnum):
     KILLED = "killed"  # a test fails
-    TIMED_OUT = "timed out"  # or the process crashed
+    TIMED_OUT = "timed out"  # a test hangs, or its process crashes: it is noticed, too
     SURVIVED = "survived"

@@ -30,8 +30,8 @@ from tests.mutants.fate import Fate
 from tests.mutants.mutations import Mutation
 from tests.quick import leaves_out
 
-_PATIENCE = 10.0  # times as long as without a mutation may a test take, and so many seconds more
-_MIN_PROCESSOR, _MIN_WALL = 2.0, 600.0  # the second also of a machine that has other work
+_PATIENCE = 10.0  # times as long as without a mutation may a test take, and so many seconds of processor more
+_MIN_PROCESSOR = 2.0
 _MAX_SECONDS = 30.0  # of processor and while calls are recorded, for the tests of one mutation
 
 
@@ -59,10 +59,12 @@ class Calls:
 class Forks:
     """A plugin of pytest whose loop runs the collected tests for one mutation after another, each in a fork."""
 
-    def __init__(self, root: Path, calls: Calls, loop: Callable[[Forks], None]) -> None:
-        self._root, self._calls, self._loop = root, calls, loop
+    def __init__(self, root: Path, calls: Calls, loop: Callable[[Forks], None], patience: float) -> None:
+        """A test may wait ``patience`` seconds longer than ``_PATIENCE`` times what it takes: machines have other work."""
+        self._root, self._calls, self._loop, self._min_wall = root, calls, loop, patience
         self._learned: set[str] = set()
         self.seconds: dict[str, float] = {}  # of processor, of each test without a mutation
+        self._walls: dict[str, float] = {}  # and by the clock
         self._calling: dict[str, list[str]] = {}  # path:qualified name of a function -> the tests that call it
         self.imported: frozenset[str] = frozenset()
         self._items: dict[str, pytest.Item] = {}
@@ -109,8 +111,10 @@ class Forks:
         """What was saved at another time, of the files of tests that have not changed since."""
         stored = json.loads(known.read_text())
         self._learned |= {file for file, digest in stored["files"].items() if digest == self._digest(file)}
-        tests = [test if test in self._items and _file(test) in self._learned else "" for test, _ in stored["tests"]]
-        self.seconds |= {test: seconds for test, (_, seconds) in zip(tests, stored["tests"], strict=True) if test}
+        tests = [test if test in self._items and _file(test) in self._learned else "" for test, *_ in stored["tests"]]
+        for test, (_, seconds, wall) in zip(tests, stored["tests"], strict=True):
+            if test:
+                self.seconds[test], self._walls[test] = seconds, wall
         for function, numbers in stored["functions"].items():
             self._calling[function] = [tests[number] for number in numbers if tests[number]]
 
@@ -120,7 +124,8 @@ class Forks:
             function: [numbers[test] for test in tests if test in numbers] for function, tests in self._calling.items()
         }
         files = {file: self._digest(file) for file in sorted(self._learned)}
-        known.write_text(json.dumps({"tests": list(self.seconds.items()), "functions": functions, "files": files}))
+        listed = [(test, seconds, self._walls[test]) for test, seconds in self.seconds.items()]
+        known.write_text(json.dumps({"tests": listed, "functions": functions, "files": files}))
 
     def _digest(self, file: str) -> str | None:
         path = self._root / file
@@ -131,13 +136,13 @@ class Forks:
             if fork.child:
                 threading.settrace(self._calls)
                 sys.settrace(self._calls)
-                for item, seconds in self._run(items):
+                for item, seconds, wall in self._run(items):
                     if not self._failed:
-                        fork.tell([item.nodeid, seconds, sorted(self._calls.taken())])
+                        fork.tell([item.nodeid, seconds, wall, sorted(self._calls.taken())])
                     self._failed = False
                 fork.leave()
-            for test, seconds, functions in fork.told(3600):
-                self.seconds[test] = seconds
+            for test, seconds, wall, functions in fork.told():
+                self.seconds[test], self._walls[test] = seconds, wall
                 for function in functions:
                     self._calling.setdefault(function, []).append(test)
 
@@ -153,6 +158,10 @@ class Forks:
         if mutation.function is None:
             return self.tests_of_module(mutation, near)
         return self._first(self._calling.get(f"{mutation.path.as_posix()}:{mutation.function}", ()), near)
+
+    def wall(self, tests: Iterable[str]) -> float:
+        """The seconds by the clock that these take together without a mutation."""
+        return sum(self._walls[test] for test in tests)
 
     def tests_of_module(self, mutation: Mutation, near: Collection[str]) -> list[str]:
         """The same for what an import executes: tests that call any function of its module."""
@@ -178,7 +187,7 @@ class Forks:
         tests = self.tests_of(mutation, near)
         while True:
             fate, test = self._fate(mutation, tests)
-            if fate is not Fate.KILLED or self._fate(None, [test])[0] is Fate.SURVIVED:
+            if fate is Fate.SURVIVED or self._fate(None, [test])[0] is Fate.SURVIVED:
                 return fate, test
             tests.remove(test)
             del self.seconds[test]
@@ -194,16 +203,15 @@ class Forks:
                     except Exception:  # raised by what an import executes
                         fork.tell([tests[0], str(Fate.KILLED)])
                         fork.leave()
-                for item, _ in self._run([self._items[test] for test in tests], fork):
+                for item, *_ in self._run([self._items[test] for test in tests], fork):
                     if self._failed:
                         fork.tell([item.nodeid, str(Fate.KILLED)])
                         item.session._setupstate.teardown_exact(None)  # ends what its fixtures have started
                         break
                 fork.leave()
-            test = ""
-            for test, *fate in fork.told(
-                _MIN_WALL + _PATIENCE * max((self.seconds[test] for test in tests), default=0)
-            ):
+            test = tests[0]
+            for test, *fate in fork.told():
+                fork.patience = self._min_wall + _PATIENCE * self._walls[test]
                 if fate:
                     return Fate(fate[0]), test
             return (Fate.SURVIVED if fork.ended_well() else Fate.TIMED_OUT), test
@@ -216,15 +224,18 @@ class Forks:
         else:  # some function imports it later
             import_source(_module(mutation), path, mutation.applied(source))
 
-    def _run(self, items: Sequence[pytest.Item], fork: _Fork | None = None) -> Iterator[tuple[pytest.Item, float]]:
+    def _run(
+        self, items: Sequence[pytest.Item], fork: _Fork | None = None
+    ) -> Iterator[tuple[pytest.Item, float, float]]:
+        """With the seconds that each took, of processor and by the clock."""
         for item, after in zip(items, [*items[1:], None], strict=True):
             if fork is not None:
                 fork.tell([item.nodeid])
                 limit = _MIN_PROCESSOR + _PATIENCE * self.seconds[item.nodeid]
                 signal.setitimer(signal.ITIMER_PROF, limit)
-            begin = time.process_time()
+            processor, wall = time.process_time(), time.monotonic()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-            yield item, time.process_time() - begin
+            yield item, time.process_time() - processor, time.monotonic() - wall
 
 
 def _module(mutation: Mutation) -> str:
@@ -242,6 +253,7 @@ class _Fork:
         self._read, self._write = os.pipe()
         self._pid = os.fork()
         self.child = not self._pid
+        self.patience = 3600.0  # seconds
         self._status: int | None = None
         if self.child:
             os.setsid()
@@ -262,10 +274,10 @@ class _Fork:
     def leave(self) -> NoReturn:
         os._exit(0)
 
-    def told(self, seconds: float) -> Iterator[Any]:
-        """Until it ends, or tells nothing for so long."""
+    def told(self) -> Iterator[Any]:
+        """Until it ends, or tells nothing for as long as its ``patience``."""
         rest = b""
-        while select.select([self._read], [], [], seconds)[0]:
+        while select.select([self._read], [], [], self.patience)[0]:
             data = os.read(self._read, 1 << 16)
             if not data:
                 return

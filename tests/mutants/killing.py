@@ -13,7 +13,8 @@ from pathlib import Path
 from tests.mutants.fate import Fate
 from tests.mutants.mutations import Mutation
 
-_SECONDS = 900.0  # after which tests count as hanging
+_PATIENCE = 5.0  # times as long as without a mutation may the tests take, and so many seconds more
+_MIN_SECONDS = 90.0  # also of a machine that has other work, and until pytest runs
 _PYTEST = ("-x", "-q", "-rf", "--tb=no", "-n", "0", "-p", "no:cacheprovider")
 #: pytest's exit codes: a test fails, one cannot be imported, there is none
 _FAILED, _ERROR, _NO_TESTS = 1, 2, 5
@@ -30,8 +31,11 @@ class Checkout:
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, directory / name)
 
-    def fate(self, mutation: Mutation, tests: Sequence[str]) -> tuple[Fate, str]:
-        """With the test that decides it, of those that are listed.  One that is named after a path has another name here."""
+    def fate(self, mutation: Mutation, tests: Sequence[str], wall: float) -> tuple[Fate, str]:
+        """With the test that decides it, of those that are listed.  One that is named after a path has another name here.
+
+        ``wall`` is how many seconds all of them take without a mutation.
+        """
         tests = [test for test in tests if str(self.root) not in test]
         if not tests:
             return Fate.SURVIVED, "(no test calls it)"
@@ -39,15 +43,18 @@ class Checkout:
         source = file.read_text()
         file.write_text(mutation.applied(source))
         try:
-            code, failed = self._run(tests)
+            code, failed = self._run(tests, wall)
         finally:
             file.write_text(source)
         if code in (_FAILED, _ERROR):
             alone = [failed] if failed else tests
-            if self._run(alone)[0] == 0:
+            if self._run(alone, wall)[0] == 0:
                 return Fate.KILLED, alone[0]
-            return self.fate(mutation, [test for test in tests if test not in alone])
-        return (Fate.SURVIVED if code in (0, _NO_TESTS) else Fate.TIMED_OUT), ""
+            return self.fate(mutation, [test for test in tests if test not in alone], wall)
+        # what hangs or crashes without it tells nothing of it
+        if code in (0, _NO_TESTS) or self._run(tests, wall)[0] != 0:
+            return Fate.SURVIVED, ""
+        return Fate.TIMED_OUT, ""
 
     def near(self, path: Path) -> list[str]:
         """The files of tests that name the module, are called as it is, or lie where it does in its package."""
@@ -61,8 +68,8 @@ class Checkout:
                 found.append(test.relative_to(self._copy).as_posix())
         return found
 
-    def _run(self, tests: Sequence[str]) -> tuple[int | None, str]:
-        """pytest's exit code, and the test that failed."""
+    def _run(self, tests: Sequence[str], wall: float) -> tuple[int | None, str]:
+        """pytest's exit code, None if it was too slow, and the test that failed."""
         environment = {**os.environ, "PYTHONPATH": str(self._copy), "PYTHONDONTWRITEBYTECODE": "1"}
         listed = self._copy.with_name("tests.txt")
         listed.write_text("\n".join(tests))
@@ -72,7 +79,7 @@ class Checkout:
                 stdout=output, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             try:
-                code = process.wait(_SECONDS)
+                code = process.wait(_MIN_SECONDS + _PATIENCE * wall)
             except subprocess.TimeoutExpired:
                 return None, ""
             finally:
