@@ -55,6 +55,10 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--name", default="kapi")
     parser.add_argument("--seconds", type=float, default=3.0, help="of one run")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="pair: how often both are started anew, for so many runs each"
+    )
+    parser.add_argument("--settle", type=float, default=0.0, help="pair: seconds between a start and the first run")
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--watchers", default="100,1000,5000")
     parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")

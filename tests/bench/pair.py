@@ -5,6 +5,7 @@ Either is a running server, or a checkout of kapi, which is started with the fla
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tests.bench.load import Outcome, drive
 from tests.bench.watchers import fan_out
 
 Run = Callable[[], Outcome]
+Found = tuple[list[Outcome], list[Outcome]]  # what was measured of either server, run by run
 _SEEDED = 500  # ConfigMaps that are updated and patched, and that a page lists
 _WRITES = 100  # to an object that many watch
 Start = Callable[[], tuple[float, float]]  # seconds until ready, CPU-seconds until then
@@ -48,32 +50,29 @@ def cases() -> Iterator[Case]:
         yield Case(name, prepare)
 
 
-def compare(first: Bench, second: Bench, names: tuple[str, str], chosen: str = "") -> list[Row]:
-    """A row a case: the first one's figure as a share of the second's.  ``chosen`` are parts of names, comma-separated."""
+def measure(first: Bench, second: Bench, found: dict[str, Found], chosen: str = "") -> None:
+    """Adds one round of runs of each case to ``found``.  ``chosen`` are parts of names, comma-separated."""
     wanted = [part for part in chosen.split(",") if part]
     benches = (first, second)
-    rows = []
     for bench in benches:
         _seed(bench)
     for case in cases():
         if wanted and not any(part in case.name for part in wanted):
             continue
+        outcomes = found.setdefault(case.name, ([], []))
         runs = [case.prepare(bench) for bench in benches]
-        found: tuple[list[Outcome], list[Outcome]] = ([], [])
         for number in range(first.runs):
             for place in (0, 1) if number % 2 else (1, 0):
-                found[place].append(runs[place]())
+                outcomes[place].append(runs[place]())
         for bench in benches:
             if case.objects:
                 bench.empty(case.objects)
                 _seed(bench)
-        rows.append(_row(case.name, found, names, first))
-    return rows
 
 
 def compare_start(first: Start, second: Start, runs: int, names: tuple[str, str]) -> Row:
     """How long a start takes beside the other's, in data directories that are there already."""
-    found: tuple[list[Outcome], list[Outcome]] = ([], [])
+    found: Found = ([], [])
     for number in range(runs):
         for place in (0, 1) if number % 2 else (1, 0):
             took, used = (first, second)[place]()
@@ -89,29 +88,38 @@ def compare_start(first: Start, second: Start, runs: int, names: tuple[str, str]
     return Row("start to ready", statistics.median(ratios), "x", spread, note=note)
 
 
-def _row(name: str, found: tuple[list[Outcome], list[Outcome]], names: tuple[str, str], bench: Bench) -> Row:
+def row(name: str, found: Found, names: tuple[str, str]) -> Row:
+    """The first one's rate as a share of the second's: the median of all pairs, and between what it lies."""
     pairs = list(zip(*found, strict=True))
-    ratios = [one.rate / other.rate for one, other in pairs]
+    ratios = sorted(one.rate / other.rate for one, other in pairs)
     ours, theirs = (statistics.median(outcome.rate for outcome in outcomes) for outcomes in found)
-    note = f"{min(ratios):.2f} to {max(ratios):.2f}; {names[0]} {ours:,.0f}/s, {names[1]} {theirs:,.0f}/s"
+    low, high = interval(ratios)
+    note = f"95 %: {low:.2f} to {high:.2f}; pairs {ratios[0]:.2f} to {ratios[-1]:.2f}"
+    note += f"; {names[0]} {ours:,.0f}/s, {names[1]} {theirs:,.0f}/s"
     if all(outcome.cpu for pair in pairs for outcome in pair):
-        used = [one.cpu / other.cpu for one, other in pairs]
+        used = sorted(one.cpu / other.cpu for one, other in pairs)
+        low, high = interval(used)
         each = [statistics.median(outcome.cpu for outcome in outcomes) for outcomes in found]
-        note += f"; CPU {statistics.median(used):.2f} ({min(used):.2f} to {max(used):.2f}), {each[0]:.0f} and {each[1]:.0f} us"
+        note += f"; CPU {statistics.median(used):.2f} ({low:.2f} to {high:.2f}), {each[0]:.0f} and {each[1]:.0f} us"
     if told := [text for outcomes in found if (text := times(outcomes))]:
         note += f"; {' and '.join(told)}"
     failures = [sum(outcome.failures for outcome in outcomes) for outcomes in found]
     if any(failures):
         note += f"; {failures[0]} and {failures[1]} FAILED"
-    row = Row(
-        name,
-        statistics.median(ratios),
-        "x",
-        (max(ratios) - min(ratios)) / 2 / statistics.median(ratios) * 100,
-        note=note,
-    )
-    bench.say(f"{row.name:34} {row.value:8.2f} x  {note}")
-    return row
+    median = statistics.median(ratios)
+    return Row(name, median, "x", (ratios[-1] - ratios[0]) / 2 / median * 100, note=note)
+
+
+def interval(ordered: list[float]) -> tuple[float, float]:
+    """Between which of the values, in rising order, the median of all that could be measured lies with 95 % certainty.
+
+    Each value is above that median as often as a coin shows heads: fewer than k of n are as rarely as of n throws.
+    """
+    count = len(ordered)
+    place, below = 0, 1
+    while (below := below + math.comb(count, place + 1)) <= 0.025 * 2**count:
+        place += 1
+    return ordered[place], ordered[count - 1 - place]
 
 
 def _seed(bench: Bench) -> None:
@@ -196,4 +204,4 @@ def _page(bench: Bench) -> Run:
     return lambda: drive(bench.target, lambda n: page, 1, bench.seconds)
 
 
-__all__ = ["compare", "compare_start"]
+__all__ = ["Found", "compare_start", "interval", "measure", "row"]

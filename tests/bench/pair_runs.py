@@ -5,18 +5,37 @@ from __future__ import annotations
 import argparse
 import contextlib
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 
 from tests.bench.cases import Bench, Row
 from tests.bench.load import Target
 from tests.bench.own_server import OwnServer
-from tests.bench.pair import compare as compare_pair
-from tests.bench.pair import compare_start
+from tests.bench.pair import Found, compare_start, measure, row
 
 
 def pair(options: argparse.Namespace) -> list[Row]:
-    """The first one's figures as a share of the second's."""
+    """The first one's figures as a share of the second's.
+
+    What is started is started anew in each round: where its memory lies makes a process a few percent faster or slower for life.
+    """
+    one, other = (Path(spec).resolve().name if "://" not in spec else spec.split(",")[0] for spec in options.pair)
+    found: dict[str, Found] = {}
+    rows: list[Row] = []
+    for number in range(1, options.rounds + 1):
+        _round(options, found)
+        rows = [row(name, outcomes, (one, other)) for name, outcomes in found.items()]
+        for each in rows:
+            print(f"{number:2} {each.name:34} {each.value:8.2f} x  {each.note}", flush=True)
+    if not any("://" in spec for spec in options.pair) and any(
+        part in "start to ready" for part in options.case.split(",")
+    ):
+        rows.append(pair_start(options, (one, other)))
+    return rows
+
+
+def _round(options: argparse.Namespace, found: dict[str, Found]) -> None:
     with contextlib.ExitStack() as stack:
         benches = []
         for spec in options.pair:
@@ -32,13 +51,8 @@ def pair(options: argparse.Namespace) -> list[Row]:
             bench.prepare()
             stack.callback(bench.clean)
             benches.append(bench)
-        one, other = (Path(spec).resolve().name if "://" not in spec else spec.split(",")[0] for spec in options.pair)
-        rows = compare_pair(*benches, (one, other), options.case)
-    if not any("://" in spec for spec in options.pair) and any(
-        part in "start to ready" for part in options.case.split(",")
-    ):
-        rows.append(pair_start(options, (one, other)))
-    return rows
+        time.sleep(options.settle)
+        measure(*benches, found, options.case)
 
 
 def pair_start(options: argparse.Namespace, names: tuple[str, str]) -> Row:
@@ -49,9 +63,9 @@ def pair_start(options: argparse.Namespace, names: tuple[str, str]) -> Row:
             starts.append(partial(start_once, OwnServer(scratch, options.flag, spec)))
         for start in starts:
             start()  # the first one makes the data directory
-        row = compare_start(*starts, options.runs, names)
-        print(f"{row.name:34} {row.value:8.2f} x  {row.note}")
-        return row
+        started = compare_start(*starts, options.runs, names)
+        print(f"{started.name:34} {started.value:8.2f} x  {started.note}")
+        return started
 
 
 def start_once(own: OwnServer) -> tuple[float, float]:
