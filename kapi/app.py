@@ -21,7 +21,7 @@ from twisted.logger import Logger
 from kapi.assembly.extension import Extension
 from kapi.assembly.server import assemble
 from kapi.foundation import Foundation
-from kapi.observability.pending_metrics import pending_families
+from kapi.observability.request_metrics import pending_families
 from kapi.observability.stalls import StallMonitor
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options

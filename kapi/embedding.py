@@ -22,7 +22,7 @@ from kapi.endpoints.tunnel import wants_upgrade
 from kapi.extensions import extension_for
 from kapi.foundation import Foundation
 from kapi.machinery import status
-from kapi.observability.pending_metrics import pending_families
+from kapi.observability.request_metrics import pending_families
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor, installed_reactor

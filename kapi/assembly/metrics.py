@@ -22,7 +22,7 @@ from kapi.observability.build_metrics import build_families
 from kapi.observability.metrics import Metrics, Shape, store_requests
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor
-from kapi.registry.allocators import metrics as allocators
+from kapi.registry.allocators import allocation as allocators
 from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.usage import usage
 from kapi.registry.client import SELF_REQUESTS

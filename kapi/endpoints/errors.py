@@ -1,9 +1,11 @@
-"""Turns exceptions into Status responses (upstream: ``responsewriters/errors.go`` and ``status.go``)."""
+"""Turns errors into responses (upstream: ``responsewriters/errors.go`` and ``status.go``)."""
 
 from __future__ import annotations
 
+from kapi.authorization.forbidden import escaped
 from kapi.codecs.negotiation import MediaType, error_media_type
 from kapi.endpoints.encoding import encode, respond_tree
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import OutOfTime, StatusError, internal
 from kapi.registry.errors import interpret
@@ -38,3 +40,10 @@ def to_status(error: BaseException) -> StatusError:
     if isinstance(error, StoreError):
         return interpret(error, GroupResource("", ""), "")
     return internal("the server met an unexpected error; see its log under the audit id")
+
+
+def internal_error(ctx: RequestContext, error: str) -> Response:
+    """The answer of a filter that fails: 500 in plain text."""
+    uri = ctx.http.uri.decode("utf-8", "replace")
+    text = escaped(f"Internal Server Error: {quote(uri)}: {error}") + "\n"
+    return Response(500, text.encode(), _PLAIN, [(b"x-content-type-options", b"nosniff")])

@@ -27,7 +27,7 @@ from kapi.schema import jsonpatch, mergepatch, strategicmerge
 from kapi.schema.converter import Converter, text_of
 from kapi.schema.decode import RAW_MEMBERS, decode
 from kapi.schema.managedfields import FieldManager
-from kapi.schema.patched_text import json_patched, json_patched_member, merged, merged_member, sorted_member
+from kapi.schema.patched_text import all_sorted, json_patched, json_patched_member, merged, merged_member
 from kapi.schema.types import Type
 
 JSON_PATCH = "application/json-patch+json"
@@ -155,7 +155,7 @@ class _Outcome(NamedTuple):
     def written(self, type_: Type) -> Tree:
         """The result with its keys in the order in which upstream reads it; not of a strategic merge patch."""
         if type_.schema is not None:
-            return sorted_member(self.result)
+            return all_sorted(self.result)
         if self.kind == MERGE_PATCH:
             return merged(self.result, type_, self.patch)
         return json_patched(self.result, type_, self.operations)
@@ -232,7 +232,7 @@ def _order_raw_member(outcome: _Outcome, gvk: GroupVersionKind) -> None:
     if raw is None or not isinstance(result, dict) or not isinstance(result.get(raw), dict):
         return
     if outcome.kind == STRATEGIC:
-        result[raw] = sorted_member(result[raw])
+        result[raw] = all_sorted(result[raw])
     elif outcome.kind == JSON_PATCH:
         result[raw] = json_patched_member(result[raw], raw, outcome.operations)
     elif isinstance(patch, dict) and raw in patch:
@@ -326,7 +326,7 @@ def _write_raw_member(obj: Object, gvk: GroupVersionKind, stored: bytes, live: O
     if raw is None or not isinstance(obj.get(raw), dict):
         return
     text = member_text(stored, raw) if _same_values(live, applied) else None
-    obj[raw] = sorted_member(obj[raw]) if text is None else RawObject(obj[raw], text)
+    obj[raw] = all_sorted(obj[raw]) if text is None else RawObject(obj[raw], text)
 
 
 def _same_values(live: Object, new: Object) -> bool:

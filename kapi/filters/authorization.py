@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 from twisted.logger import Logger
 
-from kapi.authorization.attributes import attributes_of
 from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
+from kapi.endpoints.errors import internal_error
 from kapi.filters.chain import Filter
-from kapi.filters.internal_error import internal_error
+from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
 from kapi.request.audit_record import DECISION
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -62,3 +62,37 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
         return wait(ctx, attributes, verdict, started)
 
     return check
+
+
+def attributes_of(ctx: RequestContext) -> Attributes:
+    """The attributes of the request, for its effective user (upstream: GetAuthorizerAttributes)."""
+    info, user = ctx.info, ctx.user
+    assert info is not None and user is not None
+    attributes = Attributes(
+        user=user,
+        verb=info.verb,
+        is_resource=info.is_resource,
+        path=info.path,
+        group=info.group,
+        version=info.version,
+        resource=info.resource,
+        subresource=info.subresource,
+        namespace=info.namespace,
+        name=info.name,
+    )
+    if info.field_selector:
+        try:
+            attributes.field_requirements = tuple(
+                (term.key, term.operator, term.value) for term in parse_fields(info.field_selector).requirements
+            )
+        except SelectorError as error:
+            attributes.field_selector_error = str(error)
+    if info.label_selector:
+        try:
+            attributes.label_requirements = tuple(
+                (term.key, term.operator, tuple(sorted(term.values)))
+                for term in parse_labels(info.label_selector).requirements
+            )
+        except SelectorError as error:
+            attributes.label_selector_error = str(error)
+    return attributes

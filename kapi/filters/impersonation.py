@@ -18,11 +18,11 @@ from kapi.authentication.certificates import unescape_key
 from kapi.authentication.service_account.names import NODE_NAME
 from kapi.authentication.service_account.names import groups as account_groups
 from kapi.authentication.service_account.names import split_username as service_account_name
-from kapi.authorization.attributes import attributes_of
 from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Authorizer, Decision
 from kapi.authorization.node.references import NODE_PREFIX, NODES_GROUP
 from kapi.authorization.rbac.policy import quoted_list
+from kapi.filters.authorization import attributes_of
 from kapi.filters.chain import Filter
 from kapi.filters.metrics import IdentityMeter
 from kapi.machinery import status

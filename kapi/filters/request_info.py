@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kapi.endpoints.errors import internal_error
 from kapi.filters.chain import Filter
-from kapi.filters.internal_error import internal_error
 from kapi.request.context import RequestContext
 from kapi.request.parse import NoResource, parse_request_info
 from kapi.request.response import Response

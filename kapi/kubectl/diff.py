@@ -15,7 +15,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
-from kapi.kubectl.printers.yaml import YAMLPrinter
+from kapi.kubectl.printers.documents import YAMLPrinter
 from kapi.kubectl.writing import LAST_APPLIED
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object

@@ -29,6 +29,7 @@ class Patched(NamedTuple):
 def patched(obj: Object, patch: bytes, kind: str) -> Patched:
     """``kind``: json, merge or strategic.  Raises CommandError."""
     from kapi.codecs.json_reading import JSONError, loads_exactly
+    from kapi.machinery.field import format_value
     from kapi.machinery.status import StatusError
     from kapi.schema import jsonpatch, mergepatch, patched_text, strategicmerge
     from kapi.schema.types import Kind, Type
@@ -43,10 +44,10 @@ def patched(obj: Object, patch: bytes, kind: str) -> Patched:
         if kind == "json":
             operations, _ = jsonpatch.decode(change, strict=False)
             result = jsonpatch.patched(obj, operations)
-            return Patched(result, lambda: patched_text.json_patched_text(result, type_, operations))
+            return Patched(result, lambda: format_value(patched_text.json_patched(result, type_, operations)))
         if kind == "strategic":
             merged = strategicmerge.patched(obj, strategicmerge.decode(change), type_)
-            return Patched(merged, lambda: patched_text.sorted_text(merged))
+            return Patched(merged, lambda: format_value(patched_text.all_sorted(merged)))
     except (JSONError, StatusError) as error:
         whole = {"merge": "Invalid JSON Patch", "strategic": "invalid JSON document"}
         raise CommandError(whole.get(kind) or getattr(error, "message", "") or str(error)) from None
@@ -55,18 +56,19 @@ def patched(obj: Object, patch: bytes, kind: str) -> Patched:
     if not isinstance(change, dict | list):
         raise CommandError("Invalid JSON Patch")
     result = mergepatch.apply(obj, change)
-    return Patched(result, lambda: patched_text.merged_text(result, type_, change))
+    return Patched(result, lambda: format_value(patched_text.merged(result, type_, change)))
 
 
 def unstructured(tree: Tree) -> Object:
     """An object of any kind.  Raises CommandError."""
     from kapi.codecs.json_reading import kind_of
-    from kapi.schema.patched_text import sorted_text
+    from kapi.machinery.field import format_value
+    from kapi.schema.patched_text import all_sorted
 
     if not isinstance(tree, dict):
         raise CommandError(f"json: cannot unmarshal {kind_of(tree)} into Go value of type unstructured.detector")
     if not tree.get("kind"):
-        raise CommandError(f"Object 'Kind' is missing in '{sorted_text(tree)}'")
+        raise CommandError(f"Object 'Kind' is missing in '{format_value(all_sorted(tree))}'")
     return tree
 
 

@@ -33,11 +33,11 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typ
     managed = flags.get_bool("show-managed-fields")
     match kind:
         case "json" if not equals:
-            from kapi.kubectl.printers.json import JSONPrinter
+            from kapi.kubectl.printers.documents import JSONPrinter
 
             return JSONPrinter(managed, ordered=not typed)
         case "yaml" if not equals:
-            from kapi.kubectl.printers.yaml import YAMLPrinter
+            from kapi.kubectl.printers.documents import YAMLPrinter
 
             return YAMLPrinter(managed)
         case "kyaml" if not equals:

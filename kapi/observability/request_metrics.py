@@ -18,6 +18,7 @@ from kapi.observability.zpages import page_version
 from kapi.request import bodies
 from kapi.request.bodies import BodySizes
 from kapi.request.context import Finisher, RequestContext
+from kapi.request.pending import Pending
 
 LATENCY = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
@@ -348,3 +349,20 @@ def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]
     else:
         scope = "namespace" if info.namespace else "cluster"
     return (verb, info.group, info.version, info.resource, info.subresource, scope, _COMPONENT)
+
+
+def pending_families(pending: Pending) -> Iterator[Metric]:
+    """The bytes that wait for slow clients, and what was refused because of them."""
+    yield GaugeMetricFamily(
+        "kapi_pending_bytes",
+        "[ALPHA] Bytes of answers, events and bodies that wait for clients which are slow.",
+        value=pending.size,
+    )
+    refusals = CounterMetricFamily(
+        "kapi_pending_refusals_total",
+        "[ALPHA] Counter of requests answered with 429 (refused) and clients disconnected (cut_off) because too much waited.",
+        labels=("how",),
+    )
+    refusals.add_metric(["refused"], pending.refused)
+    refusals.add_metric(["cut_off"], pending.cut_off)
+    yield refusals

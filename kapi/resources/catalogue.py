@@ -1,12 +1,12 @@
 """Every built-in resource, in the order discovery lists them.
 
 Discovery, OpenAPI paths, routing, authorization and the watch caches all come from these rows; a resource is added here
-and in its own module, nowhere else.
+and in its own module, nowhere else.  Reviews have no module: endpoints answer them, and they are not stored.
 """
 
 from __future__ import annotations
 
-from kapi.resources import apiregistration, coordination, discovery, events, node, policy, rbac, reviews
+from kapi.resources import apiregistration, coordination, discovery, events, node, policy, rbac
 from kapi.resources.admissionregistration import policies, webhooks
 from kapi.resources.apiextensions import customresourcedefinitions
 from kapi.resources.apps import controllerrevisions, daemonsets, deployments, replicasets, statefulsets
@@ -31,7 +31,7 @@ from kapi.resources.core import (
     services,
 )
 from kapi.resources.core import events as core_events
-from kapi.resources.definition import Resource
+from kapi.resources.definition import Resource, review
 from kapi.resources.flowcontrol import flowschemas, prioritylevelconfigurations
 from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
 from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
@@ -64,12 +64,12 @@ BUILT_IN: tuple[Resource, ...] = (
     replicasets.RESOURCE,
     statefulsets.RESOURCE,
     events.RESOURCE,
-    reviews.SELF_SUBJECT_REVIEW,
-    reviews.TOKEN_REVIEW,
-    reviews.LOCAL_SUBJECT_ACCESS_REVIEW,
-    reviews.SELF_SUBJECT_ACCESS_REVIEW,
-    reviews.SELF_SUBJECT_RULES_REVIEW,
-    reviews.SUBJECT_ACCESS_REVIEW,
+    review("authentication.k8s.io", "SelfSubjectReview"),
+    review("authentication.k8s.io", "TokenReview"),
+    review("authorization.k8s.io", "LocalSubjectAccessReview", namespaced=True),
+    review("authorization.k8s.io", "SelfSubjectAccessReview"),
+    review("authorization.k8s.io", "SelfSubjectRulesReview"),
+    review("authorization.k8s.io", "SubjectAccessReview"),
     horizontalpodautoscalers.RESOURCE,
     horizontalpodautoscalers.RESOURCE_V1,
     cronjobs.RESOURCE,

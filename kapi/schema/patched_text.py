@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from kapi.codecs.json_reading import Literal
 from kapi.machinery.each import elements
-from kapi.machinery.field import format_value
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.quoted import go_order
@@ -17,21 +16,6 @@ from kapi.schema.types import Kind, Type
 _AS_SENT = object()
 _UNKNOWN = Type(Kind.ANY)
 _WITH_VALUE = ("add", "replace")
-
-
-def merged_text(result: Tree, type_: Type, change: object) -> str:
-    """The text of a merge patch's result."""
-    return format_value(merged(result, type_, change))
-
-
-def json_patched_text(result: object, type_: Type, operations: list[Object]) -> str:
-    """The text of a JSON patch's result."""
-    return format_value(json_patched(result, type_, operations))
-
-
-def sorted_text(result: object) -> str:
-    """The text of an object that Go holds as nested maps."""
-    return format_value(_sorted(result))
 
 
 def merged_member(value: Tree, change: Tree) -> Tree:
@@ -45,16 +29,12 @@ def json_patched_member(value: Tree, name: str, operations: list[Object]) -> Tre
     return value if visited is None else _opened(value, _UNKNOWN, visited)
 
 
-def sorted_member(value: Tree) -> Tree:
-    """A raw member in the order of keys that a strategic merge patch leaves: it turns everything into maps."""
-    return _sorted(value)
-
-
-def _sorted(value: object) -> Tree:
+def all_sorted(value: object) -> Tree:
+    """An object that Go holds as nested maps: also what a strategic merge patch leaves."""
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in elements(ordered(value))}
+        return {key: all_sorted(value[key]) for key in elements(ordered(value))}
     if isinstance(value, list):
-        return [_sorted(item) for item in elements(value)]
+        return [all_sorted(item) for item in elements(value)]
     return float(value) if isinstance(value, Literal) else value
 
 
@@ -75,7 +55,7 @@ def merged(value: Tree, type_: Type, change: object) -> Tree:
     if value is change:  # took the place of an object, and was not opened for its nulls
         return value
     if not isinstance(value, dict) or not isinstance(change, dict):
-        return _sorted(value)
+        return all_sorted(value)
     return {
         key: merged(value[key], _below(type_, key), change[key])
         if key in change

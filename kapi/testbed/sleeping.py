@@ -20,11 +20,11 @@ from kapi.assembly.identity import Identity
 from kapi.authentication.build import build_authentication
 from kapi.authentication.interface import AuthenticationError, Authenticator, RequestAnswer
 from kapi.authentication.service_account.metrics import TokenMeter
-from kapi.authorization.attributes import attributes_of
 from kapi.authorization.build import build_authorization
 from kapi.authorization.interface import Decision
 from kapi.authorization.rbac.index import GROUP, PolicyIndex
 from kapi.authorization.union import UnionAuthorizer
+from kapi.filters.authorization import attributes_of
 from kapi.filters.chain import Filter, FilterChain
 from kapi.filters.request_info import request_info
 from kapi.machinery import status

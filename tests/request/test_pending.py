@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 
 from kapi.observability.metrics import Metrics
-from kapi.observability.pending_metrics import pending_families
+from kapi.observability.request_metrics import pending_families
 from kapi.request.pending import STALL_SECONDS, HeldBytes, Pending, PendingBytes
 
 

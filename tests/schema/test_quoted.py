@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kapi.machinery.field import FieldError, Path, invalid, required, too_many
+from kapi.machinery.field import FieldError, Path, format_value, invalid, required, too_many
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema import builtin
-from kapi.schema.patched_text import json_patched_text, merged_text, sorted_text
+from kapi.schema.patched_text import all_sorted, json_patched, merged
 from kapi.schema.quoted import complete
 from tests.growth.counting import effort
 
@@ -89,10 +89,10 @@ def test_a_merged_object_has_sorted_keys_where_the_patch_looked() -> None:
     text = (
         '{"apiVersion":"v1","kind":"StorageClass","metadata":{"name":"a","namespace":"b"},"parameters":{"a":"\\u003c"}}'
     )
-    assert merged_text(obj, CLASS, {"parameters": {"a": "<"}}) == text
+    assert format_value(merged(obj, CLASS, {"parameters": {"a": "<"}})) == text
     touched = '"metadata":{"annotations":{},"name":"a"}'
     obj = {"metadata": {"name": "a", "annotations": {}}}
-    assert merged_text(obj, CLASS, {"metadata": {"annotations": {}}}) == f"{{{touched}}}"
+    assert format_value(merged(obj, CLASS, {"metadata": {"annotations": {}}})) == f"{{{touched}}}"
 
 
 def test_a_json_patch_leaves_what_it_sends_as_it_was_sent() -> None:
@@ -101,15 +101,15 @@ def test_a_json_patch_leaves_what_it_sends_as_it_was_sent() -> None:
         "metadata": {"name": "a", "labels": {"z": "1", "a": "2"}},
         "parameters": {"z": 1, "a": {"d": 1, "c": 2}},
     }
-    text = json_patched_text(obj, CLASS, [{"op": "add", "path": "/parameters/a", "value": {"d": 1, "c": 2}}])
+    text = format_value(json_patched(obj, CLASS, [{"op": "add", "path": "/parameters/a", "value": {"d": 1, "c": 2}}]))
     assert (
         text == '{"kind":"K","metadata":{"name":"a","labels":{"a":"2","z":"1"}},"parameters":{"a":{"d":1,"c":2},"z":1}}'
     )
-    assert json_patched_text([1], CLASS, [{"op": "replace", "path": "", "value": [1]}, {}]) == "[1]"
+    assert format_value(json_patched([1], CLASS, [{"op": "replace", "path": "", "value": [1]}, {}])) == "[1]"
 
 
 def test_a_custom_resource_is_sorted_all_through() -> None:
-    assert sorted_text({"b": [{"d": 1, "c": 2}], "a": None}) == '{"a":null,"b":[{"c":2,"d":1}]}'
+    assert format_value(all_sorted({"b": [{"d": 1, "c": 2}], "a": None})) == '{"a":null,"b":[{"c":2,"d":1}]}'
 
 
 def test_many_errors_that_quote_one_list_cost_one_copy() -> None:

@@ -13,8 +13,18 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.netip import Network
 from kapi.machinery.tree import Object
-from kapi.registry.allocators.allocation import RANDOM, AllocationError, AlreadyAllocated, NotInRange, RangeFull
-from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_ALLOCATED, DYNAMIC, STATIC
+from kapi.registry.allocators.allocation import (
+    ADDRESS_ERRORS,
+    ADDRESS_SECONDS,
+    ADDRESSES_ALLOCATED,
+    DYNAMIC,
+    RANDOM,
+    STATIC,
+    AllocationError,
+    AlreadyAllocated,
+    NotInRange,
+    RangeFull,
+)
 from kapi.resources.core.services.access import cluster_ips
 from kapi.resources.core.services.allocation import address_candidates, holds
 from kapi.resources.shared.addresses import parse, parse_network

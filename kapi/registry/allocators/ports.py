@@ -14,8 +14,17 @@ from kapi.codecs.split import encode_halves
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.registry.allocators.allocation import RANDOM, AllocationError, AlreadyAllocated, NotInRange, RangeFull
-from kapi.registry.allocators.metrics import DYNAMIC, PORT_ERRORS, PORTS_ALLOCATED, STATIC
+from kapi.registry.allocators.allocation import (
+    DYNAMIC,
+    PORT_ERRORS,
+    PORTS_ALLOCATED,
+    RANDOM,
+    STATIC,
+    AllocationError,
+    AlreadyAllocated,
+    NotInRange,
+    RangeFull,
+)
 from kapi.resources.core.services.allocation import port_candidates
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
 from kapi.store.interface import Store
