@@ -10,7 +10,10 @@ import json
 import math
 from decimal import Decimal
 
+import orjson
+
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, duplicates, loads_exactly, may_have_duplicates
+from kapi.machinery import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -104,6 +107,31 @@ def write_numbers(node: Tree) -> Tree:
     elif node.__class__ is float and node.is_integer() and _INT64_MIN < node < _UINT64_END:
         return int(node) if node <= _INT64_MAX else int(Decimal(repr(node)))
     return node
+
+
+def same_values(one: Tree, other: Tree) -> bool:
+    """Whether two values are equal for Go: true, 1 and 1.0 are not, and an integer beyond int64 is the nearest float."""
+    if checkpoint.running is None and orjson.dumps(one) == orjson.dumps(other):  # most often, and 20 times faster
+        return True
+    return _same_values(one, other)
+
+
+def _same_values(one: Tree, other: Tree) -> bool:
+    kind = one.__class__
+    if kind is str or one is None:
+        return bool(one == other)
+    if isinstance(one, dict):
+        if not isinstance(other, dict) or len(one) != len(other):
+            return False
+        return all(key in other and _same_values(item, other[key]) for key, item in entries(one))
+    if isinstance(one, list):
+        if not isinstance(other, list) or len(one) != len(other):
+            return False
+        return all(_same_values(item, there) for item, there in elements(zip(one, other, strict=True)))
+    if kind is other.__class__ and one == other:
+        return True
+    one, other = _go_value(one), _go_value(other)
+    return one.__class__ is other.__class__ and bool(one == other)
 
 
 def _literal(raw: bytes | None) -> str:

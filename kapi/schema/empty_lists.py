@@ -1,12 +1,13 @@
-"""Sets empty lists of fields that Go always writes to null, as upstream's storage does (protobuf has no empty lists).
+"""Empty lists and maps, which are not in upstream's storage (protobuf has none).
 
-The fields of a type where this may occur are found once, so that a write visits only these.
+Those of fields that Go always writes become null there.  The fields of a type where this may occur are found once, so
+that a write visits only these.
 """
 
 from __future__ import annotations
 
-from kapi.machinery.each import elements
-from kapi.machinery.tree import Object
+from kapi.machinery.each import elements, entries
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.types import Kind, Type
 
 #: of a struct: (field, whether it is such a list itself, LIST, MAP or STRUCT if there may be some below, their type)
@@ -27,6 +28,27 @@ def nil_empty_lists(obj: Object, type_: Type) -> None:
                 for item in value if kind is Kind.LIST else value.values():
                     if item:
                         nil_empty_lists(item, below)
+
+
+def adds_empty(sent: Tree, found: Tree, type_: Type) -> bool:
+    """Whether a client sent an empty list or map where ``found``, which is the object with its defaults, has nothing.
+
+    Go tells it from nil, which storage makes of it.
+    """
+    kind, inner = type_.kind, type_.elem
+    if kind is Kind.STRUCT and isinstance(sent, dict):
+        fields, found = type_.fields, found or {}
+        return any(
+            adds_empty(item, found.get(name), fields[name].type) for name, item in entries(sent) if name in fields
+        )
+    if kind is Kind.LIST and isinstance(sent, list) or kind is Kind.MAP and isinstance(sent, dict):
+        if not sent or not found:
+            return not sent and not found
+        if inner is not None and isinstance(sent, list):
+            return any(adds_empty(item, there, inner) for item, there in elements(zip(sent, found, strict=False)))
+        if inner is not None and isinstance(sent, dict):
+            return any(adds_empty(item, found.get(name), inner) for name, item in entries(sent))
+    return False
 
 
 def _plan(type_: Type) -> _Plan:

@@ -76,6 +76,7 @@ def _is_static(obj: Object) -> bool:
 
 class WebhookStrategy(ConfigurationStrategy):
     generation_parts = ("webhooks",)
+    compares_empty = True
 
     def __init__(self, *, mutating: bool) -> None:
         self.mutating = mutating

@@ -86,6 +86,7 @@ def _blocks(policy: Object) -> Iterator[tuple[Path, Object]]:
 
 class NetworkPolicyStrategy(PlainStrategy):
     generation_parts = ("spec",)
+    compares_empty = True
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})

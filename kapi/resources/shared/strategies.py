@@ -9,11 +9,14 @@ from typing import ClassVar
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError
 from kapi.machinery.freeing import free_now
+from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, same
+from kapi.schema.builtin import type_of
+from kapi.schema.empty_lists import adds_empty
 
 
 class UpdateRules(Enum):
@@ -37,6 +40,8 @@ class PlainStrategy(Strategy):
     name_rule: ClassVar[Callable[..., Iterable[str]]] = staticmethod(subdomain_name)
     #: top-level parts whose change raises metadata.generation; empty: the type has no generation
     generation_parts: ClassVar[tuple[str, ...]] = ()
+    #: whether these are compared by ``reflect.DeepEqual``, for which an empty list that is sent again differs from the stored one
+    compares_empty: ClassVar[bool] = False
     #: the status of a new object; None: clients write the whole object
     empty_status: ClassVar[Object | None] = None
     #: finalizers without a domain must be standard ones
@@ -73,8 +78,16 @@ class PlainStrategy(Strategy):
         if self.empty_status is not None:
             keep(obj, old, "status")
         self.prepare(obj, old, ctx)
-        if any(not same(obj.get(part), old.get(part)) for part in self.generation_parts):
+        changed = any(not same(obj.get(part), old.get(part)) for part in self.generation_parts)
+        if changed or self.compares_empty and self._sends_empty(obj, ctx):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def _sends_empty(self, obj: Object, ctx: StrategyContext) -> bool:
+        if ctx.sent is None:
+            return False
+        sent = ctx.sent()
+        fields = type_of(GroupVersionKind(*GroupVersion.parse(obj["apiVersion"]), obj["kind"])).fields
+        return any(adds_empty(sent.get(part), obj.get(part), fields[part].type) for part in self.generation_parts)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []

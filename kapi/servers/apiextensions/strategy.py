@@ -11,12 +11,12 @@ from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.names import qualified_name
-from kapi.machinery.tree import Object, Tree, equal
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.embedded import coerce, has_embedded, metadata_errors
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import subdomain_name
-from kapi.schema.custom import write_numbers
+from kapi.schema.custom import same_values, write_numbers
 from kapi.schema.structural.correlation import ABSENT
 from kapi.schema.structural.listtypes import list_errors
 from kapi.schema.structural.pruning import default, drop_nulls, has_defaults
@@ -135,7 +135,7 @@ class CustomResourceStrategy(Strategy):
             obj.pop("status", None)
             if "status" in old:
                 obj["status"] = tree.copy(old["status"])
-        if not equal(_without_metadata(obj), _without_metadata(old)):
+        if not same_values(_without_metadata(obj), _without_metadata(old)):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

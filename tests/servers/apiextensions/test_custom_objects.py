@@ -69,6 +69,22 @@ def test_unknown_fields_are_reported_in_the_order_of_their_paths(api: MemoryAPI)
     assert (answer.code, answer.json["message"].rpartition("strict decoding error: ")[2]) == (400, wanted)
 
 
+def test_the_generation_counts_values_of_other_types(api: MemoryAPI) -> None:
+    """A number that is sent as 1.0 is stored as 1, an integer, so that the same number is a change again."""
+    install(api, definition(version(spec={"any": {"x-kubernetes-preserve-unknown-fields": True}})))
+    create(api, "a", {"any": 1})
+    body = json.dumps({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"any": "%"}})
+    values = ("1", "true", "true", "1.0", "1.0", "1", "[1]", "[1.0]", '{"b": 0}', '{"b": false}', "1.5", "1.5")
+    found = []
+    for value in (*values, "9223372036854775808", "9223372036854775808"):
+        current = api.ask("GET", f"{FOOS}/a").json["metadata"]["resourceVersion"]
+        text = body.replace('"%"', value).replace('"name": "a"', f'"name": "a", "resourceVersion": "{current}"')
+        answer = api.ask("PUT", f"{FOOS}/a", text)
+        assert answer.code == 200, answer.json
+        found.append(answer.json["metadata"]["generation"])
+    assert found == [1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 9, 9, 10, 10]
+
+
 def test_a_json_patch_with_duplicate_fields_and_fractions_is_stored(api: MemoryAPI) -> None:
     inner = {"type": "object", "properties": {"x": {"type": "number"}}}
     install(api, definition(version(spec={"o": inner})))
