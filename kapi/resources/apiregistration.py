@@ -14,7 +14,7 @@ from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.golang import quote
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
@@ -157,7 +157,6 @@ _TABLE = printing.table(
     printing.column("Available", _available, "Whether this service is available."),
     printing.AGE,
 )
-_STRATEGY = APIServiceStrategy()
 API_SERVICE = Resource(
     group="apiregistration.k8s.io",
     version="v1",
@@ -166,7 +165,7 @@ API_SERVICE = Resource(
     namespaced=False,
     categories=("api-extensions",),
     storage_version_hash="InPBPD7+PqM=",
-    strategy=_STRATEGY,
+    strategy=APIServiceStrategy(),
+    status=APIServiceStatusStrategy,
     table=_TABLE,
-    subresources=(Subresource("status", strategy=APIServiceStatusStrategy(_STRATEGY)),),
 )

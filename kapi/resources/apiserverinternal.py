@@ -11,7 +11,7 @@ from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.names import regex_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
 from kapi.resources.shared.rules import Errors
@@ -133,16 +133,14 @@ def _servers(obj: Object, now: float) -> str:
     return ",".join(shown) + more
 
 
-_STRATEGY = StorageVersionStrategy()
-
 STORAGE_VERSION = Resource(
     group="internal.apiserver.k8s.io",
     version="v1alpha1",
     kind="StorageVersion",
     plural="storageversions",
     namespaced=False,
-    subresources=(Subresource("status", strategy=StorageVersionStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=StorageVersionStrategy(),
+    status=StorageVersionStatusStrategy,
     table=printing.table(
         printing.NAME,
         printing.column(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import InitVar, dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -291,10 +291,15 @@ class Resource:
     removed_in: str = ""  # the release that serves it no more, as in "1.39"
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
+    #: makes the strategy of a status subresource from that of the resource
+    status: InitVar[Callable[[Any], Strategy] | None] = None
     #: stands for this resource in cache entries, which must not keep it alive
     identity: object = field(default_factory=object, init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, status: Callable[[Any], Strategy] | None) -> None:
+        if status is not None:
+            subresource = Subresource("status", strategy=status(self.strategy))
+            object.__setattr__(self, "subresources", (*self.subresources, subresource))
         if not self.singular:
             object.__setattr__(self, "singular", self.kind.lower())
         if not self.list_kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.machinery import field
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions
@@ -74,8 +74,6 @@ def _bound(part: str) -> Reader:
     return read
 
 
-STRATEGY = DisruptionBudgetStrategy()
-
 POD_DISRUPTION_BUDGET = Resource(
     group="policy",
     version="v1",
@@ -84,8 +82,8 @@ POD_DISRUPTION_BUDGET = Resource(
     namespaced=True,
     short_names=("pdb",),
     storage_version_hash="EVWiDmWqyJw=",
-    subresources=(Subresource("status", strategy=DisruptionBudgetStatusStrategy(STRATEGY)),),
-    strategy=STRATEGY,
+    strategy=DisruptionBudgetStrategy(),
+    status=DisruptionBudgetStatusStrategy,
     table=table(
         NAME,
         column("Min Available", _bound("minAvailable"), "The minimum number of pods that must be available."),

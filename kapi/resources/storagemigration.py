@@ -11,7 +11,7 @@ from typing import ClassVar
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.rules import Errors
@@ -87,16 +87,14 @@ def _fully_qualified(obj: Object, now: float) -> str:
     return ".".join(part for part in (resource.get("resource", ""), resource.get("group", "")) if part)
 
 
-_STRATEGY = MigrationStrategy()
-
 STORAGE_VERSION_MIGRATION = Resource(
     group="storagemigration.k8s.io",
     version="v1beta1",
     kind="StorageVersionMigration",
     plural="storageversionmigrations",
     namespaced=False,
-    subresources=(Subresource("status", strategy=MigrationStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=MigrationStrategy(),
+    status=MigrationStatusStrategy,
     table=printing.table(
         printing.column("Name", printing.name, printing.NAME_TEXT),
         printing.column("Resource", _fully_qualified, "Fully qualified resource to migrate"),

@@ -30,7 +30,7 @@ from kapi.resources.admissionregistration.rules import (
     validate_param_ref,
 )
 from kapi.resources.admissionregistration.webhooks import ConfigurationStrategy
-from kapi.resources.definition import Resource, StrategyContext, Subresource, TableColumns
+from kapi.resources.definition import Resource, StrategyContext, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
@@ -333,8 +333,6 @@ BINDING_TABLE = printing.table(
 )
 
 
-_STRATEGY = ValidatingPolicyStrategy()
-
 VALIDATING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
@@ -343,8 +341,8 @@ VALIDATING = Resource(
     namespaced=False,
     categories=("api-extensions",),
     storage_version_hash="6OxvlMmQ6is=",
-    subresources=(Subresource("status", strategy=ValidatingPolicyStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=ValidatingPolicyStrategy(),
+    status=ValidatingPolicyStatusStrategy,
     table=policy_table(
         "validations",
         "Validations",

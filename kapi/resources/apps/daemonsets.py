@@ -11,7 +11,7 @@ from kapi.codecs.reading import DecodingError
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.poddefaults import default_pod_template
@@ -162,8 +162,6 @@ class DaemonSetStatusStrategy(ReplicasStatusStrategy):
     limited = ()
 
 
-STRATEGY = DaemonSetStrategy()
-
 RESOURCE = Resource(
     group="apps",
     version="v1",
@@ -173,8 +171,8 @@ RESOURCE = Resource(
     short_names=("ds",),
     categories=("all",),
     storage_version_hash="dd7pWHUlMKQ=",
-    subresources=(Subresource("status", strategy=DaemonSetStatusStrategy(STRATEGY)),),
-    strategy=STRATEGY,
+    strategy=DaemonSetStrategy(),
+    status=DaemonSetStatusStrategy,
     table=replace(
         table(
             NAME,

@@ -9,7 +9,7 @@ from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContext
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
@@ -145,8 +145,6 @@ def _selector(obj: Object, now: float) -> str:
     return selector_text(selector)
 
 
-STRATEGY = DeploymentStrategy()
-
 RESOURCE = Resource(
     group="apps",
     version="v1",
@@ -156,8 +154,9 @@ RESOURCE = Resource(
     short_names=("deploy",),
     categories=("all",),
     storage_version_hash="8aSe+NMegvE=",
-    subresources=(SCALE, Subresource("status", strategy=DeploymentStatusStrategy(STRATEGY))),
-    strategy=STRATEGY,
+    subresources=(SCALE,),
+    strategy=DeploymentStrategy(),
+    status=DeploymentStatusStrategy,
     table=replace(
         table(
             NAME,

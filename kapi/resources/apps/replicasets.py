@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, Resource, StrategyContext
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
 from kapi.resources.shared.printing import AGE, NAME, field_column, table
@@ -48,8 +48,6 @@ class ReplicaSetStatusStrategy(ReplicasStatusStrategy):
     )  # fmt: skip
 
 
-STRATEGY = ReplicaSetStrategy()
-
 RESOURCE = Resource(
     group="apps",
     version="v1",
@@ -59,8 +57,9 @@ RESOURCE = Resource(
     short_names=("rs",),
     categories=("all",),
     storage_version_hash="P1RzHs8/mWQ=",
-    subresources=(SCALE, Subresource("status", strategy=ReplicaSetStatusStrategy(STRATEGY))),
-    strategy=STRATEGY,
+    subresources=(SCALE,),
+    strategy=ReplicaSetStrategy(),
+    status=ReplicaSetStatusStrategy,
     table=table(
         NAME,
         field_column("Desired", "api.apps.v1.ReplicaSetSpec", "spec", "replicas", empty=0, type="integer"),

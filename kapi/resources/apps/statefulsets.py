@@ -6,7 +6,7 @@ from kapi.machinery import field
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, Resource, StrategyContext
 from kapi.resources.shared import selectors
 from kapi.resources.shared.claims import default_claim_spec, validate_claim_spec
 from kapi.resources.shared.features import gate
@@ -225,8 +225,6 @@ class StatefulSetStatusStrategy(PlainStatusStrategy):
         return errors
 
 
-STRATEGY = StatefulSetStrategy()
-
 RESOURCE = Resource(
     group="apps",
     version="v1",
@@ -236,8 +234,9 @@ RESOURCE = Resource(
     short_names=("sts",),
     categories=("all",),
     storage_version_hash="H+vl74LkKdo=",
-    subresources=(SCALE, Subresource("status", strategy=StatefulSetStatusStrategy(STRATEGY))),
-    strategy=STRATEGY,
+    subresources=(SCALE,),
+    strategy=StatefulSetStrategy(),
+    status=StatefulSetStatusStrategy,
     table=table(
         NAME,
         column(

@@ -13,7 +13,7 @@ from kapi.machinery.field import FieldError, Path
 from kapi.machinery.golang import NumberError, parse_duration, parse_int
 from kapi.machinery.tree import Object
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, NONE, UNSET, column, label_selector, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_counts
@@ -249,8 +249,6 @@ def _selector(obj: Object, now: float) -> str:
     return label_selector(((obj["spec"].get("jobTemplate") or {}).get("spec") or {}).get("selector"))
 
 
-STRATEGY = CronJobStrategy()
-
 RESOURCE = Resource(
     group="batch",
     version="v1",
@@ -260,8 +258,8 @@ RESOURCE = Resource(
     short_names=("cj",),
     categories=("all",),
     storage_version_hash="sd5LIXh4Fjs=",
-    subresources=(Subresource("status", strategy=CronJobStatusStrategy(STRATEGY)),),
-    strategy=STRATEGY,
+    strategy=CronJobStrategy(),
+    status=CronJobStatusStrategy,
     table=table(
         NAME,
         column(

@@ -10,7 +10,7 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.batch.job_status import is_true, validate_job_status
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
+from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
 from kapi.resources.shared import selectors
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal, plain
@@ -305,7 +305,6 @@ def _duration(job: Object, now: float) -> str:
 
 
 _succeeded = selectable("status.succeeded")
-STRATEGY = JobStrategy()
 
 RESOURCE = Resource(
     group="batch",
@@ -315,8 +314,8 @@ RESOURCE = Resource(
     namespaced=True,
     categories=("all",),
     storage_version_hash="mudhfqk/qZY=",
-    subresources=(Subresource("status", strategy=JobStatusStrategy(STRATEGY)),),
-    strategy=STRATEGY,
+    strategy=JobStrategy(),
+    status=JobStatusStrategy,
     table=table(
         NAME,
         column("Status", _condition, "Status of the job."),

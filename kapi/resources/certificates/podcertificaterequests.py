@@ -23,7 +23,7 @@ from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.mail import is_address
 from kapi.machinery.tree import Object
 from kapi.resources.certificates.certificatesigningrequests import fill_transition_times, keep_conditions
-from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES, validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_label_key, subdomain_name
@@ -382,16 +382,14 @@ def _state(obj: Object, now: float) -> str:
     return condition_of(obj) or "Pending"
 
 
-_STRATEGY = PodCertificateRequestStrategy()
-
 RESOURCE = Resource(
     group="certificates.k8s.io",
     version="v1beta1",
     kind="PodCertificateRequest",
     plural="podcertificaterequests",
     namespaced=True,
-    subresources=(Subresource("status", strategy=PodCertificateRequestStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=PodCertificateRequestStrategy(),
+    status=PodCertificateRequestStatusStrategy,
     selectable_fields={name: selectable(name) for name in _SELECTABLE},
     table=printing.table(
         printing.NAME,

@@ -306,8 +306,6 @@ def _kernel(node: Object, now: float) -> str:
     return f"{kernel} ({architecture})" if architecture else kernel
 
 
-_STRATEGY = NodeStrategy()
-
 RESOURCE = Resource(
     group="",
     version="v1",
@@ -318,9 +316,9 @@ RESOURCE = Resource(
     storage_version_hash="XwShjMxG9Fs=",
     subresources=(
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), kind="NodeProxyOptions", handler="proxy"),
-        Subresource("status", strategy=NodeStatusStrategy(_STRATEGY)),
     ),
-    strategy=_STRATEGY,
+    strategy=NodeStrategy(),
+    status=NodeStatusStrategy,
     selectable_fields={
         "spec.unschedulable": lambda obj: "true" if (obj.get("spec") or {}).get("unschedulable") else "false"
     },

@@ -10,7 +10,7 @@ from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.quantities import ceiling, compare
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.claims import default_claim_spec, normalize_data_sources, validate_claim_spec
 from kapi.resources.shared.features import gate
@@ -167,8 +167,6 @@ def _spec(name: str, empty: str = "") -> printing.Reader:
     return lambda obj, now: (obj.get("spec") or {}).get(name, empty)
 
 
-_STRATEGY = PersistentVolumeClaimStrategy()
-
 RESOURCE = Resource(
     group="",
     version="v1",
@@ -177,8 +175,8 @@ RESOURCE = Resource(
     namespaced=True,
     short_names=("pvc",),
     storage_version_hash="QWTyNDq0dC4=",
-    subresources=(Subresource("status", strategy=PersistentVolumeClaimStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=PersistentVolumeClaimStrategy(),
+    status=PersistentVolumeClaimStatusStrategy,
     returns_deleted=True,
     table=printing.table(
         printing.NAME,

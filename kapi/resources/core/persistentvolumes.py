@@ -8,7 +8,7 @@ from kapi.machinery import tree
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import difference, internal
@@ -154,8 +154,6 @@ def _claim(obj: Object, now: float) -> str:
     return "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}"
 
 
-_STRATEGY = PersistentVolumeStrategy()
-
 RESOURCE = Resource(
     group="",
     version="v1",
@@ -164,8 +162,8 @@ RESOURCE = Resource(
     namespaced=False,
     short_names=("pv",),
     storage_version_hash="HN/zwEC+JgM=",
-    subresources=(Subresource("status", strategy=PersistentVolumeStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=PersistentVolumeStrategy(),
+    status=PersistentVolumeStatusStrategy,
     returns_deleted=True,
     table=printing.table(
         printing.NAME,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, FieldText, Resource, ScaleMapping, StrategyContext, Subresource, selectable
+from kapi.resources.definition import SCALE, FieldText, Resource, ScaleMapping, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.poddefaults import default_pod_template
@@ -80,7 +80,6 @@ class ReplicationControllerStatusStrategy(ReplicasStatusStrategy):
 
 
 _replicas = selectable("status.replicas")
-STRATEGY = ReplicationControllerStrategy()
 
 RESOURCE = Resource(
     group="",
@@ -93,9 +92,9 @@ RESOURCE = Resource(
     storage_version_hash="Jond2If31h0=",
     subresources=(
         replace(SCALE, scale=ScaleMapping(selector=lambda obj: printing.labels(obj["spec"].get("selector"), ""))),
-        Subresource("status", strategy=ReplicationControllerStatusStrategy(STRATEGY)),
     ),
-    strategy=STRATEGY,
+    strategy=ReplicationControllerStrategy(),
+    status=ReplicationControllerStatusStrategy,
     table=table(
         NAME,
         field_column("Desired", "api.core.v1.ReplicationControllerSpec", "spec", "replicas", empty=0, type="integer"),

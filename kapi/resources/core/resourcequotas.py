@@ -12,7 +12,7 @@ from kapi.machinery.field import Path, invalid, repeat, required
 from kapi.machinery.quantities import compare
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.resource_names import (
@@ -163,8 +163,6 @@ def _used(obj: Object, limits: bool) -> str:
     )
 
 
-_STRATEGY = ResourceQuotaStrategy()
-
 RESOURCE = Resource(
     group="",
     version="v1",
@@ -173,8 +171,8 @@ RESOURCE = Resource(
     namespaced=True,
     short_names=("quota",),
     storage_version_hash="8uhSgffRX6w=",
-    subresources=(Subresource("status", strategy=ResourceQuotaStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=ResourceQuotaStrategy(),
+    status=ResourceQuotaStatusStrategy,
     returns_deleted=True,
     table=printing.table(
         printing.NAME,

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.flowcontrol.bootstrap import FLOW_SCHEMAS
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import label_name, subdomain_name
@@ -261,8 +261,6 @@ def _dangling(obj: Object, now: float) -> str:
     return "?"
 
 
-_STRATEGY = FlowSchemaStrategy()
-
 RESOURCE = Resource(
     group="flowcontrol.apiserver.k8s.io",
     version="v1",
@@ -270,8 +268,8 @@ RESOURCE = Resource(
     plural="flowschemas",
     namespaced=False,
     storage_version_hash="GJVAJZSZBIw=",
-    subresources=(Subresource("status", strategy=FlowStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=FlowSchemaStrategy(),
+    status=FlowStatusStrategy,
     table=printing.table(
         printing.NAME,
         printing.column(

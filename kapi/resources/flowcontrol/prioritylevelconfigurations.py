@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.flowcontrol.bootstrap import PRIORITY_LEVELS
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.shared import printing
@@ -173,8 +173,6 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
 
 
 _QUEUING = ("spec", "limited", "limitResponse", "queuing")
-_STRATEGY = PriorityLevelConfigurationStrategy()
-
 RESOURCE = Resource(
     group="flowcontrol.apiserver.k8s.io",
     version="v1",
@@ -182,8 +180,8 @@ RESOURCE = Resource(
     plural="prioritylevelconfigurations",
     namespaced=False,
     storage_version_hash="Kir5PVfvNeI=",
-    subresources=(Subresource("status", strategy=FlowStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=PriorityLevelConfigurationStrategy(),
+    status=FlowStatusStrategy,
     table=printing.table(
         printing.NAME,
         printing.field_column("Type", "api.flowcontrol.v1.PriorityLevelConfigurationSpec", "spec", "type"),

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings, parse
 from kapi.resources.shared.features import gate
@@ -229,8 +229,6 @@ def _address(obj: Object, now: float) -> str:
     return ",".join(sorted({entry.get("ip") or entry.get("hostname") or "" for entry in _ingresses(obj)} - {""}))
 
 
-_STRATEGY = IngressStrategy()
-
 RESOURCE = Resource(
     group="networking.k8s.io",
     version="v1",
@@ -239,8 +237,8 @@ RESOURCE = Resource(
     namespaced=True,
     short_names=("ing",),
     storage_version_hash="39NQlfNR+bo=",
-    subresources=(Subresource("status", strategy=IngressStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=IngressStrategy(),
+    status=IngressStatusStrategy,
     table=printing.table(
         printing.NAME,
         printing.column(

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr, parse_network
 from kapi.resources.shared.features import gate
@@ -79,8 +79,6 @@ class ServiceCIDRStrategy(PlainStrategy):
             errors.append(invalid(_CIDRS, new or None, IMMUTABLE))
 
 
-_STRATEGY = ServiceCIDRStrategy()
-
 RESOURCE = Resource(
     group="networking.k8s.io",
     version="v1",
@@ -88,8 +86,8 @@ RESOURCE = Resource(
     plural="servicecidrs",
     namespaced=False,
     storage_version_hash="gNLvruQhW2g=",
-    subresources=(Subresource("status", strategy=StatusOnlyStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=ServiceCIDRStrategy(),
+    status=StatusOnlyStrategy,
     table=printing.table(
         printing.NAME,
         printing.column(

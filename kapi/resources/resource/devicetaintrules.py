@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
@@ -55,17 +55,15 @@ class DeviceTaintRuleStatusStrategy(StatusOnlyStrategy):
         at_most(len(conditions), _MAX_CONDITIONS, _CONDITIONS, errors)
 
 
-_STRATEGY = DeviceTaintRuleStrategy()
-
 RESOURCE = Resource(
     group="resource.k8s.io",
     version="v1beta2",
     kind="DeviceTaintRule",
     plural="devicetaintrules",
     namespaced=False,
-    subresources=(Subresource("status", strategy=DeviceTaintRuleStatusStrategy(_STRATEGY)),),
     returns_deleted=True,
-    strategy=_STRATEGY,
+    strategy=DeviceTaintRuleStrategy(),
+    status=DeviceTaintRuleStatusStrategy,
     table=printing.table(printing.NAME, printing.AGE),
     gates=("DRADeviceTaints", "DRADeviceTaintRules"),
 )

@@ -11,7 +11,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.field import NIL, Path, duplicate, invalid, too_many
 from kapi.machinery.names import SUBDOMAIN, regex_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
@@ -133,16 +133,14 @@ def _check_types(conditions: list[Object], path: Path, errors: Errors) -> None:
         seen.add(condition.get("type", ""))
 
 
-_STRATEGY = ResourcePoolStatusRequestStrategy()
-
 RESOURCE = Resource(
     group="resource.k8s.io",
     version="v1alpha3",
     kind="ResourcePoolStatusRequest",
     plural="resourcepoolstatusrequests",
     namespaced=False,
-    subresources=(Subresource("status", strategy=ResourcePoolStatusRequestStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=ResourcePoolStatusRequestStrategy(),
+    status=ResourcePoolStatusRequestStatusStrategy,
     table=printing.table(printing.NAME, printing.AGE),
     gates=("DRAResourcePoolStatus",),
 )

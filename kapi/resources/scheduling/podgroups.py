@@ -13,7 +13,7 @@ from typing import ClassVar
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import NIL, Path, duplicate, forbidden, invalid, required, too_many
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_conditions, validate_label_name
@@ -227,16 +227,14 @@ class PodGroupStatusStrategy(StatusOnlyStrategy):
                 check_long_name(state["resourceClaimName"], path, errors)
 
 
-_STRATEGY = PodGroupStrategy()
-
 POD_GROUP = Resource(
     group="scheduling.k8s.io",
     version="v1alpha2",
     kind="PodGroup",
     plural="podgroups",
     namespaced=True,
-    subresources=(Subresource("status", strategy=PodGroupStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=PodGroupStrategy(),
+    status=PodGroupStatusStrategy,
     table=printing.table(printing.NAME, printing.AGE),
     gates=("GenericWorkload",),
 )

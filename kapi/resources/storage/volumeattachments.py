@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
@@ -110,8 +110,6 @@ def _volume(obj: Object, now: float) -> str:
     return ((obj.get("spec") or {}).get("source") or {}).get("persistentVolumeName") or ""
 
 
-_STRATEGY = VolumeAttachmentStrategy()
-
 RESOURCE = Resource(
     group="storage.k8s.io",
     version="v1",
@@ -119,8 +117,8 @@ RESOURCE = Resource(
     plural="volumeattachments",
     namespaced=False,
     storage_version_hash="tJx/ezt6UDU=",
-    subresources=(Subresource("status", strategy=VolumeAttachmentStatusStrategy(_STRATEGY)),),
-    strategy=_STRATEGY,
+    strategy=VolumeAttachmentStrategy(),
+    status=VolumeAttachmentStatusStrategy,
     returns_deleted=True,
     table=printing.table(
         printing.NAME,
