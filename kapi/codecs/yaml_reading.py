@@ -31,6 +31,7 @@ from kapi.codecs.json_reading import count_keys, may_have_duplicates
 from kapi.machinery.checkpoint import checkpoint, engage
 from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.golang import float32_text, float_text, json_integer, syntax
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 
@@ -42,12 +43,16 @@ _TRUE = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", 
 _FALSE = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
 _NULL = frozenset(["", "~", "null", "Null", "NULL"])
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z", re.ASCII).match
+_MISPLACED_UNDERSCORE = re.compile(r"(?<![0-9])_|_(?![0-9])", re.ASCII).search
 _INTEGER = re.compile(
-    "[-+]?(?:0[bB](?P<binary>[01]+)|0[xX](?P<hexadecimal>[0-9a-fA-F]+)|0[oO]?(?P<octal>[0-7]+)|(?P<decimal>0|[1-9][0-9]*))\\Z",
+    "(?P<sign>[-+]?)(?:0[bB](?P<binary>[01]+)|0[xX](?P<hexadecimal>[0-9a-fA-F]+)|0[oO]?(?P<octal>[0-7]+)"
+    "|(?P<decimal>0|[1-9][0-9]*))\\Z|0b(?P<signed>[-+][01]+)\\Z",
     re.ASCII,
 ).match
-_BASES = {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16}
-_INT64_MIN, _UINT64_END = -(1 << 63), 1 << 64
+_BASES = {"binary": 2, "signed": 2, "octal": 8, "decimal": 10, "hexadecimal": 16}
+_INT64 = range(-(1 << 63), 1 << 63)
+_UINT64_END = 1 << 64
+_JSON_EXPONENT = 1e21  # from here on floats have one in JSON
 _MAX_DECIMAL_DIGITS = 20  # of a number of 64 bits
 _SPECIAL = {
     ".nan": math.nan, ".NaN": math.nan, ".NAN": math.nan,
@@ -154,7 +159,7 @@ class _Builder:
         assert isinstance(event, DocumentEndEvent)
         return tree, self.duplicates
 
-    def node(self, event: object, depth: int) -> Tree:
+    def node(self, event: object, depth: int, is_key: bool = False) -> Tree:
         if depth > MAX_DEPTH:
             raise YAMLError(f"yaml: exceeded max depth of {MAX_DEPTH}")
         self.nodes += 1
@@ -169,6 +174,8 @@ class _Builder:
             text: str = event.value
             self.bytes += len(text) if text.isascii() else len(text.encode())
             tree: Tree = _scalar(event)
+            if type(tree) is float and not is_key:
+                tree = _json_number(tree)
         elif isinstance(event, SequenceStartEvent):
             tree = self.sequence(depth)
         else:
@@ -205,7 +212,7 @@ class _Builder:
         while not isinstance(event := self.next(), MappingEndEvent):
             line = event.start_mark.line + 1
             merges = isinstance(event, ScalarEvent) and event.value == "<<" and event.implicit[0]
-            key = self.node(event, depth + 1)
+            key = self.node(event, depth + 1, True)
             value_event = self.next()
             value = self.node(value_event, depth + 1)
             if merges:
@@ -215,36 +222,36 @@ class _Builder:
                     for key, item in source.items():
                         merged.setdefault(key, item)
                 continue
-            name = _key(key)
+            name = _key(key, value)
             if name in entries:
-                self.duplicates.append(f"line {line}: key {_shown(key)} already set in map")
+                self.duplicates.append(f"line {line}: key {syntax(key)} already set in map")
             entries[name] = value
         if merged:
             entries = {**merged, **entries}
         return dict(sorted(entries.items()))
 
 
-def _shown(key: object) -> str:
-    if isinstance(key, str):
-        return '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return _key(key)
-
-
-def _key(key: object) -> str:
-    """A mapping key as JSON has it.  Raises YAMLError for lists and mappings."""
+def _key(key: object, value: Tree) -> str:
+    """A mapping key as JSON has it.  Raises YAMLError for those that it cannot have; the value is for its text."""
     if isinstance(key, str):
         return key
     if key is True:
         return "true"
     if key is False:
         return "false"
-    if key is None:
-        return "null"
-    if isinstance(key, int):
+    if isinstance(key, int) and key in _INT64:
         return str(key)
     if isinstance(key, float):
-        return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(str(key)) or f"{key:.17g}"
-    raise YAMLError(f"yaml: invalid map key: {key!r}")
+        shown = float32_text(key)
+        return _INFINITIES.get(shown, shown)
+    if isinstance(key, dict | list):
+        raise YAMLError(f"yaml: invalid map key: {syntax(key, _MAPPING)}")
+    kind, text = ("%!s(<nil>)", "<nil>") if key is None else ("uint64", f"{key:#x}")
+    raise YAMLError(f"unsupported map key of type: {kind}, key: {text}, value: {syntax(value, _MAPPING)}")
+
+
+_INFINITIES = {"+Inf": ".inf", "-Inf": "-.inf", "NaN": ".nan"}
+_MAPPING = "map[interface {}]interface {}"
 
 
 def _scalar(event: ScalarEvent) -> Tree:
@@ -262,25 +269,23 @@ def _scalar(event: ScalarEvent) -> Tree:
             return base64.b64decode(text, validate=False).decode("utf-8", "replace")
         except (binascii.Error, ValueError):
             raise YAMLError("yaml: !!binary value contains invalid base64 data") from None
-    value = resolve(text)
-    expected = _PYTHON_TYPES.get(tag)
-    if expected is None:
+    if tag not in _TYPES:
         return text
-    if not isinstance(value, expected) or (tag != "bool" and isinstance(value, bool)):
-        raise YAMLError(f"yaml: cannot decode !!str `{text}` as a !!{tag}")
+    value = resolve(text)
+    found = next(name for name, kinds in _TYPES.items() if isinstance(value, kinds))
+    if found == "int" and tag == "float" and value in _INT64:
+        return float(value)
+    if found != tag:
+        raise YAMLError(f"yaml: cannot decode !!{found} `{text}` as a !!{tag}")
     return value
 
 
-_PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
-    "int": int,
-    "float": (int, float),
-    "bool": bool,
-    "null": type(None),
-}
+#: what a resolved scalar may be; a boolean is an integer too
+_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "null": type(None), "str": str}
 
 
 def resolve(text: str) -> Tree:
-    """The value of a plain scalar as in go-yaml v2: YAML 1.1 with its booleans and octal numbers."""
+    """The value of a plain scalar as in go-yaml v2: YAML 1.1 with its booleans and octal numbers, infinities and NaN."""
     if text in _NULL:
         return None
     first = text[0]
@@ -291,14 +296,14 @@ def resolve(text: str) -> Tree:
     if first not in "+-.0123456789":
         return text
     if text in _SPECIAL:
-        return _json_number(_SPECIAL[text])
+        return _SPECIAL[text]
     plain = text.replace("_", "")
     number = _integer(plain)
     if number is not None:
         return number
-    if _FLOAT(plain) and not math.isinf(found := float(plain)):
-        return _json_number(found)
-    return text
+    if first == "." and plain != text and _MISPLACED_UNDERSCORE(text):
+        return text
+    return found if _FLOAT(plain) and not math.isinf(found := float(plain)) else text
 
 
 def _integer(text: str) -> int | None:
@@ -311,13 +316,18 @@ def _integer(text: str) -> int | None:
     digits = found[kind]
     if kind == "decimal" and len(digits) > _MAX_DECIMAL_DIGITS:
         return None
-    number = int(digits, _BASES[kind]) * (-1 if text[0] == "-" else 1)
-    return number if _INT64_MIN <= number < _UINT64_END else None
+    number = int(digits, _BASES[kind]) * (-1 if found["sign"] == "-" else 1)
+    return number if number in _INT64 or found["sign"] == "" and 0 < number < _UINT64_END else None
 
 
 def _json_number(number: float) -> Tree:
-    """A float after a conversion to JSON and back.  Raises YAMLError for NaN and infinities."""
+    """A float after a conversion to JSON and back: a whole one is read as an integer, with zeros for the digits that it lacks.
+
+    Raises YAMLError for NaN and infinities.
+    """
     if math.isnan(number) or math.isinf(number):
-        shown = "NaN" if math.isnan(number) else ("+Inf" if number > 0 else "-Inf")
-        raise YAMLError(f"json: unsupported value: {shown}")
-    return int(number) if number.is_integer() and _INT64_MIN <= number < _UINT64_END else number
+        raise YAMLError(f"json: unsupported value: {float_text(number)}")
+    if not number.is_integer() or abs(number) >= _JSON_EXPONENT:
+        return number
+    whole = json_integer(number)
+    return whole if _INT64.start <= whole < _UINT64_END else number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from functools import cmp_to_key
 from typing import Any
 
 import yaml
@@ -19,16 +20,13 @@ from yaml.events import (
     StreamEndEvent,
     StreamStartEvent,
 )
-from yaml.nodes import ScalarNode
-from yaml.resolver import Resolver
 
-from kapi.codecs.yaml_reading import YAMLError, resolve
+from kapi.codecs.yaml_reading import resolve
 from kapi.machinery.each import elements
 from kapi.machinery.golang import float_json, float_text
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 
-_NATURAL = re.compile(r"([0-9]+)")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:$|[Tt ]|[ \t]+[0-9])")
 _TEXT, _MAPPING, _SEQUENCE, _NUMBER = (f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "float"))
 _INTEGERS = range(-(1 << 63), 1 << 63)
@@ -40,10 +38,6 @@ class _Dumper(yaml.CSafeDumper):
     """libyaml's emitter, and PyYAML's representation of numbers and constants."""
 
 
-# no resolver of its own: ``_needs_quotes`` decides about quotes, by go-yaml's rules
-_Dumper.yaml_implicit_resolvers = dict(Resolver.yaml_implicit_resolvers)
-
-
 def _style(text: str) -> str | None:
     if "\n" in text:
         return "|"
@@ -51,12 +45,11 @@ def _style(text: str) -> str | None:
 
 
 def _needs_quotes(text: str) -> bool:
-    """Whether a plain scalar of this text would be read as something else."""
-    try:
-        plain = isinstance(resolve(text), str)
-    except YAMLError:  # infinities and NaN
-        return True
-    return not plain or text in ("=", "<<") or bool(_TIMESTAMP.match(text) or _BASE60.match(text))
+    """Whether a plain scalar of this text would be read as something else.
+
+    Upstream writes the key ``<<`` without quotes, and then reads it as a merge.
+    """
+    return not isinstance(resolve(text), str) or text == "<<" or bool(_TIMESTAMP.match(text) or _BASE60.match(text))
 
 
 def _number(value: float) -> str:
@@ -67,16 +60,42 @@ def _number(value: float) -> str:
     return text if text.lstrip("-").isdigit() and int(text) in _READ_AS_INTEGERS else float_text(float(value))
 
 
-def _sort_key(name: str) -> str:
-    """Sorts as go-yaml: digits compare as numbers, letters come after all other characters."""
-    key = ""
-    for position, part in enumerate(_NATURAL.split(name)):
-        if position % 2:
-            digits = part.lstrip("0")
-            key += f"\1{chr(len(digits))}{digits}"
+def _order(one: str, other: str) -> int:
+    """Compares keys as go-yaml: from their first difference on, digits as numbers, letters after all other characters."""
+    at = _first_difference(one, other)
+    if at == min(len(one), len(other)):
+        return len(one) - len(other)
+    letters = one[at].isalpha(), other[at].isalpha()
+    if any(letters):
+        return letters[0] - letters[1] or ord(one[at]) - ord(other[at])
+    before = one[:at]
+    begun = "0" in (one[at], other[at]) and bool(before[len(before.rstrip(_DIGITS)) :].strip("0"))
+    numbers = [text[: len(text) - len(text.lstrip(_DIGITS))] for text in (one[at:], other[at:])]
+    difference = _int64(numbers[0], begun) - _int64(numbers[1], begun)
+    return difference or len(numbers[0]) - len(numbers[1]) or ord(one[at]) - ord(other[at])
+
+
+def _first_difference(one: str, other: str) -> int:
+    """The place; that of its end when a text begins with the other one."""
+    low, high = 0, min(len(one), len(other)) + 1  # texts of the first length are equal, of the other one not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
         else:
-            key += "".join([f"\2{char}" if char.isalpha() else f"\0{char}" for char in part])
-    return key
+            high = middle
+    return low
+
+
+def _int64(digits: str, begun: bool) -> int:
+    """The number, which wraps around; ``begun``: it has a 1 before these digits."""
+    number = int(f"{begun:d}{digits}"[-_INT64_DIGITS:])
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+_DIGITS = "0123456789"
+_ORDER = cmp_to_key(_order)
+_INT64_DIGITS = 64  # those before are multiplied by 10 ** 64, which is 0 in 64 bits
 
 
 class _Writer:
@@ -105,8 +124,7 @@ class _Writer:
             self._scalar(_TEXT, node, _style(node))
         elif isinstance(node, dict):
             emit(MappingStartEvent(None, _MAPPING, True, flow_style=not node))
-            keys = ordered([(_sort_key(name), position, name) for position, name in enumerate(elements(node))])
-            for _, _, name in elements(keys):
+            for name in elements(ordered(node, _ORDER)):
                 self._scalar(_TEXT, name, _style(name))
                 self._node(node[name])
             emit(MappingEndEvent())
@@ -122,9 +140,7 @@ class _Writer:
             self._scalar(scalar.tag, scalar.value, scalar.style)
 
     def _scalar(self, tag: str, text: str, style: str | None) -> None:
-        resolve = self._dumper.resolve
-        implicit = tag == resolve(ScalarNode, text, (True, False)), tag == _TEXT
-        self._emit(ScalarEvent(None, tag, implicit, text, style=style))
+        self._emit(ScalarEvent(None, tag, (True, tag == _TEXT), text, style=style))
 
 
 def dump_yaml(tree: object) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Iterable
 
 from kapi.machinery.checkpoint import steps
@@ -145,6 +146,28 @@ def float_text(value: float) -> str:
 _PLAIN_IN_JSON = 1e-6, 1e21  # from the one and below the other on, encoding/json writes a float64 without an exponent
 
 
+def float32_text(value: float) -> str:
+    """As ``float_text``, of the float32 that is nearest: with its shortest digits."""
+    try:
+        nearest = _as_float32(value)
+    except OverflowError:
+        return float_text(math.copysign(math.inf, value))
+    if not math.isfinite(nearest):
+        return float_text(nearest)
+    shown = (float(f"{nearest:.{digits}g}") for digits in range(1, _MAX_FLOAT32_DIGITS))
+    return float_text(next((short for short in shown if _as_float32(short) == nearest), nearest))
+
+
+def _as_float32(value: float) -> float:
+    """Raises OverflowError."""
+    found: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
+    return found
+
+
+_FLOAT32 = struct.Struct("f")
+_MAX_FLOAT32_DIGITS = 10  # that tell any two of them apart
+
+
 def float_json(value: float) -> str:
     """A finite float64 as ``encoding/json`` writes it."""
     from decimal import Decimal
@@ -155,6 +178,15 @@ def float_json(value: float) -> str:
         return f"{digits}e{exponent[0]}{exponent[1:].lstrip('0')}"
     return format(Decimal(text), "f").removesuffix(".0")
 
+
+def json_integer(value: float) -> int:
+    """The integer whose text is that of a whole float below 1e21 in JSON: with zeros for the digits that it lacks."""
+    from decimal import Decimal
+
+    return int(value) if abs(value) < _EXACT else int(Decimal(repr(value)))
+
+
+_EXACT = 1 << 53  # below it a float has all digits of an integer
 
 #: nanoseconds
 _UNITS = {
@@ -234,6 +266,18 @@ def value_text(value: object) -> str:
     if isinstance(value, list):
         return "[" + " ".join(value_text(item) for item in steps(value)) + "]"
     return str(value)
+
+
+def syntax(value: object, mapping: str = "map[string]interface {}") -> str:
+    """A JSON tree as ``%#v`` shows it; ``mapping`` is the type of its maps."""
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, dict):
+        entries = (f"{quote(key)}:{syntax(value[key], mapping)}" for key in steps(ordered(value)))
+        return mapping + "{" + ", ".join(entries) + "}"
+    if isinstance(value, list):
+        return "[]interface {}{" + ", ".join(syntax(item, mapping) for item in steps(value)) + "}"
+    return "interface {}(nil)" if value is None else value_text(value)
 
 
 def type_name(value: object) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import Decimal
 
 import orjson
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.machinery import checkpoint
 from kapi.machinery.each import elements, entries
+from kapi.machinery.golang import json_integer
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
@@ -94,7 +94,7 @@ def _go_value(node: Tree) -> Tree:
 def write_numbers(node: Tree) -> Tree:
     """Replaces whole floats by integers, in place, as Go writes them; returns the value itself or its integer.
 
-    Beyond int64 the digits are those of the float's shortest text.
+    Beyond 2**53 the digits are those of the float's shortest text.
     """
     if isinstance(node, dict):
         for key, item in entries(node):
@@ -105,7 +105,7 @@ def write_numbers(node: Tree) -> Tree:
             if item.__class__ in _MAY_HAVE_FLOATS:
                 node[index] = write_numbers(item)
     elif node.__class__ is float and node.is_integer() and _INT64_MIN < node < _UINT64_END:
-        return int(node) if node <= _INT64_MAX else int(Decimal(repr(node)))
+        return json_integer(node)
     return node
 
 

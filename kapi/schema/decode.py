@@ -14,7 +14,6 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable
-from decimal import Decimal
 from typing import NoReturn
 
 import orjson
@@ -25,7 +24,7 @@ from kapi.codecs.reading import CBORDocument, DecodingError, Document, type_meta
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.freeing import free_in_steps
-from kapi.machinery.golang import quote
+from kapi.machinery.golang import json_integer, quote
 from kapi.machinery.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
 from kapi.machinery.tree import Object, Tree
@@ -239,7 +238,7 @@ def _with_digits(node: Tree) -> Tree:
     if isinstance(node, list):
         return [_with_digits(value) for value in elements(node)]
     is_written_out = isinstance(node, float) and node.is_integer() and abs(node) < 1e21
-    return int(Decimal(repr(node))) if is_written_out else node
+    return json_integer(node) if is_written_out else node
 
 
 def _has_infinity(node: object) -> bool:

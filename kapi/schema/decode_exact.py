@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from decimal import Decimal
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.each import elements, entries
+from kapi.machinery.golang import json_integer
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
@@ -103,7 +103,7 @@ def go_float(value: float) -> float:
     """A number as Go writes a float64: a whole one with all its digits, of which 17 are significant."""
     number = float(value)
     if number.is_integer() and abs(number) < 1 << 63:
-        return int(Decimal(repr(number)))
+        return json_integer(number)
     return number
 
 

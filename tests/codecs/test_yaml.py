@@ -55,6 +55,15 @@ def test_plain_scalars_are_yaml_1_1(text: str, value: object) -> None:
         "0o-7",
         "0\u0663",
         "0x1ffffffffffffffff",
+        "-0x8000000000000001",
+        "+0xffffffffffffffff",
+        "0b" + "1" * 65,
+        "0o7777777777777777777777777",
+        "-0b-1",
+        "._1",
+        ".1_",
+        ".1__0",
+        ".1_e5",
         "0b",
         "0x",
     ],
@@ -67,7 +76,8 @@ def test_what_only_begins_like_a_number_is_text(text: str) -> None:
     ("text", "value"),
     [
         ("0B11", 3), ("0O17", 15), ("0X1F", 31), ("-0x1f", -31), ("+017", 15), ("0o17", 15),
-        ("18446744073709551615", 2**64 - 1), ("-9223372036854775808", -(2**63)),
+        ("18446744073709551615", 2**64 - 1), ("-9223372036854775808", -(2**63)), ("0xFFFFFFFFFFFFFFFF", 2**64 - 1),
+        ("-0b1" + "0" * 63, -(2**63)), ("0b-11", -3), ("0b+11", 3), ("+0x7fffffffffffffff", 2**63 - 1),
     ],
 )  # fmt: skip
 def test_the_forms_of_integers_are_those_of_go(text: str, value: int) -> None:
@@ -77,6 +87,24 @@ def test_the_forms_of_integers_are_those_of_go(text: str, value: int) -> None:
 @pytest.mark.parametrize("text", ["1e20", "-1e20", "18446744073709551616", "-9223372036854775809", "9" * 300])
 def test_numbers_beyond_64_bits_can_be_written_as_json(text: str) -> None:
     assert orjson.loads(orjson.dumps(load(text))) == float(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("-9223372036854775809", -9.223372036854775808e18), ("-9223372036854775808.0", -9.223372036854775808e18),
+        ("18446744073709551616", 18446744073709551616.0), ("+18446744073709551615", 18446744073709551616.0),
+        ("9223372036854775808.0", 9223372036854776000), ("4611686018427387904.0", 4611686018427388000),
+        ("-1.234567890123456789e18", -1234567890123456800), ("9007199254740992.0", 9007199254740992),
+        ("07777777777777777777777777", 7.777777777777778e24), ("1_000_000_000_000_000_000_000", 1e21),
+        (".1_0", 0.1), (".1e1_0", 1000000000),
+    ],
+)  # fmt: skip
+def test_other_numbers_are_floats_that_went_through_json(text: str, value: float) -> None:
+    """A whole float has as many digits in JSON as tell it apart, then zeros; in the range of int64 it is read as an integer."""
+    for form in ("a: {}", '{{"b": 1, "a": {}}}')[: 2 if text[-2:] == ".0" else 1]:
+        found = load(form.format(text))["a"]
+        assert (found, type(found)) == (value, type(value))
 
 
 @pytest.mark.parametrize("text", ["1e400", "-1E+999", "9" * 400, "1_0e999"])
@@ -92,6 +120,20 @@ def test_only_the_first_document_counts() -> None:
 
 def test_keys_become_text_and_mappings_sorted() -> None:
     assert list(load("z: 1\nn: 2\n1: 3\n").items()) == [("1", 3), ("false", 2), ("z", 1)]
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("1.1", "1.1"), ("3.14159265358979", "3.1415927"), ("16777217.5", "1.6777218e+07"), ("1234567.0", "1.234567e+06"),
+        ("1e5", "100000"), ("0x1F", "31"), ("-0.0", "-0"), ("1e-50", "0"), ("1e39", ".inf"), (".inf", ".inf"),
+        ("-.Inf", "-.inf"), (".NAN", ".nan"), ("9223372036854775807", "9223372036854775807"),
+        ("-9223372036854775809", "-9.223372e+18"), ("yes", "true"), ("1_0", "10"),
+    ],
+)  # fmt: skip
+def test_keys_that_are_numbers_are_written_as_upstream_does(key: str, name: str) -> None:
+    """Floats as the float32 that is nearest."""
+    assert load(f"{key}: x") == {name: "x"}
 
 
 def test_merge_keys_are_merged() -> None:
@@ -111,7 +153,12 @@ def test_duplicate_keys_are_reported_with_their_line() -> None:
         ("metadata:\n\tname: k\n", "yaml: line 2: found character that cannot start any token"),
         ('{"a": ', "yaml: line 1: did not find expected node content"),
         ("a: *x\n", "yaml: unknown anchor 'x' referenced"),
-        ("? [a]\n: b\n", "yaml: invalid map key"),
+        ("? [a, {b: 1}]\n: b\n", 'yaml: invalid map key: []interface {}{"a", map[interface {}]interface {}{"b":1}}'),
+        ("~: x\n", 'unsupported map key of type: %!s(<nil>), key: <nil>, value: "x"'),
+        ("18446744073709551615: 1\n", "unsupported map key of type: uint64, key: 0xffffffffffffffff, value: 1"),
+        ("a: !!int 1e3\n", "yaml: cannot decode !!float `1e3` as a !!int"),
+        ("a: !!float 18446744073709551615\n", "yaml: cannot decode !!int `18446744073709551615` as a !!float"),
+        ("a: !!bool 1\n", "yaml: cannot decode !!int `1` as a !!bool"),
         ("a: .nan\n", "json: unsupported value: NaN"),
     ],
 )
@@ -198,7 +245,25 @@ def test_numbers_are_written_as_go_does(number: float, text: str) -> None:
     assert dump_yaml({"a": number}).decode() == f"a: {text}\n"
 
 
-def test_keys_of_any_length_are_ordered_by_their_numbers() -> None:
-    expected = ["-", "2", "1" * 5000, "a", "a9", "a009", "a10", "ab"]
-    text = dump_yaml({key: "v" for key in reversed(expected) if key not in ("a9", "a009")} | {"a9": "v", "a009": "v"})
-    assert [found.strip("'\"") for found in re.findall(r"^(?:\? )?([^:\n]+)", text.decode(), re.MULTILINE)] == expected
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["-", "1", "2", "10", "a", "a2", "a9", "a009", "a10", "ab"], ["1-a", "10-a", "1000", "100a", "1a", "1e"],
+        ["a.b", "a_b", "a1", "a1b", "a01b", "ab"], ["1.4", "1.10", "10", "100", "a"], ["0.5", "1.5", "31", "1000"],
+        ["9" * 18, "9" * 18 + "1", "a"], ["18446744073709551617", "2", "9223372036854775807"],
+    ],
+)  # fmt: skip
+def test_keys_are_ordered_by_their_numbers(expected: list[str]) -> None:
+    """These are of 64 bits, and wrap around, as upstream."""
+    text = dump_yaml({key: "v" for key in reversed(expected)})
+    assert [found.strip("'\"") for found in re.findall(r"^([^:\n]+)", text.decode(), re.MULTILINE)] == expected
+
+
+def test_keys_of_any_length_can_be_ordered() -> None:
+    keys = [end * size for size in (4000, 5000) for end in "1a-é"]
+    assert sorted(load(dump_yaml(dict.fromkeys(keys, 0)).decode())) == sorted(keys)
+
+
+@pytest.mark.parametrize("text", ["0x1FFFFFFFFFFFFFFFFF", "-0x8000000000000001", "0b" + "1" * 70, "1e400", "._1", "="])
+def test_what_is_read_as_text_has_no_quotes(text: str) -> None:
+    assert dump_yaml({"a": text}).decode() == f"a: {text}\n"

@@ -8,6 +8,7 @@ from kapi.machinery.golang import (
     NumberError,
     aggregate,
     duration_text,
+    float32_text,
     float_json,
     float_text,
     nanoseconds,
@@ -17,6 +18,7 @@ from kapi.machinery.golang import (
     parse_int,
     parse_literal,
     parse_uint,
+    syntax,
 )
 
 NOT_ASCII = ["²", "٣", "１", "1_0", " 1", "1 ", "1\n", "", "+", "0x1", "1.0", "1e3", "−1"]
@@ -82,6 +84,23 @@ def test_floats_as_go_prints_them(value: float, text: str) -> None:
 )
 def test_literals_have_a_base(text: str, value: int) -> None:
     assert parse_literal(text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "0.1"), (1 / 3, "0.33333334"), (1e16, "1e+16"), (3.4028234e38, "3.4028235e+38"), (3.5e38, "+Inf"), (-1e39, "-Inf"),
+        (1e-45, "1e-45"), (1e-46, "0"), (-0.0, "-0"), (16777217.0, "1.6777216e+07"), (float("nan"), "NaN"),
+    ],
+)  # fmt: skip
+def test_floats_of_32_bits_have_their_own_shortest_digits(value: float, text: str) -> None:
+    assert float32_text(value) == text
+
+
+def test_the_syntax_of_values() -> None:
+    tree = {"b": [1, "x\n", None, True, 1.5e6], "a": {}}
+    shown = '{"a":map[string]interface {}{}, "b":[]interface {}{1, "x\\n", interface {}(nil), true, 1.5e+06}}'
+    assert syntax(tree) == "map[string]interface {}" + shown
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 ", "\u0663", "6__443", "_1", "1_", "08", "0x", "1.0", "--1", "1" * 5000])

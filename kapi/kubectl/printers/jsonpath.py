@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from kapi.kubectl.jsonpath import JSONPathError, Template
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
-from kapi.machinery.golang import quote, value_text
+from kapi.machinery.golang import quote, syntax
 from kapi.machinery.tree import Object
 
 
@@ -29,20 +27,5 @@ class JSONPathPrinter(Printer):
             raise CommandError(
                 f'error executing jsonpath "{quote(text)[1:-1]}": Error executing template: {error}. Printing more information '
                 f"for debugging the template:\n\ttemplate was:\n\t\t{text}\n\tobject given to jsonpath engine was:\n\t\t"
-                f"{_debug(obj)}\n\n\n"
+                f"{syntax(obj)}\n\n\n"
             ) from None
-
-
-def _debug(value: object) -> str:
-    """``%#v`` of an unstructured object."""
-    match value:
-        case dict():
-            inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)}:{_debug(value[key])}" for key in sorted(value))
-            return "map[string]interface {}{" + inner + "}"
-        case list():
-            return "[]interface {}{" + ", ".join(_debug(one) for one in value) + "}"
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-        case None:
-            return "interface {}(nil)"
-    return value_text(value)

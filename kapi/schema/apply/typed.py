@@ -147,7 +147,9 @@ def _scalar_problem(scalar: str, value: object) -> str:
         return f"expected numeric (int or float), got {golang.type_name(value)}"
     if scalar == "string":
         return (
-            "" if isinstance(value, str) else f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}"
+            ""
+            if isinstance(value, str)
+            else f"expected string, got &value.valueUnstructured{{Value:{golang.syntax(value)}}}"
         )
     if scalar == "boolean":
         return "" if isinstance(value, bool) else f"expected boolean, got {_boxed(value)}"
@@ -156,23 +158,6 @@ def _scalar_problem(scalar: str, value: object) -> str:
 
 def _boxed(value: object) -> str:
     return "&{" + golang.value_text(value) + "}"
-
-
-def _syntax(value: object) -> str:
-    """A value as ``%#v`` shows it."""
-    if isinstance(value, str):
-        return golang.quote(value)
-    if isinstance(value, dict):
-        return (
-            "map[string]interface {}{"
-            + ", ".join(f"{golang.quote(k)}:{_syntax(value[k])}" for k in sorted(value))
-            + "}"
-        )
-    if isinstance(value, list):
-        return "[]interface {}{" + ", ".join(map(_syntax, value)) + "}"
-    if value is None:
-        return "interface {}(nil)"
-    return golang.value_text(value)
 
 
 # -- field set ----------------------------------------------------------------------------------------------------

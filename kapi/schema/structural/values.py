@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import time
 from collections.abc import Callable
-from decimal import Decimal
 
 import orjson
 
@@ -18,7 +17,7 @@ from kapi.cel.values import format_double
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import ErrorType, FieldError, Path, invalid, required, too_long, too_many, type_invalid
-from kapi.machinery.golang import quote
+from kapi.machinery.golang import json_integer, quote
 from kapi.machinery.regexps import matches, pattern_error
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural import formats
@@ -243,7 +242,7 @@ class _Validator:
         if kind == "integer":
             low, high = (-(2**31), 2**31 - 1) if format_ == "int32" else (-(2**63), 2**63 - 1)
             # upstream parses the text of a float, which beyond 2^53 has other digits
-            number = value if isinstance(value, int) or not value.is_integer() else int(Decimal(repr(value)))
+            number = value if isinstance(value, int) or not value.is_integer() else json_integer(value)
             if low <= number <= high and number == int(number):
                 return True
             how = f"with format {format_}" if format_ in ("int32", "int64") else "(default format)"

@@ -164,6 +164,9 @@ def test_numbers_are_stored_and_shown_as_go_writes_them(api: MemoryAPI) -> None:
         "9223372036854775807": "9223372036854775807",
         "9223372036854775808": "9223372036854776000",
         "-9223372036854775809": "-9223372036854776000",
+        "-9223372036854775808.0": "-9223372036854776000",
+        "4611686018427387904.0": "4611686018427388000",
+        "-1.234567890123456789e18": "-1234567890123456800",
         "1e19": "10000000000000000000",
         "123456789012345678901": "123456789012345680000",
         "1e21": "1e+21",
@@ -178,6 +181,8 @@ def test_numbers_are_stored_and_shown_as_go_writes_them(api: MemoryAPI) -> None:
             answer = api.ask("POST", FOOS + query, text.replace("N", number).encode())
             spec = json.loads(answer.written)["spec"]
             assert (answer.code, json.dumps(spec)) == (201, f'{{"n": {wanted}, "any": {{"list": [{wanted}]}}}}')
+        same = api.ask("PATCH", f"{FOOS}/a?fieldManager=m&force=true", text.replace("N", number).encode(), type=APPLY)
+        assert json.dumps(json.loads(same.written)["spec"]) == json.dumps(spec)
         for query in ("", "?pretty=1"):
             assert json.dumps(json.loads(api.ask("GET", f"{FOOS}/a{query}").written)["spec"]["n"]) == wanted
         assert api.ask("DELETE", f"{FOOS}/a").code == 200
