@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-from kapi.kubectl.jsonpath import JSONPathError, Template, relaxed
+from kapi.kubectl.jsonpath import Template, relaxed
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.golang import type_name
+from kapi.machinery.jsonpath import JSONPathError
 from kapi.machinery.tree import Tree
 
 Item = TypeVar("Item")

@@ -9,12 +9,13 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
-from kapi.kubectl.jsonpath import JSONPathError, Template, relaxed
+from kapi.kubectl.jsonpath import Template, relaxed
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
 from kapi.machinery.golang import value_text
+from kapi.machinery.jsonpath import JSONPathError
 from kapi.machinery.tree import Object
 
 FLAGS = (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from kapi.kubectl.jsonpath import JSONPathError, Template, relaxed
+from kapi.kubectl.jsonpath import Template, relaxed
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.machinery.golang import value_text
+from kapi.machinery.jsonpath import JSONPathError
 from kapi.machinery.tree import Object
 
 _NO_COLUMNS = "custom-columns format specified but no custom columns given"

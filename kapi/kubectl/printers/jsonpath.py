@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kapi.kubectl.jsonpath import JSONPathError, Template
+from kapi.kubectl.jsonpath import Template
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
 from kapi.machinery.golang import quote, syntax
+from kapi.machinery.jsonpath import JSONPathError
 from kapi.machinery.tree import Object
 
 

@@ -6,12 +6,14 @@ Upstream: ``pkg/apis/admissionregistration/validation``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from kapi.cel.environment import Environment
 from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
 from kapi.machinery.each import each, each_of, elements
-from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.field import FieldError, Path, invalid, required
+from kapi.machinery.jsonpath import JSONPathError, read_template
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import (
     JSON_PATCH,
@@ -199,8 +201,17 @@ class ValidatingPolicyStatusStrategy(StatusOnlyStrategy):
         for i, warning in enumerate(warnings):
             here = path.child("typeChecking", "expressionWarnings").index(i)
             need(warning.get("warning"), here, errors, "warning")
-            need((warning.get("fieldRef") or "").strip(), here, errors, "fieldRef")
+            reference = (warning.get("fieldRef") or "").strip()
+            if need(reference, here, errors, "fieldRef"):
+                errors.extend(_path_errors(reference, here.child("fieldRef")))
         validate_status_conditions(status.get("conditions") or [], path.child("conditions"), errors)
+
+
+def _path_errors(reference: str, path: Path) -> Iterator[FieldError]:
+    try:
+        read_template(f"{{{reference}}}", allow_missing=False)
+    except JSONPathError as error:
+        yield invalid(path, reference, f"invalid JSONPath: {error}")
 
 
 class MutatingPolicyStrategy(_Policy):

@@ -45,3 +45,31 @@ def test_a_variable_does_not_know_itself(api: MemoryAPI) -> None:
     answer = api.ask("POST", f"{GROUP}/validatingadmissionpolicies", body)
     (cause,) = answer.json["details"]["causes"]
     assert cause["field"] == "spec.variables[0].expression" and "undefined field 'x'" in cause["message"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "why"),
+    [
+        ("spec.validations[0].expression", ""),
+        (" .spec.variables['a'] ", ""),
+        ("spec.validations[?(@.a==1)]", ""),
+        ("  ", "Required value"),
+        ("spec.validations[0", 'Invalid value: "spec.validations[0": invalid JSONPath: unterminated array'),
+        (" spec[x]", 'Invalid value: "spec[x]": invalid JSONPath: invalid array index x'),
+        ("#spec", "Invalid value: \"#spec\": invalid JSONPath: unrecognized character in action: U+0023 '#'"),
+        (f"spec[{'9' * 5000}]", f"array index {'9' * 5000} is not a number"),
+    ],
+)
+def test_warnings_of_type_checks_name_their_expression_by_a_json_path(api: MemoryAPI, reference: str, why: str) -> None:
+    spec = {"matchConstraints": rules("CREATE"), "validations": [{"expression": "true"}]}
+    policies = f"{GROUP}/validatingadmissionpolicies"
+    assert api.ask("POST", policies, {"metadata": {"name": "p"}, "spec": spec}).code == 201
+    warning = {"fieldRef": reference, "warning": "w"}
+    patch = {"status": {"typeChecking": {"expressionWarnings": [warning]}}}
+    answer = api.ask("PATCH", f"{policies}/p/status", patch, type="application/merge-patch+json")
+    if not why:
+        assert answer.code == 200 and answer.json["status"]["typeChecking"]["expressionWarnings"] == [warning]
+        return
+    (cause,) = answer.json["details"]["causes"]
+    assert cause["field"] == "status.typeChecking.expressionWarnings[0].fieldRef"
+    assert cause["message"].endswith(why)

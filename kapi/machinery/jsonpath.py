@@ -1,0 +1,408 @@
+"""JSONPath templates, such as ``{.items[*].metadata.name}`` (upstream: client-go ``util/jsonpath``).
+
+Text outside of braces is copied.  Inside of braces there are fields, subscripts, slices, unions, filters, recursive descent,
+quoted text, numbers, and ``range``/``end``.  A pair of braces is a chain of steps: each takes the values of the one before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kapi.machinery.golang import type_name, value_text
+from kapi.machinery.tree import Tree
+
+Values = list[Tree]
+Step = Callable[[Values], Values]
+_TERMINATORS = frozenset(" \t\r\n.,[]$@{}")
+_NUMBER = re.compile(r"[+-]?[.\d]*", re.ASCII)
+_DICT_KEY = re.compile(r"'([^']*)'")
+_SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?", re.ASCII)
+_COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|)")
+_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
+MAX_INT = (1 << 63) - 1
+
+
+class JSONPathError(ValueError):
+    """An error in a template, found by parsing or evaluating it."""
+
+
+class Followed(Protocol):
+    def follow(self, values: Values) -> Values: ...
+
+
+def constant_text(text: str) -> Step:
+    """A step to the text, whatever the values are."""
+    return lambda values: [text]
+
+
+def constant(value: Tree) -> Step:
+    """A step that replaces each value by a constant."""
+    return lambda values: [value for _ in values]
+
+
+def unknown(name: str) -> Step:
+    def step(values: Values) -> Values:
+        raise JSONPathError(f"unrecognized identifier {name}")
+
+    return step
+
+
+def field(name: str, allow_missing: bool) -> Step:
+    def step(values: Values) -> Values:
+        found = [value[name] for value in values if isinstance(value, dict) and name in value]
+        if values and not found and not allow_missing:
+            raise JSONPathError(f"{name} is not found")
+        return found
+
+    return step
+
+
+def wildcard(values: Values) -> Values:
+    found: Values = []
+    for value in values:
+        if isinstance(value, list):
+            found += value
+        elif isinstance(value, dict):
+            found += [value[key] for key in sorted(value)]
+    return found
+
+
+def descend(values: Values) -> Values:
+    """The values and all values in them, except numbers, booleans and empty ones."""
+    found: Values = []
+    waiting = list(reversed(values))
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict) and value:
+            waiting += [value[key] for key in sorted(value, reverse=True)]
+        elif isinstance(value, list) and value:
+            waiting += reversed(value)
+        elif not (isinstance(value, str) and value):
+            continue
+        found.append(value)
+    return found
+
+
+def union(chains: Iterable[Followed]) -> Step:
+    members = list(chains)
+    return lambda values: [one for member in members for one in member.follow(values)]
+
+
+@dataclass(slots=True)
+class Slice:
+    """``[first:last:stride]``; ``single`` is ``[first]``.  An index past the ends is an error."""
+
+    first: int | None
+    last: int | None
+    stride: int | None
+    single: bool
+
+    def __call__(self, values: Values) -> Values:
+        found: Values = []
+        for value in values:
+            if value is None:
+                continue
+            if not isinstance(value, list):
+                raise JSONPathError(f"{type_name(value)} is not array or slice")
+            length = len(value)
+            first, last = self._bounds(length)
+            if first == last:
+                return found
+            for index, bad in ((first, not 0 <= first < length), (last - 1, not 0 <= last <= length)):
+                if bad:
+                    raise JSONPathError(f"array index out of bounds: index {index}, length {length}")
+            if first > last:
+                raise JSONPathError(f"starting index {first} is greater than ending index {last}")
+            if self.stride is not None and self.stride <= 0:
+                raise JSONPathError("step must be > 0")
+            found += value[first : last : self.stride or 1]
+        return found
+
+    def _bounds(self, length: int) -> tuple[int, int]:
+        first = self.first or 0
+        last = first + 1 if self.single else length if self.last is None else self.last
+        if last < 0 or (last == 0 and self.single):
+            last += length
+        return (first + length if first < 0 else first), last
+
+
+def existing(inner: Step) -> Step:
+    """The items for which a path has a value."""
+
+    def step(values: Values) -> Values:
+        found = []
+        for item in _items(values):
+            try:
+                if inner([item]):
+                    found.append(item)
+            except JSONPathError:
+                continue
+        return found
+
+    return step
+
+
+def compared(left: Step, operator: str, right: Step) -> Step:
+    """The items for which the comparison of both sides holds; each side must have one value."""
+
+    def step(values: Values) -> Values:
+        found = []
+        for item in _items(values):
+            sides = []
+            for side in (left, right):
+                here = side([item])
+                if not here:
+                    break
+                if len(here) > 1:
+                    raise JSONPathError("can only compare one element at a time")
+                sides.append(here[0])
+            else:
+                if _holds(sides[0], operator, sides[1]):
+                    found.append(item)
+        return found
+
+    return step
+
+
+def _items(values: Values) -> Iterable[Tree]:
+    for value in values:
+        if not isinstance(value, list):
+            raise JSONPathError(f"{value_text(value)} is not array or slice and cannot be filtered")
+        yield from value
+
+
+def _holds(left: object, operator: str, right: object) -> bool:
+    if operator not in ("<", ">", "==", "!=", "<=", ">="):
+        raise JSONPathError(f"unrecognized filter operator {operator}")
+    for side in (left, right):
+        if not isinstance(side, str | int | float):
+            raise JSONPathError("invalid type for comparison")
+    if type(left) is not type(right):
+        raise JSONPathError("incompatible types for comparison")
+    if operator == "==":
+        return left == right
+    if operator == "!=":
+        return left != right
+    if isinstance(left, str) and isinstance(right, str):
+        return _ordered(left, operator, right)
+    if isinstance(left, bool) or not isinstance(left, int | float) or not isinstance(right, int | float):
+        raise JSONPathError("invalid type for comparison")
+    return _ordered(left, operator, right)
+
+
+def _ordered(left: str | float, operator: str, right: str | float) -> bool:
+    order = (left > right) - (left < right)  # type: ignore[operator]  # both are of one type
+    return {"<": order < 0, ">": order > 0, "<=": order <= 0, ">=": order >= 0}[operator]
+
+
+class Chain(NamedTuple):
+    """A pair of braces, or text.  ``word`` is ``range`` or ``end`` when it begins with that."""
+
+    steps: list[Step]
+    word: str = ""
+
+    def follow(self, values: Values) -> Values:
+        for step in self.steps:
+            values = step(values)
+        return values
+
+
+def read_template(text: str, allow_missing: bool) -> list[Chain]:
+    """Raises JSONPathError."""
+    found, place = [], 0
+    while place < len(text):
+        start = text.find("{", place)
+        if start != place:
+            found.append(Chain([constant_text(text[place : start if start >= 0 else len(text)])]))
+        if start < 0:
+            break
+        reader = _Reader(text, start + 1, allow_missing)
+        found.append(reader.chain())
+        place = reader.place
+    return found
+
+
+class _Reader:
+    """Parses one pair of braces; ``place`` is behind the ``{``, finally behind the ``}``."""
+
+    def __init__(self, text: str, place: int, allow_missing: bool) -> None:
+        self._text, self.place, self._allow = text, place, allow_missing
+        self._steps: list[Step] = []
+        self._word = ""
+        self._descended = False  # the previous step is a recursive descent
+
+    def chain(self) -> Chain:
+        text = self._text
+        while True:
+            rest = text[self.place : self.place + 3]
+            if rest[:1] in ("", "\n", "\r"):
+                raise JSONPathError("unclosed action")
+            if rest[0] == "}":
+                self.place += 1
+                return Chain(self._steps, self._word)
+            if rest == "[?(":
+                self._filter()
+            elif rest[:2] == "..":
+                self._recursive()
+            elif rest[0] in " @$":
+                self.place += 1
+            else:
+                self._reader_of(rest[0])()
+
+    def _reader_of(self, character: str) -> Callable[[], None]:
+        if character == "[":
+            return self._array
+        if character in "\"'":
+            return self._quote
+        if character == ".":
+            self.place += 1
+            return self._field
+        if character in "+-" or character.isdecimal():
+            return self._number
+        if character == "_" or character.isalnum():
+            return self._identifier
+        shown = f" '{character}'" if character.isprintable() else ""
+        raise JSONPathError(f"unrecognized character in action: U+{ord(character):04X}{shown}")
+
+    def _add(self, step: Step, *, descends: bool = False) -> None:
+        self._steps.append(step)
+        self._descended = descends
+
+    def _to_terminator(self, escapes: bool) -> str:
+        start, text = self.place, self._text
+        while self.place < len(text) and text[self.place] not in _TERMINATORS:
+            self.place += 2 if escapes and text[self.place] == "\\" else 1
+        self.place = min(self.place, len(text))
+        return text[start : self.place]
+
+    def _field(self) -> None:
+        name = self._to_terminator(escapes=True)
+        self._add(wildcard if name == "*" else field(name.replace("\\", ""), self._allow))
+
+    def _recursive(self) -> None:
+        if self._descended:
+            raise JSONPathError("invalid multiple recursive descent")
+        self.place += 2
+        self._add(descend, descends=True)
+        following = self._text[self.place : self.place + 1]
+        if following == "_" or following.isalnum():
+            self._field()
+
+    def _number(self) -> None:
+        match = _NUMBER.match(self._text, self.place)
+        text = match[0] if match else ""
+        self.place += len(text)
+        try:
+            self._add(constant(float(text) if "." in text else int(text)))
+        except ValueError:
+            raise JSONPathError(f"cannot parse number {text}") from None
+
+    def _identifier(self) -> None:
+        name = self._to_terminator(escapes=False)
+        if name in ("true", "false"):
+            self._add(constant(name == "true"))
+        elif name in ("range", "end"):
+            self._word = name
+        else:
+            self._add(unknown(name))
+
+    def _quote(self) -> None:
+        text, start, quote = self._text, self.place, self._text[self.place]
+        self.place += 1
+        while True:
+            character = text[self.place : self.place + 1]
+            if character in ("", "\n"):
+                raise JSONPathError("unterminated quoted string")
+            self.place += 1
+            if character == quote and text[self.place - 2] != "\\":
+                break
+        self._add(constant_text(_unquoted(text[start : self.place])))
+
+    def _array(self) -> None:
+        text, start = self._text, self.place
+        end = text.find("]", start)
+        line = text.find("\n", start)
+        if end < 0 or 0 <= line < end:
+            raise JSONPathError("unterminated array")
+        self.place = end + 1
+        inner = text[start + 1 : end]
+        if inner == "*":
+            inner = ":"
+        parts = inner.split(",")
+        if len(parts) > 1:
+            self._add(union([self._inner(f"[{part.strip(' ')}]") for part in parts]))
+        elif match := _DICT_KEY.fullmatch(inner):
+            self._add(self._inner(f".{match[1]}").follow)
+        elif match := _SLICE.fullmatch(inner):
+            first, second, third = (part and _index(part.removeprefix(":")) for part in match.groups())
+            single = match[2] is None
+            self._add(
+                Slice(
+                    None if first in ("", None) else int(first),
+                    None if single or second == "" else int(second or 0),
+                    None if third in ("", None) else int(third),
+                    single=single,
+                )
+            )
+        else:
+            raise JSONPathError(f"invalid array index {inner}")
+
+    def _inner(self, text: str) -> Chain:
+        return _Reader(text + "}", 0, self._allow).chain()
+
+    def _filter(self) -> None:
+        """One side of a comparison may be quoted text with brackets in it."""
+        text, start = self._text, self.place + 3
+        self.place, quote, closed = start, "", False
+        while True:
+            character = text[self.place : self.place + 1]
+            if character in ("", "\n"):
+                raise JSONPathError("unterminated filter")
+            self.place += 1
+            if character in "\"'":
+                if not quote:
+                    quote = character
+                elif character == quote and text[self.place - 2] != "\\":
+                    closed = True
+            elif character == ")" and bool(quote) == closed:
+                break
+        inner = text[start : self.place - 1]
+        if text[self.place : self.place + 1] != "]":
+            raise JSONPathError("unclosed array expect ]")
+        self.place += 1
+        match = _COMPARISON.fullmatch(inner)
+        if match is None:
+            self._add(existing(self._inner(inner).follow))
+        else:
+            self._add(compared(self._inner(match[1]).follow, match[2], self._inner(match[3]).follow))
+
+
+def _index(text: str) -> str:
+    """The same text.  Raises JSONPathError when it is not an integer of 64 bits."""
+    try:
+        if not text or -MAX_INT - 1 <= int(text) <= MAX_INT:
+            return text
+    except ValueError:  # a single sign, or more digits than Python reads
+        pass
+    raise JSONPathError(f"array index {text} is not a number")
+
+
+def _unquoted(text: str) -> str:
+    quote = text[0]
+
+    def character(match: re.Match[str]) -> str:
+        letter, *codes, octal = match.groups()
+        if letter is not None and (letter not in "'\"" or letter == quote):
+            return _LETTERS.get(letter, letter)
+        for code in codes:
+            if code is not None:
+                return chr(int(code, 16))
+        if octal is not None:
+            return chr(int(octal, 8))
+        raise JSONPathError(f"unquote string {text} error invalid syntax")
+
+    return _ESCAPE.sub(character, text[1:-1])
