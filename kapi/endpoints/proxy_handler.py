@@ -150,11 +150,12 @@ class ProxyHandler:
         except Exception as error:  # whatever the network does
             raise NotUpgraded(f"error dialing backend: {_text(ctx, to, error)}", error) from None
         try:
-            code, headers, start = await tunnel.decided
+            answer, start = await tunnel.decided
+            code, headers = answer.code, _pairs(answer.headers)
             if code == 101:
                 return HijackedResponse()
             rejected = self._is_rejected(code, headers)
-            if code < 400 and not rejected:
+            if not 400 <= code <= 599 and not rejected:
                 raise ValueError(f"invalid upgrade response: status code {code}")
         except CancelledError:
             raise

@@ -7,7 +7,6 @@ bytes per second in each direction may be limited (upstream: apimachinery ``util
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from kapi.request.headers import all_headers
 from kapi.request.http import HTTPRequest
 from kapi.request.pending import BACKEND_BYTES, Pending, PendingBytes
 from kapi.request.transport import StreamTransport, close_when_sent
+from kapi.wire.answer import Answer, BadAnswer, Body, next_head
 
 
 @implementer(IPushProducer)
@@ -86,11 +86,9 @@ class Throttle:
             timer.cancel()
 
 
-MAX_HEAD_BYTES = 64 * 1024  # of a backend's answer before its body
 MAX_BODY_BYTES = 64 * 1024  # of the body of an answer that upgrades nothing
 CLOSE_TIMEOUT = 60.0  # seconds for the last bytes to one end when the other one has gone
 Limit = Callable[[IPushProducer], Throttle]  # of a transport
-_code = re.compile(rb"[1-5][0-9][0-9]").fullmatch
 
 
 class NotUpgradable(Exception):
@@ -300,8 +298,8 @@ class _Tunnelled(TakenConnection):
 class TunnelBackend(Peer):
     """The backend's end of a tunnel: sends the request, and reads the head of the response.
 
-    ``decided`` fires with (status, headers, beginning of the body); after 101 the tunnel is open already.  ``limit`` makes the
-    throttle of each end.
+    ``decided`` fires with the response's head and the beginning of its body; after 101 the tunnel is open already.  ``limit``
+    makes the throttle of each end.
     """
 
     def __init__(self, http: HTTPRequest, request: bytes, reactor: IReactorTime, limit: Limit | None = None) -> None:
@@ -312,11 +310,12 @@ class TunnelBackend(Peer):
         self._throttle: Throttle | None = None
         self._http = http
         self._request = request
-        self._head = b""
+        self._raw = b""  # all that has come, until it is decided
         self._taken: _Tunnelled | None = None
-        self._refusal: tuple[int, list[tuple[bytes, bytes]], int] | None = None
-        self._body = b""
-        self.decided: Deferred[tuple[int, list[tuple[bytes, bytes]], bytes]] = Deferred(lambda _: self._give_up())
+        self._refusal: Answer | None = None
+        self._body: Body | None = None
+        self._start = b""
+        self.decided: Deferred[tuple[Answer, bytes]] = Deferred(lambda _: self._give_up())
 
     def connectionMade(self) -> None:
         assert self.transport is not None
@@ -330,46 +329,52 @@ class TunnelBackend(Peer):
             return
         if self.decided.called:
             return
-        if self._refusal is not None:
-            self._collect(data)
-            return
-        self._head += data
-        end = self._head.find(b"\r\n\r\n")
-        if end < 0:
-            if len(self._head) > MAX_HEAD_BYTES:
-                self._fail(ValueError("the head of the backend's answer is too long"))
-            return
-        head, rest = self._head[: end + 4], self._head[end + 4 :]
         try:
-            status, headers = _parse(head)
-        except ValueError as error:
+            if self._body is None:
+                self._raw += data
+                self._read_head()
+            else:
+                self._body.read(data)
+        except (BadAnswer, NotUpgradable) as error:
             self._fail(error)
+
+    def _read_head(self) -> None:
+        answer, rest = next_head(self._raw)
+        if answer is None:
             return
-        if status == 101:
-            try:
-                self._taken = _Tunnelled(self._http, self, self._reactor, self._limit)
-            except NotUpgradable as error:
-                self._fail(error)
-                return
-            self._taken.transport.write(head + rest)
+        if answer.code == 101:
+            self._taken = _Tunnelled(self._http, self, self._reactor, self._limit)
+            self._taken.transport.write(self._raw)
             if self._limit is not None:
                 self._throttle = self._limit(self.transport)
             self._taken.begin(self._throttle)
-            self.decided.callback((status, headers, b""))
+            self._decide(answer)
             return
-        self._refusal = (status, headers, _length(headers))
-        self._collect(rest)
+        bodiless = self._request.startswith(b"HEAD ")
+        self._refusal = answer
+        self._body = Body(answer, self._collect, lambda _: self._decide(answer), bodiless=bodiless)
+        self._body.read(rest)
 
     def _collect(self, data: bytes) -> None:
         """Collects the beginning of the body of a response other than 101."""
-        assert self._refusal is not None and self.transport is not None
-        self._body += data
-        status, headers, length = self._refusal
-        if len(self._body) >= min(length, MAX_BODY_BYTES):
-            self.decided.callback((status, headers, self._body[: min(length, MAX_BODY_BYTES)]))
+        assert self._refusal is not None
+        self._start += data[: MAX_BODY_BYTES - len(self._start)]
+        if len(self._start) == MAX_BODY_BYTES:
+            self._decide(self._refusal)
+
+    def _decide(self, answer: Answer) -> None:
+        if self.decided.called:
+            return
+        self._raw, self._body = b"", None
+        if answer is self._refusal:
+            assert self.transport is not None
             self.transport.abortConnection()
+        self.decided.callback((answer, self._start))
 
     def _fail(self, error: Exception) -> None:
+        if self.decided.called:  # the rest of a body that is long enough
+            return
+        self._raw, self._body = b"", None
         self.decided.errback(error)
         assert self.transport is not None
         self.transport.abortConnection()
@@ -393,29 +398,6 @@ class TunnelBackend(Peer):
             self._taken.end()
         elif not self.decided.called:
             if self._refusal is not None:
-                self.decided.callback((*self._refusal[:2], self._body))
+                self._decide(self._refusal)
             else:
                 self.decided.errback(reason)
-
-
-def _parse(head: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
-    """The status and headers in a response's head.  Raises ValueError."""
-    first, *lines = head[:-4].split(b"\r\n")
-    parts = first.split(b" ", 2)
-    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not _code(parts[1]):
-        raise ValueError("the backend's answer is not HTTP")
-    headers = []
-    for line in lines:
-        name, colon, value = line.partition(b":")
-        if not colon:
-            raise ValueError("the backend's answer has a broken header")
-        headers.append((name.strip(), value.strip()))
-    return int(parts[1]), headers
-
-
-def _length(headers: list[tuple[bytes, bytes]]) -> int:
-    """The length of a body; without one it ends with the connection."""
-    for name, value in headers:
-        if name.lower() == b"content-length" and value.isdigit():
-            return int(value)
-    return MAX_BODY_BYTES

@@ -1,9 +1,15 @@
-"""An answer of an HTTP/1.1 server, with the methods that treq needs (``agent.py`` says that they are its interface)."""
+"""An answer of an HTTP/1.1 server, with the methods that treq needs (``agent.py`` says that they are its interface).
+
+Heads are read as leniently as by Go (``net/textproto``): lines may end with a bare LF, and a line that begins with a blank
+continues the one before it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from twisted.internet.interfaces import IProtocol, IPushProducer
 from twisted.python.failure import Failure
@@ -12,8 +18,12 @@ from zope.interface import implementer
 
 from kapi.request.transport import StreamTransport
 
+if TYPE_CHECKING:
+    from twisted.web.http import _ChunkedTransferDecoder
+
 MAX_HEAD = 256 * 1024  # bytes of status line and headers
-_BREAK = b"\r\n\r\n"
+_MAX_LENGTH_DIGITS = 19
+_break = re.compile(rb"\n\r?\n").search
 _PACKED_BYTES = 4096  # that are decoded at once; a byte may become a thousand
 
 
@@ -153,36 +163,55 @@ def done() -> Failure:
 
 
 def read_head(data: bytes) -> Answer:
-    """The status line and the headers.  Raises BadAnswer."""
-    first, *lines = data.split(b"\r\n")
+    """The status line and the headers, without the empty line.  Raises BadAnswer."""
+    first, *lines = [line.removesuffix(b"\r") for line in data.split(b"\n")]
     protocol, _, rest = first.partition(b" ")
     number, _, phrase = rest.partition(b" ")
     if protocol not in (b"HTTP/1.1", b"HTTP/1.0") or len(number) != 3 or not number.isdigit():
-        raise BadAnswer(f'malformed HTTP response "{first[:200].decode("utf-8", "replace")}"')
+        raise BadAnswer(f'malformed HTTP response "{_quoted(first)}"')
     headers = Headers()
-    for line in lines:
+    for line in _unfolded(lines):
         name, colon, value = line.partition(b":")
         if not colon or not name or name != name.strip():
-            raise BadAnswer(f"malformed MIME header line: {line[:200].decode('utf-8', 'replace')}")
+            raise BadAnswer(f"malformed MIME header line: {_quoted(line)}")
         try:
             headers.addRawHeader(name, value.strip())
         except ValueError:
-            raise BadAnswer(f"malformed MIME header line: {line[:200].decode('utf-8', 'replace')}") from None
+            raise BadAnswer(f"malformed MIME header line: {_quoted(line)}") from None
     return Answer((b"HTTP", 1, 1 if protocol.endswith(b"1") else 0), int(number), phrase, headers)
+
+
+def _unfolded(lines: list[bytes]) -> list[bytes]:
+    """The lines with those that continue others joined to them.  Raises BadAnswer."""
+    if not any(line.startswith((b" ", b"\t")) for line in lines):
+        return lines
+    if lines[0].startswith((b" ", b"\t")):
+        raise BadAnswer(f"malformed MIME header initial line: {_quoted(lines[0])}")
+    parts: list[list[bytes]] = []
+    for line in lines:
+        if line.startswith((b" ", b"\t")):
+            parts[-1].append(line.strip(b" \t"))
+        else:
+            parts.append([line.strip(b" \t")])
+    return list(map(b" ".join, parts))
+
+
+def _quoted(line: bytes) -> str:
+    return line[:200].decode("utf-8", "replace")
 
 
 def next_head(raw: bytes) -> tuple[Answer | None, bytes]:
     """The head at the beginning of ``raw`` and the bytes after it; None while the head is incomplete.  Raises BadAnswer."""
-    end = raw.find(_BREAK)
-    if end >= 0:
-        return read_head(raw[:end]), raw[end + len(_BREAK) :]
+    found = _break(raw)
+    if found is not None:
+        return read_head(raw[: found.start()]), raw[found.end() :]
     if len(raw) > MAX_HEAD:
         raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
     return None, raw
 
 
 def final_head(raw: bytes) -> tuple[Answer | None, bytes]:
-    """As ``next_head``, but interim answers (1xx) are skipped.  Raises BadAnswer."""
+    """As ``next_head``, but interim answers (1xx) are skipped: None and the bytes after them.  Raises BadAnswer."""
     while True:
         answer, raw = next_head(raw)
         if answer is None or not 100 <= answer.code < 200:
@@ -191,25 +220,67 @@ def final_head(raw: bytes) -> tuple[Answer | None, bytes]:
             raise BadAnswer("unexpected 101 Switching Protocols")
 
 
-def framing(answer: Answer, bodiless: bool) -> tuple[bool, int | None]:
-    """Whether the body is chunked; if not, its length in bytes, or None when it ends with the connection.
+class Body:
+    """Finds the end of an answer's body among the bytes of its connection.
 
-    ``bodiless``: there is no body, whatever the head says (HEAD).  Raises BadAnswer.
+    ``feed`` is called with each piece of the body, ``whole`` at its end, with the bytes after it.  ``bodiless``: there is no
+    body, whatever the head says (HEAD).  ``length`` is in bytes, None while it is unknown.  Raises BadAnswer.
     """
-    coding = answer.headers.getRawHeaders(b"transfer-encoding")
-    if bodiless or answer.code in (204, 304):
-        return False, 0
-    if coding is None:
-        return False, content_length(answer.headers.getRawHeaders(b"content-length"))
-    if len(coding) != 1 or coding[0].lower() != b"chunked":
-        raise BadAnswer("unsupported transfer encoding")
-    return True, None
+
+    def __init__(
+        self,
+        answer: Answer,
+        feed: Callable[[bytes], None],
+        whole: Callable[[bytes], None],
+        *,
+        bodiless: bool = False,
+    ) -> None:
+        self._feed, self._whole = feed, whole
+        self._chunks: _ChunkedTransferDecoder | None = None
+        self.length: int | None = 0
+        coding = answer.headers.getRawHeaders(b"transfer-encoding")
+        if bodiless or answer.code in (204, 304):
+            pass
+        elif coding is None:
+            self.length = content_length(answer.headers.getRawHeaders(b"content-length"))
+        elif len(coding) != 1 or coding[0].lower() != b"chunked":
+            raise BadAnswer("unsupported transfer encoding")
+        else:
+            from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed by a command
+
+            self.length = None
+            self._chunks = _ChunkedTransferDecoder(feed, whole)
+        self._left = self.length  # bytes of the body still to come
+
+    @property
+    def ends_with_connection(self) -> bool:
+        return self.length is None and self._chunks is None
+
+    def read(self, data: bytes) -> None:
+        """The next bytes of the connection; also called without any, for a body of none.  Raises BadAnswer."""
+        if self._chunks is not None:
+            try:
+                self._chunks.dataReceived(data)
+            except BadAnswer:
+                raise  # of what is in the chunks
+            except Exception as problem:  # the decoder has several classes of errors
+                raise BadAnswer(f"malformed chunked encoding: {problem}") from None
+            return
+        extra = b""
+        if self._left is not None:
+            extra, data = data[self._left :], data[: self._left]
+            self._left -= len(data)
+        if data:
+            self._feed(data)
+        if self._left == 0:
+            self._whole(extra)
 
 
 def content_length(values: Sequence[bytes] | None) -> int | None:
     """The length that these Content-Length headers name.  Raises BadAnswer."""
     if values is None:
         return None
-    if len(set(values)) != 1 or not values[0].isdigit():
+    text = values[0]
+    if len(set(values)) != 1 or not text.isdigit() or len(text.lstrip(b"0")) > _MAX_LENGTH_DIGITS or int(text) >= 2**63:
         raise BadAnswer("bad Content-Length")
-    return int(values[0])
+    return int(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
@@ -19,10 +19,7 @@ from zope.interface import implementer
 
 from kapi.request.streamed_body import StreamedBody
 from kapi.request.transport import StreamTransport
-from kapi.wire.answer import Answer, BadAnswer, final_head, framing
-
-if TYPE_CHECKING:
-    from twisted.web.http import _ChunkedTransferDecoder
+from kapi.wire.answer import MAX_HEAD, Answer, BadAnswer, Body, final_head
 
 STALL_SECONDS = 315.0  # after so long without reading anything of a request the server is given up
 
@@ -58,9 +55,9 @@ class Connection(protocol.Protocol):
     def _begin(self) -> None:
         self._answered: Deferred[Answer] | None = None
         self._raw = b""
+        self._skipped = 0  # bytes of interim answers
         self._answer: Answer | None = None
-        self._left: int | None = None  # bytes of the body still to come; None: until the end of the connection
-        self._chunks: _ChunkedTransferDecoder | None = None
+        self._body: Body | None = None
         self._bodiless = False
         self._upload: _Upload | None = None
 
@@ -98,10 +95,9 @@ class Connection(protocol.Protocol):
             self.transport.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
-        answer = self._answer
         try:
-            if answer is not None:
-                self._read_body(answer, data)
+            if self._body is not None:
+                self._body.read(data)
             elif self._answered is not None:
                 self._raw += data
                 self._read_head(self._answered)
@@ -111,42 +107,24 @@ class Connection(protocol.Protocol):
             self._fail(Failure(problem))
 
     def _read_head(self, answered: Deferred[Answer]) -> None:
+        size = len(self._raw)
         answer, self._raw = final_head(self._raw)
         if answer is None:
+            self._skipped += size - len(self._raw)
+            if self._skipped > MAX_HEAD:
+                raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
             return
         rest, self._raw = self._raw, b""
-        in_chunks, self._left = framing(answer, self._bodiless)
-        if in_chunks:
-            from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed by a command
-
-            self._chunks = _ChunkedTransferDecoder(answer.feed, self._whole)
-        elif self._left is not None:
-            answer.length = self._left
+        self._body = body = Body(answer, answer.feed, self._whole, bodiless=self._bodiless)
+        if body.length is not None:
+            answer.length = body.length
         self._answer, self._answered = answer, None
         answer.begin(self.transport, self.abort)
         answered.callback(answer)
         if self._answer is answer:
-            self._read_body(answer, rest)
+            body.read(rest)
         if self._answer is answer and not answer.has_reader:
             answer.flow(wait=True)
-
-    def _read_body(self, answer: Answer, data: bytes) -> None:
-        if self._chunks is not None:
-            try:
-                self._chunks.dataReceived(data)
-            except BadAnswer:
-                raise  # of what is in the chunks
-            except Exception as problem:  # the decoder has several classes of errors
-                raise BadAnswer(f"malformed chunked encoding: {problem}") from None
-            return
-        if self._left is not None:
-            if len(data) > self._left:
-                raise BadAnswer("the answer is longer than its Content-Length")
-            self._left -= len(data)
-        if data:
-            answer.feed(data)
-        if self._left == 0 and self._answer is answer:
-            self._whole(b"")
 
     def _whole(self, extra: bytes) -> None:
         """The answer is complete, even if the request is not."""
@@ -179,8 +157,8 @@ class Connection(protocol.Protocol):
     def connectionLost(self, reason: Failure = protocol.connectionDone) -> None:
         self._owner.lost(self)
         self._end_upload()
-        answered, answer = self._answered, self._answer
-        if answer is not None and self._left is None and self._chunks is None and reason.check(ConnectionDone):
+        answered, answer, body = self._answered, self._answer, self._body
+        if answer is not None and body is not None and body.ends_with_connection and reason.check(ConnectionDone):
             answer.finish()
         elif answer is not None:
             answer.finish(Failure(BadAnswer("unexpected EOF")))

@@ -6,7 +6,7 @@ import os
 from base64 import b64encode
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
@@ -17,12 +17,9 @@ from wsproto.utilities import generate_accept_token
 from zope.interface import implementer
 
 from kapi.request.transport import StreamTransport, close_when_sent
-from kapi.wire.answer import Answer, BadAnswer, framing, next_head
+from kapi.wire.answer import Answer, BadAnswer, Body, next_head
 from kapi.wire.head import request_head
 from kapi.wire.transport import Header, Response
-
-if TYPE_CHECKING:
-    from twisted.web.http import _ChunkedTransferDecoder
 
 MAX_REFUSAL = 64 * 1024  # bytes of an answer that is no upgrade
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes
@@ -61,10 +58,9 @@ class WebSocket(Protocol):
         self.protocol = ""
         self._raw = b""  # what has come of the answer's head, and what came with it
         self._answer: Answer | None = None  # set when the server refuses
-        self._refusal: list[bytes] = []  # its body
-        self._refusal_length = 0  # bytes of it that are read
-        self._is_refused = False  # the body has been read
-        self._chunks: _ChunkedTransferDecoder | None = None
+        self._refusal_body: Body | None = None  # while it comes
+        self._refusal: list[bytes] = []  # what has come of that
+        self._refusal_length = 0  # in bytes
         self._frames: FrameProtocol | None = None
         self._part: list[bytes] = []
         self._size = 0
@@ -111,8 +107,7 @@ class WebSocket(Protocol):
             self._closing.cancel()
         answer = self._answer
         if answer is not None and not self.opened.called:
-            body = b"".join(self._refusal)[: self._refusal_length]
-            self.opened.callback(Response(answer.code, answer.headers, body))
+            self.opened.callback(Response(answer.code, answer.headers, b"".join(self._refusal)))
         self.resumeProducing()
         self._finish(WebSocketClosed("the connection was lost"))
 
@@ -133,29 +128,21 @@ class WebSocket(Protocol):
 
     def _begin_refusal(self, answer: Answer) -> None:
         self._answer = answer
-        in_chunks, length = framing(answer, False)
-        self._refusal_length = MAX_REFUSAL if length is None else min(length, MAX_REFUSAL)
-        if in_chunks:
-            from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed
+        self._refusal_body = Body(answer, self._add_to_refusal, self._end_refusal)
 
-            self._chunks = _ChunkedTransferDecoder(self._refusal.append, self._end_refusal)
+    def _add_to_refusal(self, data: bytes) -> None:
+        self._refusal.append(data[: MAX_REFUSAL - self._refusal_length])
+        self._refusal_length += len(self._refusal[-1])
+        if self._refusal_length == MAX_REFUSAL:
+            self._end_refusal()
 
     def _read_refusal(self, data: bytes) -> None:
-        if self._is_refused:
-            return
-        if self._chunks is None:
-            self._refusal.append(data)
-        else:
-            try:
-                self._chunks.dataReceived(data)
-            except Exception as problem:  # the decoder has a class for each of its complaints
-                raise BadAnswer(f"malformed chunked encoding: {problem}") from None
-        if sum(map(len, self._refusal)) >= self._refusal_length:
-            self._end_refusal()
+        if self._refusal_body is not None:
+            self._refusal_body.read(data)
 
     def _end_refusal(self, rest: bytes = b"") -> None:
         """The body is complete, or as much of it as is read.  The decoder of chunks gives the bytes after it."""
-        self._is_refused = True
+        self._refusal_body = None
         close_when_sent(self.transport)
 
     def _agree(self, answer: Answer) -> None:

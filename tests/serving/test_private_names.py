@@ -23,10 +23,9 @@ from tests.extras import imported
 ROOT = Path(__file__).parents[2]
 KNOWN: dict[str, set[str]] = {
     "kapi.authentication.certificates": {"_tlsConnection"},
-    "kapi.wire.connection": {"twisted.web.http._ChunkedTransferDecoder"},
+    "kapi.wire.answer": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.wire.tls.client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
     "kapi.wire.tls.writing": {"_writeDisconnected"},
-    "kapi.wire.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.process.reactor": {"_exitSignal", "_kq", "_poller"},
     "kapi.serving.request": {"_adapterCache", "_disconnected", "_parsePOSTFormSubmission"},

@@ -77,9 +77,38 @@ class ServerAgentCase(TestCase):
             ((b"HTTP/1.1 200 OK\r\n\r\nall of it", None), b"all of it"),
             ((b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", None), b"x"),
             ((b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\ny",), b"y"),
+            ((b"HTTP/1.1 200 OK\nContent-Length: 2\n\nlf",), b"lf"),
+            ((b"HTTP/1.1 200 OK\r\nContent-Length: 2\n", b"\r\nmix"[:4]), b"mi"),
+            ((b"HTTP/1.1 200 OK\r\nX-Folded: a\r\n \t b\r\nContent-Length:\r\n  2\r\n\r\nof",), b"of"),
+            ((b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n22",), b"22"),
         ):
             answer = await self.ask(*pieces)
             self.assertEqual(answer.body, wanted, pieces)
+
+    async def test_a_folded_header_is_one_line(self) -> None:
+        answer = await self.ask(b"HTTP/1.1 200 OK\nX-Folded: a \n \t b\r\n\tc\nX: y\n\n", None)
+        self.assertEqual(answer.headers.getRawHeaders(b"x-folded"), [b"a b c"])
+        self.assertEqual(answer.headers.getRawHeaders(b"x"), [b"y"])
+
+    async def test_what_follows_an_answer_is_not_its_own_and_costs_the_connection(self) -> None:
+        """However the bytes come: else it would depend on the network whether the answer counts."""
+        more = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        for pieces in ((OK + more,), (OK[:-1], b"k" + more), (OK, more), (OK + b"\n",)):
+            connections = len(self.server.connections)
+            self.assertEqual((await self.ask(*pieces)).body, b"ok", pieces)
+            await eventually(lambda: not self.pool.open)
+            self.assertEqual(
+                (await self.ask(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\n1")).body, b"1"
+            )
+            self.assertEqual(len(self.server.connections), connections + 2)
+
+    async def test_interim_answers_are_bounded_together(self) -> None:
+        """Else a server could answer for ever, and a watch that is passed on has no deadline."""
+        interim = b"HTTP/1.1 103 Early Hints\r\nLink: " + b"x" * 1000 + b"\r\n\r\n"
+        few, many = [interim] * 20, [interim] * (MAX_HEAD // 1000)
+        self.assertEqual((await self.ask(*few, OK)).body, b"ok")
+        for pieces in (many, [b"".join(many)]):
+            self.assertIsInstance(await self.failure(*pieces), BadAnswer)
 
     async def test_an_answer_with_a_status_below_100_is_the_only_one(self) -> None:
         answer = await self.ask(b"HTTP/1.1 099 Odd\r\nContent-Length: 1\r\n\r\nx")
@@ -103,11 +132,14 @@ class ServerAgentCase(TestCase):
             b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab",
+            b"HTTP/1.1 200 OK\r\n folded: into nothing\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % 2**63,
+            b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\n" + b"x" * (MAX_HEAD + 1),
         ):
             self.assertIsInstance(await self.failure(text), BadAnswer, text[:60])
-        self.assertEqual(len(self.server.connections), 10)
+        self.assertEqual(len(self.server.connections), 13)
 
     async def test_answers_are_bounded_however_they_come(self) -> None:
         for text in (

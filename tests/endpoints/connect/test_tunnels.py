@@ -11,7 +11,8 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.endpoints.tunnel import CLOSE_TIMEOUT, TunnelBackend
+from kapi.endpoints.tunnel import CLOSE_TIMEOUT, MAX_BODY_BYTES, TunnelBackend
+from kapi.wire.answer import MAX_HEAD, BadAnswer
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n"
 GONE = Failure(ConnectionDone())
@@ -81,3 +82,44 @@ class Tunnels(SynchronousTestCase):
         self.tunnel.decided.cancel()
         self.failureResultOf(self.tunnel.decided, CancelledError)
         self.assertTrue(self.backend.aborted)
+
+    def refused(self) -> tuple[int, bytes]:
+        answer, start = self.successResultOf(self.tunnel.decided)
+        return answer.code, start
+
+    def test_a_refusal_ends_where_its_head_says_though_the_backend_keeps_the_connection(self) -> None:
+        for pieces, wanted in (
+            ((b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nn", b"o"), b"no"),
+            ((b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno", b"and more"), b"no"),
+            ((b"HTTP/1.1 403 No\nContent-Length: 2\n\nno",), b"no"),
+            ((b"HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nne\r\n3\r\nver\r\n", b"0\r\n\r\n"), b"never"),
+            ((b"HTTP/1.1 403 No\r\n\r\n" + b"x" * (MAX_BODY_BYTES + 1),), b"x" * MAX_BODY_BYTES),
+            ((b"HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n" + b"x" * 0x20000 + b"broken",),
+             b"x" * MAX_BODY_BYTES),
+        ):  # fmt: skip
+            self.setUp()
+            for piece in pieces:
+                self.tunnel.dataReceived(piece)
+            self.assertEqual(self.refused(), (403, wanted))
+            self.assertTrue(self.backend.aborted)
+
+    def test_a_refusal_of_a_head_request_has_no_body(self) -> None:
+        self.tunnel = TunnelBackend(self.http, b"HEAD / HTTP/1.1\r\n\r\n", self.clock)  # type: ignore[arg-type]
+        self.tunnel.makeConnection(self.backend)
+        self.tunnel.dataReceived(b"HTTP/1.1 403 No\r\nContent-Length: 9\r\n\r\n")
+        self.assertEqual(self.refused(), (403, b""))
+
+    def test_what_is_no_answer_opens_no_tunnel(self) -> None:
+        for text in (
+            b"SSH-2.0-x\r\n\r\n",
+            b"HTTP/1.1 101 Switching Protocols\r\nno colon\r\n\r\n",
+            b"HTTP/1.1 403 No\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+            b"HTTP/1.1 403 No\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
+            b"HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+            b"x" * (MAX_HEAD + 1),
+        ):
+            self.setUp()
+            self.tunnel.dataReceived(text)
+            self.failureResultOf(self.tunnel.decided, BadAnswer)
+            self.assertTrue(self.backend.aborted)
+            self.assertEqual(self.client.value(), b"")
