@@ -7,13 +7,20 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
+from kapi.resources.autoscaling.horizontalpodautoscalers import RESOURCE as SCALERS
 from kapi.resources.core.persistentvolumes import RESOURCE as VOLUMES
 from kapi.resources.core.resourcequotas import RESOURCE as QUOTAS
 from kapi.resources.definition import Resource
 from kapi.resources.discovery import ENDPOINT_SLICE as SLICES
 
 CLAIM = {"claimRef": {"namespace": "n", "name": "c"}}
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}
+QUEUE = {"type": "External", "external": {"target": {"value": "5"}}}
 HARD = {"limits.cpu": "2", "pods": "3", "requests.cpu": "1"}
+
+
+def metrics(*specs: Object, current: list[Object] | None = None) -> Object:
+    return {"spec": {"metrics": list(specs)}, "status": {"currentMetrics": current or []}}
 
 
 def endpoints(count: int) -> Object:
@@ -30,6 +37,20 @@ def endpoints(count: int) -> Object:
         (SLICES, endpoints(0), "Endpoints", "<unset>"),
         (SLICES, endpoints(3), "Endpoints", "10.0.0.0,10.0.0.1,10.0.0.2"),
         (SLICES, endpoints(5), "Endpoints", "10.0.0.0,10.0.0.1,10.0.0.2 + 2 more..."),
+        (SCALERS, metrics(), "Targets", "<none>"),
+        (SCALERS, metrics(CPU), "Targets", "cpu: <unknown>/80%"),
+        (SCALERS, metrics(CPU, QUEUE), "Targets", "cpu: <unknown>/80%, <unknown>/5"),
+        (SCALERS, metrics(CPU, QUEUE, CPU), "Targets", "cpu: <unknown>/80%, <unknown>/5 + 1 more..."),
+        (SCALERS, metrics(CPU, QUEUE, CPU, CPU), "Targets", "cpu: <unknown>/80%, <unknown>/5 + 2 more..."),
+        (
+            SCALERS,
+            metrics(CPU, current=[{"resource": {"current": {"averageUtilization": 0}}}]),
+            "Targets",
+            "cpu: 0%/80%",
+        ),
+        (SCALERS, metrics(QUEUE, current=[{"external": {"current": {"value": "3"}}}]), "Targets", "3/5"),
+        (SCALERS, metrics(QUEUE, current=[{"external": {}}]), "Targets", "<nil>/5"),
+        (SCALERS, metrics({"type": "Odd"}), "Targets", "<unknown type>"),
     ],
 )
 def test_cell(row: Resource, parts: Object, column: str, cell: Any) -> None:

@@ -50,6 +50,25 @@ class Views(TestCase):
         }
         self.assertEqual(from_storage(to_storage(event)), event)
 
+    def test_what_is_not_given_is_empty_and_shared_with_no_other_event(self) -> None:
+        core: Object = {
+            "involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None,
+            "reportingComponent": "", "reportingInstance": "",
+        }  # fmt: skip
+        new: Object = {
+            "regarding": {}, "deprecatedSource": {}, "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None,
+            "eventTime": None,
+        }  # fmt: skip
+        for function, version, wanted, names in (
+            (to_storage, "v1", core, ("involvedObject", "source")),
+            (from_storage, "events.k8s.io/v1", new, ("regarding", "deprecatedSource")),
+        ):
+            found = function({})
+            self.assertEqual(found, {"apiVersion": version, **wanted})
+            for name in names:
+                found[name]["name"] = "p"
+            self.assertEqual(function({}), {"apiVersion": version, **wanted})
+
 
 class FixedFields(TestCase):
     """What an update through the newer API must leave as it was."""

@@ -198,6 +198,14 @@ def test_field_selectors_read_texts(row: Resource) -> None:
         assert isinstance(read(obj), str), label
 
 
+@pytest.mark.parametrize(
+    ("status", "text"), [({}, "0"), ({"replicas": 0}, "0"), ({"replicas": 1}, "1"), ({"replicas": 12}, "12")]
+)
+def test_replicas_are_selected_as_numbers(status: Object, text: str) -> None:
+    [row] = [row for row in BUILT_IN if row.plural == "replicationcontrollers"]
+    assert row.selectable_fields["status.replicas"]({"status": status}) == text
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_a_status_is_written_through_its_own_endpoint(row: Resource) -> None:
     status = row.subresource("status")

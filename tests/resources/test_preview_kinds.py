@@ -141,6 +141,12 @@ def condition(kind: str, status: str = "True") -> Object:
     return {"type": kind, "status": status, "reason": "A", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
+def parse_problem(text: str, why: str) -> str:
+    return (
+        f'Invalid value: "{text}": failed to parse resource version "{text}": strconv.ParseInt: parsing "{text}": {why}'
+    )
+
+
 def test_a_storage_version_migration(api: MemoryAPI) -> None:
     missing = {"metadata": {"name": "m"}, "spec": {"resource": {"group": "apps", "resource": ""}}}
     assert texts(api.ask("POST", MIGRATIONS, missing)) == [
@@ -163,6 +169,26 @@ def test_a_storage_version_migration(api: MemoryAPI) -> None:
     ]
     table = api.ask("GET", MIGRATIONS, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}).json
     assert table["rows"][0]["cells"] == ["m", "deployments.apps"]
+
+
+@pytest.mark.parametrize(
+    ("revision", "wanted"),
+    [
+        ("0", []),
+        ("+0", []),
+        ("9223372036854775807", []),
+        ("-1", ["Invalid value: -1: must be greater than or equal to 0"]),
+        ("9223372036854775808", [parse_problem("9223372036854775808", "value out of range")]),
+        ("-9223372036854775809", [parse_problem("-9223372036854775809", "value out of range")]),
+        ("+", [parse_problem("+", "invalid syntax")]),
+        ("1.0", [parse_problem("1.0", "invalid syntax")]),
+    ],
+)
+def test_the_revision_of_a_migration(api: MemoryAPI, revision: str, wanted: list[str]) -> None:
+    made = api.ask("POST", MIGRATIONS, {"metadata": {"name": "m"}, "spec": {"resource": {"resource": "pods"}}}).json
+    answer = api.ask("PUT", f"{MIGRATIONS}/m/status", {**made, "status": {"resourceVersion": revision}})
+    found = [] if answer.code == 200 else texts(answer)
+    assert found == [f"status.resourceVersion: {text}" for text in wanted]
 
 
 def test_a_device_taint_rule(api: MemoryAPI) -> None:

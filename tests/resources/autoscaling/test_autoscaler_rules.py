@@ -12,6 +12,7 @@ from tests.resources.strategy_kit import problems
 
 REF = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
 AVERAGE = {"type": "AverageValue", "averageValue": "1"}
+ABOVE_MIN = "maxReplicas: Invalid value: {}: must be greater than or equal to `minReplicas`"
 PODS = {"type": "Pods", "pods": {"metric": {"name": "m"}, "target": AVERAGE}}
 
 
@@ -29,6 +30,12 @@ def of_spec(**spec: Any) -> list[str]:
         ({"scaleTargetRef": {**REF, "kind": ""}}, ["scaleTargetRef.kind: Required value"]),
         ({"scaleTargetRef": {**REF, "name": ""}}, ["scaleTargetRef.name: Required value"]),
         ({"scaleTargetRef": {**REF, "name": "a/b"}}, ["scaleTargetRef.name: Invalid value: \"a/b\": may not contain '/'"]),
+        ({"scaleTargetRef": {}},
+         ["scaleTargetRef.kind: Required value", "scaleTargetRef.name: Required value",
+          'scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group']),
+        ({"minReplicas": 2}, []),
+        ({"maxReplicas": 0}, ["maxReplicas: Required value: must be set and greater than 0", ABOVE_MIN.format(0)]),
+        ({"maxReplicas": -1}, ["maxReplicas: Invalid value: -1: must be greater than or equal to 1", ABOVE_MIN.format(-1)]),
     ],
 )  # fmt: skip
 def test_spec(spec: Object, texts: list[str]) -> None:

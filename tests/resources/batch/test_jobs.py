@@ -90,6 +90,39 @@ def test_what_a_job_keeps() -> None:
     assert any(line.startswith("spec.template: Invalid value") for line in lines)
 
 
+CPU = {"requests": {"cpu": "1"}}
+
+
+@pytest.mark.parametrize("part", ["containers", "initContainers"])
+@pytest.mark.parametrize(
+    ("containers", "refused"),
+    [
+        ([{"name": "a", "resources": CPU}, {"name": "b"}], False),
+        ([{"name": "a"}, {"name": "b", "resources": CPU}], False),
+        ([{"name": "b", "resources": CPU}, {"name": "a"}], True),
+        ([{"name": "a", "resources": CPU}], True),
+        ([{"name": "a", "resources": CPU, "image": "x"}, {"name": "b"}], True),
+    ],
+    ids=["of the first", "of the last", "in another order", "of fewer", "with another image"],
+)
+def test_resources_of_a_suspended_job_may_change(part: str, containers: list[Object], refused: bool) -> None:
+    def full(names: list[Object]) -> list[Object]:
+        return [{"image": "i", "resources": {}, **each} for each in names]
+
+    old = job(suspend=True)
+    old["spec"]["template"]["spec"][part] = full([{"name": "a"}, {"name": "b"}])
+    running = {**old, "spec": {**old["spec"], "suspend": False}}
+    new = full(containers)
+
+    def change(obj: Object) -> None:
+        obj["spec"]["template"]["spec"][part] = new
+
+    found = [text for text in after(old, change) if "field is immutable" in text]
+    assert [text.partition(":")[0] for text in found] == ["spec.template.spec"] * refused
+    found = [text for text in after(running, change) if "field is immutable" in text]
+    assert [text.partition(":")[0] for text in found] == ["spec.template"]
+
+
 @pytest.mark.parametrize(
     "schedule", ["* * * * *", "*/5 0-6 1,15 jan mon", "@hourly", "@every 1h30m", "0 0 ? * SUN", "TZ=UTC 0 0 * * *"]
 )

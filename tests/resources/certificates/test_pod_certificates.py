@@ -48,6 +48,10 @@ def csr(key: Any, algorithm: Any = hashes.SHA256) -> str:
     return encoded(made.public_bytes(serialization.Encoding.DER))
 
 
+def pem(kind: str, data: bytes) -> str:
+    return f"-----BEGIN {kind}-----\n{encoded(data)}\n-----END {kind}-----\n"
+
+
 def request(**spec: Any) -> Object:
     usual = {
         "signerName": "example.com/signer",
@@ -157,6 +161,13 @@ def _forged(spec: Object) -> str:
         (
             {"unverifiedUserAnnotations": {"foo": "x"}},
             [
+                'spec.unverifiedUserAnnotations: Invalid value: "foo": must be a domain-prefixed key (such as "acme.io/foo")',
+            ],
+        ),
+        (
+            {"unverifiedUserAnnotations": {"": "x", "foo": "x"}},
+            [
+                "spec.unverifiedUserAnnotations: Required value",
                 'spec.unverifiedUserAnnotations: Invalid value: "foo": must be a domain-prefixed key (such as "acme.io/foo")',
             ],
         ),
@@ -316,6 +327,34 @@ def test_what_a_signer_may_not_write(api: MemoryAPI, status: Object, field: str,
     made = api.ask("POST", REQUESTS, request()).json
     (found,) = texts(api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": status}))
     assert found.startswith(f"status.{field}: " if field else "status: ") and found.endswith(text)
+
+
+CERTIFICATE = issued()["certificateChain"]
+OTHER_BLOCK = CERTIFICATE.replace("CERTIFICATE", "OTHER")
+UNREADABLE = pem("CERTIFICATE", b"x")
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ([CERTIFICATE, CERTIFICATE], ""),
+        ([OTHER_BLOCK], "issued certificate chain must consist entirely of CERTFICATE PEM blocks"),
+        ([UNREADABLE], "intermediate certificate does not parse as valid X.509"),
+        ([CERTIFICATE, OTHER_BLOCK], "issued certificate chain must consist entirely of CERTFICATE PEM blocks"),
+        ([CERTIFICATE, UNREADABLE], "intermediate certificate does not parse as valid X.509"),
+    ],
+    ids=["certificates", "another block first", "no certificate first", "another block last", "no certificate last"],
+)
+def test_what_follows_the_leaf(api: MemoryAPI, more: list[str], text: str) -> None:
+    made = api.ask("POST", REQUESTS, request()).json
+    answer = api.ask(
+        "PUT", f"{REQUESTS}/r/status", {**made, "status": issued(certificateChain="".join([CERTIFICATE, *more]))}
+    )
+    if not text:
+        assert answer.code == 200, answer.json
+        return
+    (found,) = texts(answer)
+    assert found.startswith("status.certificateChain: Invalid value: ") and found.endswith(text)
 
 
 class SignersOf:

@@ -241,6 +241,10 @@ def certificate(**parts: Any) -> list[Object]:
         (certificate(userAnnotations={"a": "d"}),
          ['.sources[0].podCertificate.userAnnotations: Invalid value: "a": '
           'must be a domain-prefixed key (such as "acme.io/foo")']),
+        (certificate(userAnnotations={"": "c", "a": "d"}),
+         [".sources[0].podCertificate.userAnnotations: Required value",
+          '.sources[0].podCertificate.userAnnotations: Invalid value: "a": '
+          'must be a domain-prefixed key (such as "acme.io/foo")']),
     ],
 )  # fmt: skip
 def test_projected_volume(sources: list[Object], texts: list[str]) -> None:

@@ -172,6 +172,79 @@ def test_what_of_a_claim_may_change() -> None:
     ]
 
 
+OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+def in_class(annotation: str | None, name: str | None) -> Object:
+    """A claim with the former annotation, the field, or both."""
+    metadata = {} if annotation is None else {"annotations": {OLD_CLASS: annotation}}
+    spec = CLAIM if name is None else {**CLAIM, "storageClassName": name}
+    return made(persistentvolumeclaims.RESOURCE, metadata=metadata, spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "places"),
+    [
+        ((None, None), (None, "s"), []),
+        (("s", None), ("s", "s"), []),
+        (("s", None), (None, "s"), []),
+        (("s", None), ("s", None), []),
+        (("", None), (None, None), []),
+        (("s", None), (None, None), [f"metadata.annotations.{OLD_CLASS}"]),
+        (("s", None), ("t", None), [f"metadata.annotations.{OLD_CLASS}"]),
+        ((None, None), ("s", None), [f"metadata.annotations.{OLD_CLASS}"]),
+        (("s", None), ("s", "t"), ["spec"]),
+        (("s", None), ("t", "s"), [f"metadata.annotations.{OLD_CLASS}"]),
+        ((None, "s"), (None, "t"), ["spec"]),
+        ((None, "s"), (None, None), ["spec"]),
+    ],
+)
+def test_the_class_of_a_claim_is_set_once(before: Any, after: Any, places: list[str]) -> None:
+    old, new = in_class(*before), in_class(*after)
+    metadata = {**new["metadata"], "uid": "u", "resourceVersion": "1"}
+    found = changes(persistentvolumeclaims.RESOURCE, old, metadata=metadata, spec=new["spec"])
+    assert [text.partition(":")[0] for text in found] == places
+
+
+def test_the_former_annotation_for_a_class_is_warned_of() -> None:
+    strategy = persistentvolumeclaims.RESOURCE.strategy
+    text = f'metadata.annotations[{OLD_CLASS}]: deprecated since v1.8; use "storageClassName" attribute instead'
+    for obj, wanted in ((in_class("s", None), [text]), (in_class(None, "s"), [])):
+        assert strategy.warnings_on_create(obj, CTX) == wanted
+        assert strategy.warnings_on_update(obj, obj, CTX) == wanted
+
+
+@pytest.mark.parametrize(
+    ("before", "current", "after", "what"),
+    [
+        ("a", "a", "b", ""),
+        ("a", "a", None, "nil"),
+        ("a", "a", "", "empty string"),
+        ("a", None, None, ""),
+        ("a", None, "", ""),
+        (None, "a", None, ""),
+        ("", "a", "", ""),
+        ("", "a", None, "nil"),
+    ],
+)
+def test_attributes_that_a_volume_has_got_are_not_taken_away(
+    before: str | None, current: str | None, after: str | None, what: str
+) -> None:
+    status: Object = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+    if current is not None:
+        status["currentVolumeAttributesClassName"] = current
+
+    def spec(name: str | None) -> Object:
+        return CLAIM if name is None else {**CLAIM, "volumeAttributesClassName": name}
+
+    old = {**made(persistentvolumeclaims.RESOURCE, spec=spec(before)), "status": status}
+    new = made(persistentvolumeclaims.RESOURCE, spec=spec(after))
+    assert changes(persistentvolumeclaims.RESOURCE, old, spec=new["spec"]) == [
+        f"spec.volumeAttributesClassName: Forbidden: update to {what} is forbidden when "
+        "status.currentVolumeAttributesClassName is not nil"
+    ] * bool(what)
+
+
 def test_storage_classes() -> None:
     row = storageclasses.STORAGE_CLASS
     obj = made(row, provisioner="p")
