@@ -271,6 +271,20 @@ class TestMutating:
             self.mutate({**spec, "failurePolicy": policy}, config_map(k="v"))
         assert (caught.value.code, caught.value.message) == (500, f"Internal error occurred: {why}")
 
+    def test_unknown_fields_are_told_in_the_order_of_the_text_that_a_json_patch_leaves(self) -> None:
+        """The objects that the patch goes through are sorted there, and a value is as it was written."""
+        added = (
+            ("/zebra", "'x'"),
+            ("/apple", "'x'"),
+            ("/metadata/two", "'x'"),
+            ("/metadata/one", "{'b': 'x', 'a': 'y'}"),
+        )
+        operations = ", ".join(f"JSONPatch{{op: 'add', path: '{path}', value: {value}}}" for path, value in added)
+        with pytest.raises(StatusError) as caught:
+            self.mutate(self.patch(f"[{operations}]"), config_map(k="v"))
+        told = ", ".join(f'unknown field "{name}"' for name in ("apple", "metadata.one", "metadata.two", "zebra"))
+        assert caught.value.message == f"Internal error occurred: strict decoding error: {told}"
+
     def test_a_result_that_cannot_be_read_is_counted_as_a_rejection(self) -> None:
         spec = self.patch("[JSONPatch{op: 'add', path: '/datum', value: 'x'}]")
         client = cluster("mutating", {"reinvocationPolicy": "Never", **spec})

@@ -18,7 +18,7 @@ from kapi.admission.policy.evaluation import (
     error_type,
     namespace_of,
 )
-from kapi.admission.policy.patches import MutationError, apply_configuration, apply_json_patch
+from kapi.admission.policy.patches import MutationError, apply_configuration, apply_json_patch, json_patch
 from kapi.admission.policy.source import Binding, Policy
 from kapi.admission.versions import in_version, to_storage
 from kapi.admission.webhook.mutating import begin_pass, decoded
@@ -196,12 +196,14 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
                     raise MutationError(str(expression))
                 evaluation = Evaluation(bindings(obj), policy.composition, invocation.param)
                 value = await evaluation.run(expression)
+                operations = None
                 if is_json:
-                    patched = apply_json_patch(obj, value)
+                    operations = json_patch(value)
+                    patched = apply_json_patch(obj, operations)
                 else:
                     patched = apply_configuration(obj, value, _type(kind, attributes))
                 if patched is not obj:
-                    obj = known = decoded(patched, kind, known, strict=is_json)
+                    obj = known = decoded(patched, kind, known, operations)
             except (EvaluationError, MutationError) as error:
                 failed(error)
                 self._count(invocation, error_type(str(error)), start)

@@ -23,11 +23,8 @@ class MutationError(ValueError):
     """A mutation that cannot be done; the text is upstream's."""
 
 
-def apply_json_patch(obj: Object, value: object) -> Object:
-    """The object with the operations an expression made; the given one when a test of theirs fails.  Raises MutationError.
-
-    What the operations do not reach is that of the given object.
-    """
+def json_patch(value: object) -> list[Object]:
+    """The operations that an expression made.  Raises MutationError."""
     if not isinstance(value, list):
         raise MutationError("type mismatch: JSONPatchType.expression should evaluate to array")
     operations: list[Object] = []
@@ -41,6 +38,14 @@ def apply_json_patch(obj: Object, value: object) -> Object:
             _check_names(item["value"])
             operation["value"] = plain(item["value"])
         operations.append(operation)
+    return operations
+
+
+def apply_json_patch(obj: Object, operations: list[Object]) -> Object:
+    """The object with the operations; the given one when a test of theirs fails.  Raises MutationError.
+
+    What the operations do not reach is that of the given object.
+    """
     try:
         patched = jsonpatch.patched(obj, operations, sharing=True)
     except jsonpatch.TestFailed:

@@ -25,6 +25,7 @@ from kapi.schema.builtin import names_by_kind, type_of
 from kapi.schema.custom import decode_metadata
 from kapi.schema.decode import decode
 from kapi.schema.decode_exact import ExactDecoder
+from kapi.schema.patched_text import json_patched
 
 
 @dataclass(slots=True)
@@ -142,17 +143,20 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         return changed
 
 
-def decoded(obj: object, kind: GroupVersionKind, before: Object | None, *, strict: bool) -> Object:
-    """A patched object read and defaulted like a request's body.  Raises InternalError, if ``strict`` also for unknown fields.
+def decoded(
+    obj: object, kind: GroupVersionKind, before: Object | None, operations: list[Object] | None = None
+) -> Object:
+    """A patched object read and defaulted like a request's body.  Raises InternalError.
 
     ``before``: the object that was patched, when it was read so itself: what the patch has left of its fields is not read again.
+    ``operations`` of a JSON patch that may not make unknown fields; they are told in the order of the text that it leaves.
     """
-    result = _read(obj, kind, before, strict=strict)
+    result = _read(obj, kind, before, operations)
     _default(result, kind)
     return result
 
 
-def _read(obj: object, kind: GroupVersionKind, before: Object | None, *, strict: bool = False) -> Object:
+def _read(obj: object, kind: GroupVersionKind, before: Object | None, operations: list[Object] | None = None) -> Object:
     is_typed = kind in names_by_kind()
     if is_typed and isinstance(obj, dict):  # the type tells what the object does not
         obj = {
@@ -168,7 +172,7 @@ def _read(obj: object, kind: GroupVersionKind, before: Object | None, *, strict:
                 {} if before is None else {key: value for key, value in obj.items() if _is_left(value, before.get(key))}
             )
             changed = {key: value for key, value in obj.items() if key not in left}
-            read: Object = decode(changed, kind, type_of(kind), "Strict" if strict else "Ignore", lambda text: None)
+            read = _decoded(changed, kind, "Ignore") if operations is None else _strictly(changed, kind, operations)
             found = {**read, **left}
             return {key: found[key] for key in dict.fromkeys((*list(read)[:2], *obj, *read)) if key in found}
         return {**obj, "metadata": decode_metadata(obj.get("metadata"), ExactDecoder())}
@@ -178,6 +182,18 @@ def _read(obj: object, kind: GroupVersionKind, before: Object | None, *, strict:
         raise internal(error.message) from None
     except ValueError as error:
         raise internal(error) from None
+
+
+def _decoded(obj: Object, kind: GroupVersionKind, validation: str) -> Object:
+    return decode(obj, kind, type_of(kind), validation, lambda text: None)
+
+
+def _strictly(obj: Object, kind: GroupVersionKind, operations: list[Object]) -> Object:
+    try:
+        return _decoded(obj, kind, "Strict")
+    except DecodingError:
+        _decoded(json_patched(obj, type_of(kind), operations), kind, "Strict")
+        raise
 
 
 def _is_left(value: Tree, before: Tree) -> bool:
