@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, TextIO
 
 from kapi.client.clientcmd import Kubeconfig, Overrides
 from kapi.client.config import Config
-from kapi.client.mapper import RESTMapper
-from kapi.client.rest import RESTClient
-from kapi.client.session import Session, base_path
 from kapi.kubectl.flags import Flags
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.machinery.golang import parse_duration
-from kapi.process.reactor import Reactor
+from kapi.process.reactor import Reactor, installed_reactor
 
-if TYPE_CHECKING:  # not every command discovers
+if TYPE_CHECKING:  # not every command discovers, or asks a server at all
     from kapi.client.discovery_cache import CachedDiscovery
+    from kapi.client.mapper import RESTMapper
+    from kapi.client.rest import RESTClient
+    from kapi.client.session import Session
 
 QPS, BURST = 50.0, 300  # kubectl's
 _GO_PROFILES = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "trace")
@@ -33,18 +33,24 @@ class Factory:
         self,
         command: str,
         flags: Flags,
-        reactor: Reactor,
+        reactor: Reactor | None,
         out: TextIO | None = None,
         err: TextIO | None = None,
         stdin: TextIO | None = None,
     ) -> None:
-        self.command, self.flags, self.reactor = command, flags, reactor
+        self.command, self.flags, self._reactor = command, flags, reactor
         self.out, self.err, self.stdin = out or sys.stdout, err or sys.stderr, stdin or sys.stdin
         self._config: Config | None = None
         self._session: Session | None = None
         self._mapper: RESTMapper | None = None
         self._warned: set[str] = set()
         self._built = ""  # the file of a kustomization's manifests
+
+    @property
+    def reactor(self) -> Reactor:
+        if self._reactor is None:
+            self._reactor = installed_reactor()
+        return self._reactor
 
     def kubeconfig(self, *, must_exist: bool = True) -> Kubeconfig:
         return Kubeconfig.load(self.flags.get_string("kubeconfig"), must_exist=must_exist)
@@ -92,7 +98,7 @@ class Factory:
         if files.is_empty and not overrides.server and self._beside():
             self.err.write(f"Using {SERVERS}, that of the server in this directory: no other kubeconfig is there.\n")
             files = Kubeconfig.load(SERVERS)
-        return files.config(self.reactor, overrides)
+        return files.config(self._reactor, overrides)
 
     def _beside(self) -> bool:
         """Whether a server was started in this directory, and no kubeconfig is named."""
@@ -102,6 +108,8 @@ class Factory:
     @property
     def session(self) -> Session:
         if self._session is None:
+            from kapi.client.session import Session
+
             level, transport = self.flags.get_int("v"), None
             if level >= ANSWER_LEVEL:
                 from kapi.client.session import connect
@@ -128,6 +136,8 @@ class Factory:
     @property
     def mapper(self) -> RESTMapper:
         if self._mapper is None:
+            from kapi.client.mapper import RESTMapper
+
             self._mapper = RESTMapper(self.discovery())
         return self._mapper
 
@@ -169,6 +179,9 @@ class Factory:
                 raise CommandError(f"server version ({theirs}) differs from client version ({mine})")
 
     def client(self, group_version: str = "") -> RESTClient:
+        from kapi.client.rest import RESTClient
+        from kapi.client.session import base_path
+
         return RESTClient(self.session, base_path(group_version) if group_version else "")
 
     async def close(self) -> None:

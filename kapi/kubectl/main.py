@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from twisted.python.failure import Failure
 
@@ -17,6 +17,8 @@ from kapi.kubectl.flags import Flags, UsageError
 from kapi.process.reactor import Reactor, installed_reactor
 
 if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
     from kapi.client.config import Config
 
 PROGRAM = "kapi"
@@ -24,13 +26,16 @@ PROGRAM = "kapi"
 
 async def run(
     arguments: Sequence[str],
-    reactor: Reactor,
+    reactor: Reactor | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
     stdin: TextIO | None = None,
     config: Config | None = None,
 ) -> int:
-    """Runs one command; with ``config``, not with that of the kubeconfig.  Returns its exit code."""
+    """Runs one command; with ``config``, not with that of the kubeconfig.  Returns its exit code.
+
+    Without ``reactor`` the process's one is used, and imported when something of it is needed.
+    """
     from kapi.client.errors import ClientError, ConfigError, StatusError
     from kapi.kubectl.factory import Factory
     from kapi.kubectl.messages import Aggregate, CommandError, message_of
@@ -111,34 +116,40 @@ def _buffered(stream: TextIO) -> TextIO:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the reactor for one command, then ends the process at once: an orderly exit of Python would take longer."""
+    """Runs one command, then ends the process at once: an orderly exit of Python would take longer.
+
+    The reactor is half of what a command imports, so it is imported for those only that wait for something.
+    """
     from twisted.internet.defer import Deferred
 
     sys.stdout, sys.stderr = _buffered(sys.stdout), _buffered(sys.stderr)
-    reactor = installed_reactor()
     codes: list[int] = []
     failures: list[Failure] = []
-
-    def begin() -> None:
-        running = Deferred.fromCoroutine(run(arguments, reactor))
-        running.addCallbacks(codes.append, failures.append)
-        running.addBoth(lambda _: reactor.stop())
-
-    def interrupted() -> None:
-        """After a signal, ends the process before its closed connections are reported as errors."""
-        if not codes and not failures:
-            with contextlib.suppress(BrokenPipeError):
-                sys.stdout.flush()
-            os._exit(1)
-
-    reactor.addSystemEventTrigger("before", "shutdown", interrupted)
-    reactor.callWhenRunning(begin)
-    reactor.run()
+    running = Deferred.fromCoroutine(run(arguments))
+    running.addCallbacks(codes.append, failures.append)
+    if not codes and not failures:
+        _run_reactor(running)
     if failures:
-        if not failures[0].check(BrokenPipeError):  # the reader of the output has ended
+        if not failures[0].check(BrokenPipeError, KeyboardInterrupt):  # the reader of the output has ended
             failures[0].printTraceback(file=sys.stderr)
         codes.append(1)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     sys.stderr.flush()
     os._exit(codes[0])
+
+
+def _run_reactor(running: Deferred[Any]) -> None:
+    """Runs the reactor until the command has ended."""
+    reactor = installed_reactor()
+    running.addCallback(lambda _: reactor.stop())
+
+    def interrupted() -> None:
+        """After a signal, ends the process before its closed connections are reported as errors."""
+        if not running.called:
+            with contextlib.suppress(BrokenPipeError):
+                sys.stdout.flush()
+            os._exit(1)
+
+    reactor.addSystemEventTrigger("before", "shutdown", interrupted)
+    reactor.run()

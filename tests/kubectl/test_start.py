@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -51,6 +52,36 @@ def test_a_command_does_without_modules_that_only_twisted_names() -> None:
         {"asyncio", "asyncio.base_events", "concurrent.futures", "http.client", "http.cookiejar", "urllib.request"}
     )
     assert imported.isdisjoint({"pickle", "tempfile", "textwrap", "yaml"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["version --client", "config view", "options", "get --help", "create configmap a --dry-run=client -o yaml"],
+)
+def test_a_command_that_waits_for_nothing_does_without_the_reactor(arguments: str) -> None:
+    done = run("-X", "importtime", "-m", "kapi", *arguments.split(), "--kubeconfig=/dev/null")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert done.stdout
+    assert "twisted.internet.defer" in imported
+    assert imported.isdisjoint({"twisted.internet.reactor", "OpenSSL", "kapi.client.connections"})
+
+
+@pytest.mark.parametrize("arguments", ["label --local -f - a=b", "create --dry-run=client -f -"])
+def test_an_interrupt_ends_a_command_that_reads_its_input(arguments: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "kapi",
+        *arguments.split(),
+        "--server=http://127.0.0.1:1",
+        "--kubeconfig=/dev/null",
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"#" * (1 << 20))  # more than a pipe holds: it is written when most of it was read
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (1, b"", b"")
 
 
 @pytest.mark.parametrize(
