@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,8 @@ from pathlib import Path
 import pytest
 
 from kapi.testing.kubectl import kubectl_path
+from tests.certificates import self_signed
+from tests.store.servers import free_port
 from tests.waiting import lines_until
 
 ROOT = Path(__file__).parents[2]
@@ -43,14 +47,19 @@ NOT_TYPED = {
     "pip install nox": "needs other versions of Python; .ci/run has them",
     "nox ": "the same",
     "docker ": "needs a container engine and a registry of images",
+    "apt-get ": "installs into the system; needs Debian",
+    "dpkg-buildpackage": "needs Debian",
+    "systemctl ": "needs systemd",
+    "SOURCE_DATE_EPOCH=": "needs a package index; tests/test_packaging.py builds",
+    "python3 -m venv .venv": "README's first command, which tests/docs/test_shell_blocks.py types",
     "sentinel ": "a configuration file of Sentinel's, which tests/store/replicated.py writes",
 }
 _PROGRAMS = (
     r"\.venv/bin/\S+|python3|python -m|python \S+\.py|pip|pytest|kapi|kubectl|openssl|export|setup-envtest|for \w+ in|"
-    r"sentinel|curl|docker|systemctl|twistd|redis-cli"
+    r"sentinel|curl|docker|systemctl|twistd|redis-cli|apt-get|SOURCE_DATE_EPOCH=.*"
 )
 _COMMAND = re.compile(rf"(?:{_PROGRAMS})(?: |$)")
-_BLOCK = re.compile(r"::\n\n((?: +.*\n|\n)+)")
+_BLOCK = re.compile(r"::(?: (?:sh|python))?\n\n((?: +.*\n|\n)+)")
 _SECONDS = 240
 
 pytestmark = [
@@ -69,8 +78,15 @@ def blocks(document: str) -> list[str]:
 def python_blocks(document: str) -> list[str]:
     """The literal blocks that are whole programs or tests: they import what they use."""
     text = (ROOT / document).read_text()
-    found = [re.sub("^    ", "", block, flags=re.M).strip() for block in _BLOCK.findall(text)]
+    found = [textwrap.dedent(block).strip() for block in _BLOCK.findall(text)]
     return [block for block in found if block.startswith("from ")]
+
+
+def configurations(document: str) -> list[str]:
+    """The literal blocks that are objects or files of configuration."""
+    text = (ROOT / document).read_text()
+    found = [textwrap.dedent(block).strip() + "\n" for block in _BLOCK.findall(text)]
+    return [block for block in found if block.startswith("apiVersion: ")]
 
 
 def typed(document: str) -> list[str]:
@@ -87,6 +103,11 @@ def test_every_page_with_commands_is_typed_somewhere() -> None:
     pages = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.rst") if "adr" not in path.parts]
     with_commands = {page for page in pages if typed(page)} | {"README.rst"}
     assert with_commands == {*ELSEWHERE, *PAGES}
+
+
+def test_every_configuration_of_a_page_is_used_by_a_server() -> None:
+    pages = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.rst") if "adr" not in path.parts]
+    assert {page for page in pages if configurations(page)} == {*CONFIGURATIONS}
 
 
 class Shell:
@@ -134,11 +155,8 @@ def shell(tmp_path: Path) -> Shell:
 
 def test_audit(shell: Shell) -> None:
     (command,) = typed("docs/howto/audit.rst")
-    text = (ROOT / "docs" / "howto" / "audit.rst").read_text()
-    policy = text[text.index("    apiVersion: audit.k8s.io/v1") :]
-    lines = policy.splitlines()
-    end = next(number for number, line in enumerate(lines) if line and not line.startswith(" "))
-    (shell.directory / "policy.yaml").write_text("\n".join(line.removeprefix("    ") for line in lines[:end]) + "\n")
+    (policy,) = configurations("docs/howto/audit.rst")
+    (shell.directory / "policy.yaml").write_text(policy)
     (shell.directory / "log").mkdir()
     with shell.serving(command.replace("/var/log/kapi", "log")):
         shell.run("kubectl create configmap one")
@@ -161,6 +179,78 @@ def test_users(shell: Shell) -> None:
         allowed, _, listed = found[2].partition("\n")
         assert shell.run(f"{allowed} || true").strip() == "no"
         assert "[get list watch]" in shell.run(listed)
+
+
+def test_issuers_of_users(shell: Shell) -> None:
+    (issuers,) = configurations("docs/howto/users.rst")
+    (shell.directory / "issuers.yaml").write_text(issuers)
+    with shell.serving("kapi --authentication-config=issuers.yaml"):
+        assert "ok" in shell.run("kubectl get --raw /readyz")
+
+
+def test_first_steps(shell: Shell) -> None:
+    (block,) = typed("docs/index.rst")
+    (shell.directory / ".venv").symlink_to(sys.prefix)
+    install = next(block for block in blocks("docs/index.rst") if block not in typed("docs/index.rst"))
+    assert install in blocks("README.rst")
+    with shell.serving(install.rpartition(" && ")[2]):
+        said = shell.run(block)
+        assert re.search("^kube-system +Active", said, re.M) and "deployment.apps/web created" in said
+        ready = "kubectl get deployment web -o jsonpath='{.status}' --kubeconfig=.kapi/admin.kubeconfig"
+        assert shell.run(ready) == "{}"
+
+
+def test_webhooks(shell: Shell) -> None:
+    hook, plugins = configurations("docs/howto/webhooks.rst")
+    policies = shell.directory / "policies"
+    policies.mkdir()
+    (policies / "small.yaml").write_text(POLICY)
+    (shell.directory / "plugins.yaml").write_text(plugins.replace("/etc/kapi/policies", str(policies)))
+    flags = "--feature-gates=ManifestBasedAdmissionControlConfig=true --admission-control-config-file=plugins.yaml"
+    port = free_port()
+    with shell.serving(f"kapi {flags}"):
+        refused = shell.run("kubectl create configmap large 2>&1 || true")
+        assert "ValidatingAdmissionPolicy 'small.static.k8s.io'" in refused and "it is too large" in refused
+        shell.run("kubectl create configmap small")
+        authority = base64.b64encode((shell.directory / ".kapi" / "pki" / "ca.crt").read_bytes()).decode()
+        hook = hook.replace("caBundle: ...", f"caBundle: {authority}").replace(":8443", f":{port}")
+        shell.run(f"kubectl apply -f - <<'END'\n{hook}END")
+        refused = shell.run("kubectl create configmap other 2>&1 || true")
+        assert 'failed calling webhook "sizes.example.com"' in refused
+
+
+def test_traces(shell: Shell) -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    (tracing,) = configurations("docs/operations.rst")
+    (shell.directory / "tracing.yaml").write_text(tracing.replace(":4317", f":{free_port()}"))
+    with shell.serving("kapi --tracing-config-file=tracing.yaml"):
+        shell.run("kubectl create configmap one")
+
+
+def test_embedding(shell: Shell) -> None:
+    (program,) = python_blocks("docs/howto/embedding.rst")
+    certificate, key = self_signed("127.0.0.1")
+    for name, content in (
+        ("tls.crt", certificate),
+        ("tls.key", key),
+        ("tokens.csv", b"secret,anna,1,system:masters\n"),
+    ):
+        (shell.directory / name).write_bytes(content)
+    program = program.replace("/etc/mine", str(shell.directory)).replace("/var/lib/mine", str(shell.directory / "data"))
+    (shell.directory / "mine.tac").write_text(program.replace("ssl:6443", "ssl:0"))
+    process = subprocess.Popen(
+        ["twistd", "-n", "--pidfile=", "-y", "mine.tac"], cwd=shell.directory, env=shell.environment,
+        text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        port = re.search(r"Site.* starting on (\d+)", lines_until(process, " starting on ")[-1])
+        assert port is not None
+        ask = f"curl --silent --cacert tls.crt --retry 5 -H 'Authorization: Bearer secret' https://127.0.0.1:{port[1]}"
+        assert '"kind": "NamespaceList"' in shell.run(f"{ask}/api/v1/namespaces")
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        rest, _ = process.communicate(timeout=_SECONDS)
+    assert "Traceback" not in rest
 
 
 def test_own_api(shell: Shell) -> None:
@@ -199,10 +289,23 @@ def test_client(shell: Shell) -> None:
     assert {"default", "kube-system"} <= set(names.split())
 
 
-def test_the_first_test_of_the_readme(shell: Shell) -> None:
+def test_the_first_tests(shell: Shell) -> None:
     _, example = python_blocks("README.rst")
+    same, without_pytest = python_blocks("docs/testing.rst")
+    assert same == example
     (shell.directory / "test_my_operator.py").write_text(example)
     assert "1 passed" in shell.run("python3 -m pytest -n0 -p no:cacheprovider test_my_operator.py")
+    (shell.directory / "test_mine.py").write_text(without_pytest)
+    assert re.search("^Ran 1 test .*\n\nOK$", shell.run("python3 -m unittest test_mine").strip(), re.M)
+
+
+def test_what_examples_import_is_there() -> None:
+    pages = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.rst")]
+    found = {line for page in pages for block in python_blocks(page) for line in block.splitlines()}
+    imports = sorted(line for line in found if re.match(r"from \S+ import |import ", line))
+    assert len(imports) > 5
+    for line in imports:
+        exec(line, {})
 
 
 def test_logical_clusters(shell: Shell) -> None:
@@ -226,7 +329,28 @@ def test_envtest(shell: Shell) -> None:
     shutil.rmtree(shell.directory / "assets")
 
 
+#: refuses a ConfigMap for its name
+POLICY = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: small.static.k8s.io}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  validations:
+  - {expression: "object.metadata.name != 'large'", message: it is too large}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: small.static.k8s.io}
+spec: {policyName: small.static.k8s.io, validationActions: [Deny]}
+"""
+
+CONFIGURATIONS = ["docs/howto/audit.rst", "docs/howto/users.rst", "docs/howto/webhooks.rst", "docs/operations.rst"]
+
 PAGES = [
+    "docs/index.rst",
     "docs/howto/audit.rst",
     "docs/howto/console.rst",
     "docs/howto/own_api.rst",
