@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 import time as clock
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from kapi.machinery.memo import memoized
 
@@ -15,7 +15,6 @@ _PLAIN = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[
 _ANY_YEAR = re.compile(
     r"(-?\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))?", re.ASCII
 ).fullmatch
-_ZERO = "0001-01-01T00:00:00"
 ZERO_SECONDS = -62_135_596_800  # Go's zero time, in unix seconds
 _CYCLE = 146_097 * 86_400  # seconds of 400 years, after which the calendar repeats
 _CYCLES_FROM = 946_684_800  # the year 2000
@@ -31,11 +30,6 @@ def _quoted(text: str) -> str:
 
 class TimeError(ValueError):
     """Not a time; the text is Go's."""
-
-
-def format_seconds(moment: datetime) -> str:
-    """RFC 3339 in UTC, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 def format_micros(moment: datetime) -> str:
@@ -54,7 +48,10 @@ def of_unix(seconds: int) -> str:
 
 @memoized(4096)
 def unix_of(text: str) -> tuple[int, int]:
-    """Unix seconds and microseconds of a time as it is stored: ``2006-01-02T15:04:05[.000000]Z``."""
+    """Unix seconds and microseconds of a time as it is stored: ``2006-01-02T15:04:05[.000000]Z``, in any year."""
+    if text[4] != "-" or text.startswith("0000"):  # a year that calendars of Python do not have
+        whole, _, fraction = text[:-1].partition(".")
+        return int(seconds_of(whole)), int(fraction or 0)
     parts = (int(text[start:end]) for start, end in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19)))
     return calendar.timegm(tuple(parts)), int(text[20:-1]) if text[19:20] == "." else 0
 
@@ -94,11 +91,13 @@ def lasting(seconds: int) -> float:
 
 @memoized(4096)
 def time(text: str) -> str | None:
-    """A ``Time`` in the API's form; None for Go's zero time.  Raises TimeError."""
+    """A ``Time`` in the API's form; None for Go's zero time.  Raises TimeError.
+
+    Its zone can shift it into the year -1 or 10000, in which it is written, but not read again.
+    """
     found = _PLAIN(text)
-    moment = _moment(text, RFC3339, *found.groups()) if found else _parse_layout(text, RFC3339)
-    shown = format_seconds(moment)
-    return None if shown == _ZERO + "Z" else shown
+    seconds, _ = _moment(text, *found.groups()) if found else _parse_layout(text, RFC3339)
+    return None if seconds == ZERO_SECONDS else of_unix(seconds) + "Z"
 
 
 @memoized(4096)
@@ -111,13 +110,12 @@ def micro_time(text: str) -> str | None:
     if len(found[7]) > 6:
         rest = text[26:]
         raise _cannot(text, RFC3339_MICRO, rest, "Z07:00")
-    shown = format_micros(_moment(text, RFC3339_MICRO, *found.groups()))
-    return None if shown == _ZERO + ".000000Z" else shown
+    seconds, micros = _moment(text, *found.groups())
+    return None if seconds == ZERO_SECONDS and not micros else f"{of_unix(seconds)}.{micros:06d}Z"
 
 
 def _moment(
     text: str,
-    layout: str,
     year: str,
     month: str,
     day: str,
@@ -126,7 +124,8 @@ def _moment(
     second: str,
     fraction: str | None,
     zone: str,
-) -> datetime:
+) -> tuple[int, int]:
+    """Unix seconds and microseconds.  Raises TimeError."""
     for name, part, low, high in (
         ("month", month, 1, 12),
         ("hour", hour, 0, 23),
@@ -136,19 +135,19 @@ def _moment(
         if not low <= int(part) <= high:
             raise TimeError(f"parsing time {_quoted(text)}: {name} out of range")
     micros = int((fraction or "0")[:6].ljust(6, "0"))
-    offset = timedelta()
+    offset = 0
     if zone != "Z":
         hours, minutes = int(zone[1:3]), int(zone[4:6])
         if hours > 24:
             raise TimeError(f"parsing time {_quoted(text)}: time zone offset hour out of range")
         if minutes > 60:
             raise TimeError(f"parsing time {_quoted(text)}: time zone offset minute out of range")
-        offset = timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
-    try:
-        local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micros, UTC)
-        return local - offset
-    except (ValueError, OverflowError):
-        raise TimeError(f"parsing time {_quoted(text)}: day out of range") from None
+        offset = (hours * 3600 + minutes * 60) * (-1 if zone[0] == "-" else 1)
+    like = 2000 + int(year) % 400  # a year with the same days
+    if not 1 <= int(day) <= calendar.monthrange(like, int(month))[1]:
+        raise TimeError(f"parsing time {_quoted(text)}: day out of range")
+    seconds = calendar.timegm((like, int(month), int(day), int(hour), int(minute), int(second)))
+    return seconds + (int(year) - like) // 400 * _CYCLE - offset, micros
 
 
 def _cannot(text: str, layout: str, rest: str, element: str) -> TimeError:
@@ -161,7 +160,7 @@ _STEPS = (
 )  # fmt: skip
 
 
-def _parse_layout(text: str, layout: str) -> datetime:
+def _parse_layout(text: str, layout: str) -> tuple[int, int]:
     """Parses by the elements of the layout, as Go does.  Raises TimeError with the first element that does not fit.
 
     It accepts one form that ``_PLAIN`` does not: hours of one digit.
@@ -178,4 +177,4 @@ def _parse_layout(text: str, layout: str) -> datetime:
     hour = re.sub(r"T(\d):", r"T0\1:", text)
     found = _PLAIN(hour)
     assert found is not None
-    return _moment(text, layout, *found.groups())
+    return _moment(text, *found.groups())

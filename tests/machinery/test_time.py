@@ -18,10 +18,18 @@ from kapi.machinery.time import lasting, seconds_of
         ("2020-01-01T10:00:00.5+02:00", "2020-01-01T08:00:00Z"),
         ("2020-12-31T23:30:00-01:00", "2021-01-01T00:30:00Z"),
         ("2020-01-01T1:00:00Z", "2020-01-01T01:00:00Z"),
+        ("0000-02-29T00:00:00Z", "0000-02-29T00:00:00Z"),
+        ("0000-01-01T00:30:00+01:00", "-0001-12-31T23:30:00Z"),
+        ("9999-12-31T23:30:00-01:00", "10000-01-01T00:30:00Z"),
     ],
 )
 def test_a_time_is_answered_in_utc_and_whole_seconds(text: str, stored: str) -> None:
     assert time.time(text) == stored
+    micros = text.replace(".5", "").replace("T1:", "T01:")
+    micros = f"{micros[:19]}.250000{micros[19:]}"
+    assert time.micro_time(micros) == f"{stored[:-1]}.250000Z"
+    assert time.unix_of(stored) == (seconds_of(stored), 0)
+    assert time.unix_of(f"{stored[:-1]}.250000Z") == (seconds_of(stored), 250_000)
 
 
 def test_the_zero_time_is_null() -> None:
@@ -36,6 +44,10 @@ def test_the_zero_time_is_null() -> None:
         ("2020-01-01", 'cannot parse "" as "T"'),
         ("2020-13-01T00:00:00Z", "month out of range"),
         ("2020-02-30T00:00:00Z", "day out of range"),
+        ("1900-02-29T00:00:00Z", "day out of range"),
+        ("2020-01-00T00:00:00Z", "day out of range"),
+        ("10000-01-01T00:30:00Z", 'cannot parse "0-01-01T00:30:00Z" as "-"'),
+        ("-0001-12-31T23:30:00Z", 'as "2006"'),
         ("2020-01-01T00:00:00Zx", 'extra text: "x"'),
         ("", 'cannot parse "" as "2006"'),
     ],
@@ -53,7 +65,8 @@ def test_a_micro_time_needs_its_decimals() -> None:
 
 @given(st.datetimes(timezones=st.just(UTC), min_value=datetime(2, 1, 1)))
 def test_what_is_written_is_read_again(moment: datetime) -> None:
-    assert time.time(time.format_seconds(moment)) == time.format_seconds(moment)
+    seconds = f"{time.format_micros(moment)[:19]}Z"
+    assert time.time(seconds) == seconds
     assert time.micro_time(time.format_micros(moment)) == time.format_micros(moment)
 
 
