@@ -54,7 +54,8 @@ class Answer:
 
     def __init__(self, version: tuple[bytes, int, int], code: int, phrase: bytes, headers: Headers) -> None:
         self.version, self.code, self.phrase, self.headers = version, code, phrase, headers
-        self._packed = headers.hasHeader(b"content-encoding")  # treq removes it
+        #: how often the body is packed; treq removes the header
+        self._packings = sum(value.count(b",") + 1 for value in headers.getRawHeaders(b"content-encoding", ()))
         self.length: int | str = "twisted.web.iweb.UNKNOWN_LENGTH"
         self.has_reader = False
         self._parts: list[bytes] = []  # that came before there was a reader
@@ -112,7 +113,11 @@ class Answer:
     def deliverBody(self, protocol: IProtocol) -> None:
         protocol.makeConnection(self)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
         read = protocol.dataReceived
-        if self._packed:
+        if self._packings > 1:  # each would multiply what the one before has let through; Go decodes one
+            self.abort()
+            protocol.connectionLost(Failure(BadAnswer("unsupported content encoding")))
+            return
+        if self._packings:
             read = partial(self._decode, read)
         self.read(read, lambda why: protocol.connectionLost(why or done()))
 
@@ -249,7 +254,9 @@ class Body:
             from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed by a command
 
             self.length = None
-            self._chunks = _ChunkedTransferDecoder(feed, whole)
+            self._pieces: list[bytes] = []  # of the chunks that came together
+            self._after: bytes | None = None  # what follows the last chunk
+            self._chunks = _ChunkedTransferDecoder(self._pieces.append, self._end_of_chunks)
         self._left = self.length  # bytes of the body still to come
 
     @property
@@ -259,12 +266,7 @@ class Body:
     def read(self, data: bytes) -> None:
         """The next bytes of the connection; also called without any, for a body of none.  Raises BadAnswer."""
         if self._chunks is not None:
-            try:
-                self._chunks.dataReceived(data)
-            except BadAnswer:
-                raise  # of what is in the chunks
-            except Exception as problem:  # the decoder has several classes of errors
-                raise BadAnswer(f"malformed chunked encoding: {problem}") from None
+            self._read_chunks(self._chunks, data)
             return
         extra = b""
         if self._left is not None:
@@ -274,6 +276,25 @@ class Body:
             self._feed(data)
         if self._left == 0:
             self._whole(extra)
+
+    def _read_chunks(self, chunks: _ChunkedTransferDecoder, data: bytes) -> None:
+        """Feeds chunks that came together as one piece: they may be of one byte each."""
+        broken = ""
+        try:
+            chunks.dataReceived(data)
+        except Exception as problem:  # the decoder has several classes of errors
+            broken = f"malformed chunked encoding: {problem}"
+        if self._pieces:
+            found = b"".join(self._pieces)
+            self._pieces.clear()
+            self._feed(found)
+        if broken:
+            raise BadAnswer(broken)
+        if self._after is not None:
+            self._whole(self._after)
+
+    def _end_of_chunks(self, after: bytes) -> None:
+        self._after = after
 
 
 def content_length(values: Sequence[bytes] | None) -> int | None:

@@ -274,3 +274,28 @@ class ServerAgentCase(TestCase):
         with self.assertRaises(AnswerTooLarge):
             await reader.done
         self.assertLess(reader.size, 8_000_000)
+
+    async def test_a_body_that_is_packed_twice_is_not_unpacked(self) -> None:
+        """Else 300 bytes become 100 MB in one piece: what is let through at once is a bound for one packing."""
+        packed = gzip.compress(gzip.compress(b"small"))
+        for encoding in (b"gzip, gzip", b"gzip\r\nContent-Encoding: gzip", b"gzip,"):
+            head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n" % (encoding, len(packed))
+            self.server.script.append((head + packed,))
+            response = await self.agent.ask("GET", prepared_url(f"https://127.0.0.1:{self.number}/"))
+            with self.assertRaisesRegex(BadAnswer, "unsupported content encoding"):
+                await treq.content(response)
+        self.assertEqual((await self.ask(OK)).body, b"ok")
+
+    async def test_small_chunks_reach_the_reader_together(self) -> None:
+        """Each piece costs a write to the client that the body is passed on to, and a chunk may be a single byte."""
+        count = 20_000
+        self.server.script.append(
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * count + b"0\r\n\r\n",)
+        )
+        response = await self.agent.ask("GET", prepared_url(f"https://127.0.0.1:{self.number}/"))
+        pieces: list[bytes] = []
+        ended: Deferred[Any] = Deferred()
+        response.original.read(pieces.append, ended.callback)  # type: ignore[attr-defined]
+        self.assertIsNone(await ended)
+        self.assertEqual(b"".join(pieces), b"x" * count)
+        self.assertLess(len(pieces), count / 100)
