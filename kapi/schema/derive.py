@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -124,8 +125,8 @@ def read_facts(text: str) -> dict[str, dict[str, str]]:
         name, *entries = line.split()
         fields = {}
         for entry in entries:
-            cut = min((i for i in (entry.find(":"), entry.find("=")) if i >= 0), default=len(entry))
-            fields[entry[:cut]] = entry[cut:].removeprefix(":")
+            field = re.split("[:=]", entry)[0]
+            fields[field] = entry.removeprefix(field).removeprefix(":")
         facts[f"{package}.{name}"] = fields
     return facts
 
@@ -238,7 +239,7 @@ def write(directory: Path) -> None:
     for name, content in zip((TYPES, TEXTS), derive(), strict=True):
         target = directory / name
         scratch = target.with_name(f"{name}.{os.getpid()}.new")  # two processes may find it missing at once
-        scratch.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False))
+        scratch.write_text(json.dumps(content, separators=(",", ":")))
         scratch.replace(target)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 
@@ -24,12 +25,12 @@ from kapi.admission.plugins import (
     service_account,
     tolerations,
 )
-from kapi.machinery import tree
+from kapi.machinery import status, tree
 from kapi.machinery.status import StatusError
 from kapi.request.user import UserInfo
 from kapi.resources.catalogue import BUILT_IN
 from tests.admission.certificates import make_request, make_unreadable_request
-from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
+from tests.admission.fakes import FakeClient, FakeResource, attributes, finish, initializer, pod
 from tests.admission.plugin_kit import Rules, admit, cluster, namespace, refusal
 
 
@@ -80,6 +81,13 @@ class TestNamespaceLifecycle:
         assert (
             text == 'pods "p" is forbidden: unable to create new content in namespace n because it is being terminated'
         )
+
+    def test_a_store_that_is_away_is_no_missing_namespace(self) -> None:
+        client = FakeClient()
+        error = status.service_unavailable("the store is not available", 1)
+        with patch.object(FakeResource, "get", side_effect=error):
+            plugin = namespaces.NamespaceLifecycle(initializer(client))
+            assert refusal(plugin, attributes(pod())) == "the store is not available"
 
     @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
     def test_namespaces_of_the_system_stay(self, name: str) -> None:

@@ -9,6 +9,7 @@ import orjson
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.task import deferLater
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
@@ -18,7 +19,7 @@ from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.kubeconfig import Credentials
 from kapi.machinery.status import StatusError
 from tests.admission.certificates import make_certificate
-from tests.admission.fakes import FakeClient
+from tests.admission.fakes import FakeClient, attributes
 from tests.admission.webhook_case import (
     BUNDLE,
     CERTIFICATE,
@@ -143,6 +144,28 @@ class WebhookCalls(WebhookTestCase):
     async def test_an_error_of_the_webhook_is_told(self) -> None:
         error = await self.refused(self.chain(check=(self.hook(lambda r: (500, b"boom")),)))
         self.assertIn('an error on the server ("boom") has prevented the request from succeeding', error.message)
+
+    async def test_a_status_of_the_webhook_is_told_in_its_words(self) -> None:
+        for answer, told in (
+            ({"kind": "Status", "message": "not today"}, "not today"),
+            ({"kind": "Other", "message": "not today"}, "an error on the server ("),
+            ({"kind": "Status"}, "an error on the server ("),
+            (["not today"], "an error on the server ("),
+        ):
+            body = orjson.dumps(answer)
+            error = await self.refused(self.chain(check=(self.hook(lambda r, body=body: (500, body)),)))
+            self.assertIn(f"failed to call webhook: {told}", error.message)
+
+    async def test_the_log_does_not_quote_an_answer_about_a_secret(self) -> None:
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
+        silent = self.hook(lambda r: (500, b"it says hunter2"), failurePolicy="Ignore", rules=[rule])
+        for resource, kind, quoted in (("secrets", "Secret", False), ("configmaps", "ConfigMap", True)):
+            wanted = attributes({"metadata": {"name": "a", "namespace": "n"}}, resource=resource, kind=kind)
+            with capturedLogs() as events:
+                await self.chain(check=(silent,)).validate(wanted)
+            lines = [formatEvent(event) for event in events]
+            self.assertTrue(any("failing open" in line for line in lines))
+            self.assertEqual(any("hunter2" in line for line in lines), quoted)
 
     async def test_validating_webhooks_are_asked_at_the_same_time(self) -> None:
         waiting: list[Deferred[None]] = []

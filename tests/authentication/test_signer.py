@@ -206,6 +206,8 @@ class Signers(TestCase):
         async def run() -> None:
             with self.assertRaisesRegex(SigningError, "cannot be set longer than .*: 7201s > 7200s"):
                 await self.signer.start(7201)
+            await self.signer.start(7200)
+            self.assertEqual(self.signer.max_seconds, 7200)
             self.program.max_seconds = 300
             with self.assertRaisesRegex(SigningError, r"\(300s\) is less than acceptable \(min 600s\)"):
                 await self.signer.start(0)

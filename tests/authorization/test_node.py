@@ -42,7 +42,10 @@ POD: dict[str, Any] = {
         ],
         "resourceClaims": [{"name": "g", "resourceClaimName": "gpu"}, {"name": "t", "resourceClaimTemplateName": "tt"}],
     },
-    "status": {"resourceClaimStatuses": [{"name": "t", "resourceClaimName": "made"}]},
+    "status": {
+        "resourceClaimStatuses": [{"name": "t", "resourceClaimName": "made"}],
+        "extendedResourceClaimStatus": {"resourceClaimName": "extended"},
+    },
 }
 VOLUME = {
     "metadata": {"name": "pv"},
@@ -93,7 +96,7 @@ def test_objects_of_its_pods(resource: str, name: str) -> None:
 def test_claims_volumes_attachments_and_slices() -> None:
     nodes = node_authorizer()
     for who, expected in ((N1, Decision.ALLOW), (N2, Decision.NO_OPINION)):
-        for name in ("gpu", "made"):
+        for name in ("gpu", "made", "extended"):
             question = ask(who, "get", "resourceclaims", "x", "resource.k8s.io", name=name)
             assert nodes.authorize(question).decision is expected
         assert nodes.authorize(ask(who, "get", "persistentvolumes", name="pv")).decision is expected

@@ -382,3 +382,17 @@ def test_a_message_of_a_websocket_is_an_event_without_the_length_that_protobuf_h
     assert message(b"ab", True) == b"\x82\x02ab"
     assert message(b"\x00\x00\x00\x02ab", True, 4) == b"\x82\x02ab"
     assert message(b"ab", False) == b"\x81\x02ab"
+
+
+@pytest.mark.parametrize(
+    ("size", "head"),
+    [
+        (1, b"\x01"),
+        (125, b"\x7d"),
+        (126, b"\x7e\x00\x7e"),
+        (65535, b"\x7e\xff\xff"),
+        (65536, b"\x7f\x00\x00\x00\x00\x00\x01\x00\x00"),
+    ],
+)
+def test_the_length_of_a_message_has_one_three_or_nine_bytes(size: int, head: bytes) -> None:
+    assert message(b"x" * size, True) == b"\x82" + head + b"x" * size

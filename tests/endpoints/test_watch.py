@@ -137,6 +137,31 @@ def test_deprecated_watch_paths(api: MemoryAPI) -> None:
     assert seen(one) == [("ADDED", "a")]
 
 
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [("metadata.name=a", ["a"]), ("metadata.name=b", None), ("metadata.namespace=n", None), ("metadata.name!=b", None)],
+)
+def test_a_field_selector_of_a_deprecated_watch_names_its_object(
+    api: MemoryAPI, selector: str, wanted: list[str] | None
+) -> None:
+    put(api, "a")
+    query = f"fieldSelector={selector}&resourceVersion=0&timeoutSeconds=9"
+    one = api.ask("GET", f"/api/v1/watch/namespaces/n/configmaps/a?{query}")
+    api.turn()
+    if wanted is None:
+        assert (one.code, one.json["message"]) == (400, "fieldSelector metadata.name doesn't match requested name")
+    else:
+        assert seen(one) == [("ADDED", name) for name in wanted]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("name", ["", "/a"])
+def test_a_deprecated_watch_is_only_read(api: MemoryAPI, method: str, name: str) -> None:
+    put(api, "a")
+    answer = api.ask(method, f"/api/v1/watch/namespaces/n/configmaps{name}", {"metadata": {"name": "a"}})
+    assert (answer.code, answer.json["reason"]) == (405, "MethodNotAllowed")
+
+
 def test_tables_name_their_columns_once(api: MemoryAPI) -> None:
     put(api, "a")
     accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.schema import builtin, derive
 from kapi.schema.types import Kind
@@ -67,6 +68,39 @@ def test_the_derived_files_are_written_whole(tmp_path: Path) -> None:
     assert pod["properties"]["metadata"]["$ref"].startswith("#/definitions/")
     assert "enum" not in pod["properties"]["kind"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([derive.TYPES, derive.TEXTS])
+
+
+def test_facts_of_fields_are_flags_and_types() -> None:
+    text = "# the head\n\n[io.a]\nOne a b:* c=int32 d:*=a:b\nNone\n[io.b]\nOne a:omitempty\n"
+    assert derive.read_facts(text) == {
+        "io.a.One": {"a": "", "b": "*", "c": "=int32", "d": "*=a:b"},
+        "io.a.None": {},
+        "io.b.One": {"a": "omitempty"},
+    }
+
+
+def test_values_of_fields_items_and_members_are_listed() -> None:
+    text: Object = {"type": "string"}
+    definition: Object = {
+        "properties": {
+            "plain": {**text}, "many": {"items": {**text}}, "named": {"additionalProperties": {**text}},
+            "given": {**text}, "odd": {**text},
+        }
+    }  # fmt: skip
+    texts = {"plain": "What it is.", "odd": "Odd."}
+    missing = {"T": ['"A type."'], "T.plain": ["A~B is both"], "T.odd+": []}
+    entries = ["plain=A~B,C", "many[]=D,E", "named{}=F", 'given?"a~b"', "odd=G"]
+    derive.add_openapi_facts("T", definition, texts, entries, missing)
+    assert definition["properties"] == {
+        "plain": {**text, "enum": ["A B", "C"]}, "many": {"items": {**text, "enum": ["D", "E"]}},
+        "named": {"additionalProperties": {**text, "enum": ["F"]}}, "given": {**text, "default": "a b"},
+        "odd": {**text, "enum": ["G"]},
+    }  # fmt: skip
+    assert texts == {
+        "": "A type.",
+        "plain": 'What it is.\n\nPossible enum values:\n - `"A B"` is both\n - `"C"`',
+        "odd": 'Odd.\n\n\nPossible enum values:\n - `"G"`',
+    }
 
 
 def test_every_fact_is_about_a_field_that_exists() -> None:

@@ -15,7 +15,18 @@ POD = builtin.type_of(GroupVersionKind("", "v1", "Pod"))
 
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [(1.0, 1), (9007199254740993, 1), (2**31, -(2**31)), (-(2**63), 0), (1e100, 0), (-3.0, -3)],
+    [
+        (1.0, 1),
+        (9007199254740993, 1),
+        (2**31, -(2**31)),
+        (-(2**63), 0),
+        (1e100, 0),
+        (-3.0, -3),
+        (2.0**63, 0),
+        (1e19, 0),
+        (-1e19, 0),
+        (2.0**53 + 2, 2),
+    ],
 )
 def test_numbers_are_cut_to_the_width_of_the_field(given: float, kept: int) -> None:
     assert Converter().decode({"spec": {"priority": given}}, POD)["spec"]["priority"] == kept

@@ -74,6 +74,21 @@ def block(path: str, *more: tuple[str, str]) -> bytes:
     return bytes(hpack.Encoder().encode(every))
 
 
+def of_bytes(size: int) -> bytes:
+    """A block of so many bytes."""
+    for length in range(size):
+        found = block("/" + "X" * length)  # its Huffman code has 8 bits
+        if len(found) >= size:
+            break
+    assert len(found) == size
+    return found
+
+
+def of_fields(count: int) -> bytes:
+    """A block of so many fields, with the authority."""
+    return block("/", *[("b", "c")] * (count - 1))
+
+
 def test_the_third_of_a_kind_is_the_second_one() -> None:
     heard = Heard()
     for _ in range(4):
@@ -100,6 +115,17 @@ def test_long_blocks_and_blocks_of_many_fields_are_not_kept() -> None:
         heard.ask(block("/" + "a" * 5000))
         heard.ask(block("/a", *[("b", "c")] * 60))
     assert len({id(head) for head in heard.heads}) == 6
+
+
+@pytest.mark.parametrize(
+    ("make", "size", "kept"),
+    [("bytes", 512, True), ("bytes", 513, False), ("fields", 32, True), ("fields", 33, False)],
+)
+def test_the_largest_block_that_is_kept(make: str, size: int, kept: bool) -> None:
+    heard = Heard()
+    for _ in range(3):
+        heard.ask(of_bytes(size) if make == "bytes" else of_fields(size))
+    assert bool(heard._decoder.known) is kept
 
 
 def test_what_is_kept_has_a_bound() -> None:

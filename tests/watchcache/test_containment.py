@@ -327,6 +327,23 @@ class OneResource(CacheTest):
         self.assertEqual((self.caches.failing(), self.keys(self.pods.list()[0])), ("", ["ns/a", "ns/b"]))
         self.flushLoggedErrors(RuntimeError)
 
+    def test_the_store_is_asked_at_growing_intervals_up_to_a_longest_one(self) -> None:
+        asked: list[float] = []
+
+        async def scan(prefix: str) -> list[StoredObject]:
+            asked.append(self.clock.seconds())
+            raise StoreUnavailable("away")
+
+        self.patch(self.store, "scan", scan)
+        self.patch(reload, "BACK_OFF", (2.0, 30.0))
+        begin = self.clock.seconds()
+        self.break_apply()
+        self.create("b")
+        for _ in range(120):
+            self.clock.advance(1)
+        self.assertEqual([seconds - begin for seconds in asked], [2, 6, 14, 30, 60, 90, 120])
+        self.flushLoggedErrors(RuntimeError)
+
     def test_a_full_load_ends_it(self) -> None:
         self.break_apply()
         self.create("b")

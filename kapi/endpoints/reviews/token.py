@@ -71,7 +71,7 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
     reference = spec.get("boundObjectRef")
     bound = _bound(reference, name, namespace, services) if reference is not None else {}
     longest = services.max_token_seconds or services.issuer.max_seconds
-    if 0 < longest < seconds:
+    if longest and seconds > longest:
         ctx.warn(f"requested expiration of {seconds} seconds shortened to {longest} seconds")
         seconds = longest
     lifetime, warn_after = seconds, 0

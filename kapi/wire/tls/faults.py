@@ -44,7 +44,7 @@ class CertificateFaults:
 
         return observe
 
-    def observe(self, certificate: x509.Certificate, *, weak: bool = False) -> None:
+    def observe(self, certificate: x509.Certificate, *, weak: bool) -> None:
         try:
             certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         except x509.ExtensionNotFound:

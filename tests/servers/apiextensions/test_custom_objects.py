@@ -146,6 +146,11 @@ def test_an_apply_to_a_custom_scale_has_conflicts_and_succeeds_only_without_a_ch
 def test_the_scale_of_an_object_without_the_field_can_only_be_set(api: MemoryAPI) -> None:
     scaled(api)
     create(api, "a", {"o": "x"})
+    answer = api.ask("GET", f"{FOOS}/a/scale")
+    assert (answer.code, answer.json["message"]) == (
+        500,
+        'Internal error occurred: the spec replicas field ".spec.size" does not exist',
+    )
     answer = api.ask("PATCH", f"{FOOS}/a/scale", {"metadata": {"labels": {"a": "b"}}}, type=MERGE)
     why = 'the spec replicas field ".spec.size" cannot be empty'
     assert (answer.code, answer.json["message"]) == (400, why)
