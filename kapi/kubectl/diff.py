@@ -88,10 +88,9 @@ async def _versions(factory: Factory, program: str, info: Info) -> tuple[Object 
         await info.create(dryRun="All", fieldManager=manager or f"{program}-client-side-apply")
     else:
         metadata = dict(local.get("metadata") or {})
-        if LAST_APPLIED in (metadata.get("annotations") or {}):
-            metadata["annotations"] = {
-                key: value for key, value in metadata["annotations"].items() if key != LAST_APPLIED
-            }
+        annotations = metadata.get("annotations") or {}
+        # without any, too: what apply wrote down last has them, and leaving them out would remove all
+        metadata["annotations"] = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
         await ClientSideApply(factory, program, "server", "", whole=False).merge(
             info, {**local, "metadata": metadata}, live
         )

@@ -9,7 +9,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.kubectl.printers.tabwriter import ESCAPES, TabWriter
 from kapi.machinery.tree import Object, dig
 
 FLAGS = (
@@ -21,7 +21,6 @@ FLAGS = (
     Flag("no-headers", "bool"),
     Flag("chunk-size", "int", default=500),
 )
-_ESCAPES = str.maketrans({"\x1b": "^[", "\r": "\\r"})
 HELP = Help(
     "[--for TYPE/NAME]",
     "Lists events by time, the newest last.",
@@ -122,7 +121,7 @@ class _Table:
             cells = [event.get("type", ""), event.get("reason", ""), f"{about.get('kind', '')}/{about.get('name', '')}"]
             cells.append((event.get("message") or "").strip())
             namespace = dig(event, "metadata", "namespace") or ""
-            self._row(namespace, interval(event), *(cell.translate(_ESCAPES) for cell in cells))
+            self._row(namespace, interval(event), *(cell.translate(ESCAPES) for cell in cells))
         return self._writer.flush()
 
     def _row(self, namespace: str, *cells: str) -> None:

@@ -217,7 +217,7 @@ class GetOptions:
     def _sorted(self, tables: list[tuple[Info, Object]]) -> list[tuple[Info, Object]]:
         """Sorts the rows of a single table, or the objects when the server makes no tables.
 
-        When no row has the field, nothing is printed, as by kubectl.
+        When no row has the field, or the path is wrong, nothing is printed, as by kubectl.
         """
         from kapi.kubectl.sorting import Unsortable, sort_by
 
@@ -227,7 +227,7 @@ class GetOptions:
         if "rows" not in table:
             return tables
         try:
-            rows = sort_by(table["rows"], self.sort_by, lambda row: row.get("object") or {})
+            rows = sort_by(table["rows"], self.sort_by, lambda row: row.get("object") or {}, templates=True)
         except Unsortable:
             raise
         except CommandError:

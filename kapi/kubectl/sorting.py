@@ -21,20 +21,50 @@ class Unsortable(CommandError):
     """Values that have no order."""
 
 
-def sort_by(items: Sequence[Item], field: str, object_of: Callable[[Item], Tree]) -> list[Item]:
-    """The items sorted by a field; those without it come first.  Raises CommandError when no item has it, and Unsortable."""
+def sort_by(
+    items: Sequence[Item], field: str, object_of: Callable[[Item], Tree], *, templates: bool = False
+) -> list[Item]:
+    """The items sorted by a field, or by the first of a template's when there may be ``templates``; those without it come first.
+
+    Raises CommandError when no item has it or the path is wrong, and Unsortable.
+    """
     try:
-        template = Template(relaxed(field))
+        path = _path(field, templates)
+        template = Template(path)
         values = [_first(template.find(object_of(item))) for item in items]
     except JSONPathError as error:
         raise CommandError(str(error)) from None
     if items and all(value is _NONE for value in values):
-        raise CommandError(f'couldn\'t find any field with path "{relaxed(field)}" in the list of objects')
-    pairs = sorted(zip(values, items, strict=True), key=functools.cmp_to_key(_pairs))
+        raise CommandError(f'couldn\'t find any field with path "{path}" in the list of objects')
+    pairs = list(zip(values, items, strict=True))
+    if len(pairs) <= MAX_INSERTED:
+        _insert(pairs)
+    else:
+        pairs.sort(key=functools.cmp_to_key(_pairs))
     return [item for _, item in pairs]
 
 
+MAX_INSERTED = 12  # items that Go sorts by insertion
 _NONE = object()
+
+
+def _insert(pairs: list[tuple[Tree, Item]]) -> None:
+    """By insertion, as Go sorts few items: what has no value is before all others, also those without, and so turns round."""
+    for end in range(1, len(pairs)):
+        place = end
+        while place and _less(pairs[place][0], pairs[place - 1][0]):
+            pairs[place - 1 : place + 1] = reversed(pairs[place - 1 : place + 1])
+            place -= 1
+
+
+def _path(field: str, templates: bool) -> str:
+    """Raises JSONPathError for what is no path, unless it may be a template."""
+    try:
+        return relaxed(field)
+    except JSONPathError:
+        if templates:
+            return field
+        raise
 
 
 def _first(found: list[list[Tree]]) -> Tree:
@@ -42,20 +72,27 @@ def _first(found: list[list[Tree]]) -> Tree:
 
 
 def _pairs(left: tuple[Tree, Tree], right: tuple[Tree, Tree]) -> int:
-    return _order(left[0], right[0])
+    first, second = left[0], right[0]
+    if first is _NONE or second is _NONE:
+        return (second is _NONE) - (first is _NONE)
+    return _less(second, first) - _less(first, second)
 
 
-def _order(left: object, right: object) -> int:
+def _less(left: object, right: object) -> bool:
     if left is _NONE or right is _NONE:
-        return (right is _NONE) - (left is _NONE)
+        return left is _NONE
+    if left is None or right is None:
+        return left is None and right is not None
+    if isinstance(left, bool | dict | list):
+        raise Unsortable(f"unsortable type: {type_name(left)}")
     if isinstance(left, str) and isinstance(right, str):
         first, second = _quantity(left), _quantity(right)
         if first is not None and second is not None:
-            return int(first > second) - int(first < second)
-        return int(left > right) - int(left < right)  # digits are compared as characters
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return int(left > right) - int(left < right)
-    raise Unsortable(f"unsortable type: {type_name(left)}")
+            return first < second
+        return left < right  # digits are compared as characters
+    if isinstance(left, int | float) and type(left) is type(right):
+        return left < right
+    raise Unsortable("unsortable interface: interface")
 
 
 _QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?")

@@ -60,9 +60,9 @@ class Programs:
 
     def kubectl(self, *arguments: str) -> tuple[str, str, int]:
         done = subprocess.run(
-            [self.kubectl_path, *arguments], capture_output=True, text=True, env=self.environment, timeout=120
-        )
-        return done.stdout, done.stderr, done.returncode
+            [self.kubectl_path, *arguments], capture_output=True, env=self.environment, timeout=120
+        )  # no text: line ends are compared, too
+        return done.stdout.decode(), done.stderr.decode(), done.returncode
 
     def apply(self, *arguments: str) -> None:
         """What the lines are about, as kubectl would apply it."""

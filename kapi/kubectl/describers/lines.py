@@ -10,7 +10,7 @@ import datetime
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.kubectl.printers.tabwriter import ESCAPES, TabWriter
 from kapi.machinery.ages import human_duration
 from kapi.machinery.golang import value_text
 from kapi.machinery.selectors import selector_text
@@ -20,7 +20,6 @@ from kapi.machinery.tree import Object, Tree, dig
 NONE, UNSET = "<none>", "<unset>"
 MAX_ANNOTATION = 140  # characters of a line
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_ESCAPES = str.maketrans({"\x1b": "^[", "\r": "\\r"})
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
@@ -32,7 +31,7 @@ class Lines:
         self._pieces: list[str] = inside._pieces if inside is not None else []
 
     def put(self, text: str, level: int = 0) -> None:
-        self._pieces.append(self._prefix + "  " * level + text.translate(_ESCAPES))
+        self._pieces.append(self._prefix + "  " * level + text.translate(ESCAPES))
 
     def nested(self, level: int) -> Lines:
         return Lines(self._prefix + "  " * level, self)

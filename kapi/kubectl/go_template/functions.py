@@ -69,6 +69,8 @@ def sprintf(form: str, *values: object) -> str:
 def _verb(verb: str, flags: str, width: int, precision: int | None, value: object) -> str:
     if verb == "T":
         return _padded(type_name(value), flags, width)
+    if verb == "v" and "#" in flags and isinstance(value, dict | list):
+        return _syntax(value)
     if isinstance(value, dict) and verb != "p":
         inner = " ".join(
             f"{_verb(verb, flags, width, precision, key)}:{_verb(verb, flags, width, precision, value[key])}"
@@ -86,6 +88,16 @@ def _verb(verb: str, flags: str, width: int, precision: int | None, value: objec
         sign = text[0] if text[:1] in ("+", "-", " ") else ""
         return sign + text[len(sign) :].rjust(width - len(sign), "0")
     return _padded(text, flags, width)
+
+
+def _syntax(value: object) -> str:
+    """As Go's source would have it."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{quote(key)}:{_syntax(value[key])}" for key in sorted(value))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
+    return "interface {}(nil)" if value is None else sprintf("%#v", value)
 
 
 def _padded(text: str, flags: str, width: int) -> str:

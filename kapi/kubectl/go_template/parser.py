@@ -28,7 +28,7 @@ from kapi.machinery.golang import quote
 
 _OPERANDS = ("bool", "char", "dot", "field", "identifier", "number", "raw", "string", "variable", "(")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|.)", re.DOTALL)
-_SHORT = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_SHORT = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
 _END, _ELSE = "end", "else"
 MAX_INT = 2**63 - 1
 
@@ -44,7 +44,7 @@ class Parser:
         self._variables = ["$"]
         self._loops = 0
         self.templates: dict[str, list[Node]] = {}
-        self.templates["output"] = self._whole()
+        self._add("output", self._whole())
 
     # tokens
 
@@ -103,14 +103,23 @@ class Parser:
         return nodes
 
     def _define(self) -> None:
-        name = _unquoted(self._expect(("string", "raw"), "define clause").text)
+        name = self._unquoted(self._expect(("string", "raw"), "define clause").text)
         self._expect(("right",), "define clause")
         outer, self._variables = self._variables, ["$"]
         loops, self._loops = self._loops, 0
-        self.templates[name], end = self._list()
+        body, end = self._list()
         if end != _END:
             self._fail("unexpected {{else}} in define clause")
+        self._add(name, body)
         self._variables, self._loops = outer, loops
+
+    def _add(self, name: str, body: list[Node]) -> None:
+        """One that is empty gives way to another of its name."""
+        known, empty = self.templates.get(name), _is_empty(body)
+        if known is None or _is_empty(known):
+            self.templates[name] = body
+        elif not empty:
+            self._fail(f"template: multiple definition of template {quote(name)}")
 
     def _list(self) -> tuple[list[Node], str]:
         """The nodes, and whether ``end`` or ``else`` follows them."""
@@ -184,7 +193,7 @@ class Parser:
         if self._take_solid().kind != "right":
             self._give_back(self._last)
             pipe = self._pipe("template clause", "right")
-        return Call(name.position, _unquoted(name.text), pipe)
+        return Call(name.position, self._unquoted(name.text), pipe)
 
     def _block(self, token: Token) -> Call:
         name = self._expect(("string", "raw"), "block clause")
@@ -194,8 +203,8 @@ class Parser:
         if end != _END:
             self._fail("unexpected {{else}} in block clause")
         self._variables = outer
-        self.templates.setdefault(_unquoted(name.text), body)
-        return Call(name.position, _unquoted(name.text), pipe)
+        self._add(self._unquoted(name.text), body)
+        return Call(name.position, self._unquoted(name.text), pipe)
 
     # pipelines
 
@@ -302,9 +311,9 @@ class Parser:
             case "bool":
                 return Constant(position, text == "true", text)
             case "string" | "raw":
-                return Constant(position, _unquoted(text), text)
+                return Constant(position, self._unquoted(text), text)
             case "char":
-                found = _unquoted(text)
+                found = self._unquoted(text)
                 if not found:
                     self._fail("invalid syntax")
                 if len(found) != 1:
@@ -319,16 +328,18 @@ class Parser:
 
     def _number(self, text: str) -> int | float:
         digits = text.replace("_", "")
+        digits_only = digits.lstrip("+-").isdecimal()
         if re.fullmatch(r"[+-]?0[0-9]+", digits):
             digits = "0o" + digits.lstrip("+-").lstrip("0") if set(digits) <= set("+-01234567") else ""
         number: int | float | None = None
-        for read in (lambda: int(digits, 0), lambda: float(digits), lambda: float.fromhex(digits)):
+        decimal = float.fromhex if "0x" in digits.lower() and "p" in digits.lower() else float
+        for read in (lambda: int(digits, 0), lambda: decimal(digits)):
             try:
                 number = read()
                 break
             except ValueError:
                 continue
-        if number is None and not any(one.isdigit() for one in text):
+        if number is None and not digits_only:
             self._fail(f"illegal number syntax: {quote(text)}")
         if isinstance(number, float):
             return number
@@ -336,15 +347,26 @@ class Parser:
             self._fail(f"integer overflow: {quote(text)}")
         return Int(number)
 
+    def _unquoted(self, text: str) -> str:
+        if text[0] == "`":
+            return text[1:-1].replace("\r", "")
 
-def _unquoted(text: str) -> str:
-    if text[0] == "`":
-        return text[1:-1].replace("\r", "")
+        def replaced(match: re.Match[str]) -> str:
+            code = match[1]
+            if code[0] in "xuU" and len(code) > 1 and _is_character(number := int(code[1:], 16)):
+                return chr(number)
+            if code[0].isdigit() and len(code) == 3 and (number := int(code, 8)) < 256:
+                return chr(number)
+            if code not in _SHORT and code != text[0]:
+                self._fail("invalid syntax")
+            return _SHORT.get(code, code)
 
-    def replaced(match: re.Match[str]) -> str:
-        code = match[1]
-        if code[0] in "xuU":
-            return chr(int(code[1:], 16))
-        return chr(int(code, 8)) if code[0].isdigit() else _SHORT.get(code, code)
+        return _ESCAPE.sub(replaced, text[1:-1])
 
-    return _ESCAPE.sub(replaced, text[1:-1])
+
+def _is_character(number: int) -> bool:
+    return number < 0xD800 or 0xE000 <= number < 0x110000
+
+
+def _is_empty(body: list[Node]) -> bool:
+    return all(isinstance(node, Text) and not node.text.strip() for node in body)

@@ -7,7 +7,7 @@ import re
 from kapi.kubectl.jsonpath import Template, relaxed
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
-from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.kubectl.printers.tabwriter import ESCAPES, TabWriter
 from kapi.machinery.golang import value_text
 from kapi.machinery.jsonpath import JSONPathError
 from kapi.machinery.tree import Object
@@ -80,4 +80,4 @@ class CustomColumnsPrinter(Printer):
         found = path.find(item)
         if not found or not found[0]:
             return "<none>"
-        return ",".join(value_text(value) for values in found for value in values)
+        return ",".join(value_text(value) for values in found for value in values).translate(ESCAPES)

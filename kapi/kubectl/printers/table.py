@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from kapi.client.discovery import APIResource
-from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.kubectl.printers.tabwriter import ESCAPES, TabWriter
 from kapi.machinery.ages import since
 from kapi.machinery.golang import value_text
 from kapi.machinery.tree import Object
@@ -39,11 +39,21 @@ class TablePrinter:
         self._columns = columns
         rows = table.get("rows") or []
         shown = [index for index, column in enumerate(columns) if self._options.wide or not column.get("priority")]
-        if not self._headed and not self._options.no_headers and rows:
-            self._writer.row(self._headers(columns, shown, event))
+        if not rows:
+            return
+        cells = [self._cells(columns, shown, row, event) for row in rows]
+        lines = [[_shown(cell) for cell in line] for line in cells]
+        # the first line is as wide as the longest values in bytes, before they are cut, as kubectl 1.37 makes it
+        widths = [max(len(cell.encode()) for cell in column) for column in zip(*cells, strict=True)]
+        if self._headed or self._options.no_headers:
+            spaces = [width - len(cell.encode()) for width, cell in zip(widths, cells[0], strict=True)]
+        else:
             self._headed = True
-        for row in rows:
-            self._writer.row(self._cells(columns, shown, row, event))
+            lines.insert(0, self._headers(columns, shown, event))
+            spaces = [width - len(cell) for width, cell in zip(widths, lines[0], strict=True)]
+        lines[0][:-1] = [cell + " " * max(0, more) for cell, more in zip(lines[0][:-1], spaces, strict=False)]
+        for line in lines:
+            self._writer.row(line)
 
     def _headers(self, columns: list[Object], shown: list[int], event: str) -> list[str]:
         options = self._options
@@ -75,11 +85,15 @@ class TablePrinter:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    text = value if isinstance(value, str) else value_text(value)
+    return value if isinstance(value, str) else value_text(value)
+
+
+def _shown(text: str) -> str:
+    """What a table has of a value: its first line, without what commands a terminal."""
     for index, character in enumerate(text):
         if character in _BREAKS:
-            return text[:index] + "..."
-    return text
+            return text[:index].translate(ESCAPES) + "..."
+    return text.translate(ESCAPES)
 
 
 def default_table(obj: Object) -> Object:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+#: characters by which a cell could command a terminal, and what is shown of them (upstream: cli-runtime ``printers/terminal.go``)
+ESCAPES = str.maketrans({"\x1b": "^[", "\r": "\\r"})
+
 
 class TabWriter:
     """``remember``: column widths are kept between blocks, for rows that are printed one after the other (watches)."""
