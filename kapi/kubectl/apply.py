@@ -7,7 +7,7 @@ applied earlier and are in no manifest now (``cmd/apply/prune.go``).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import orjson
 from twisted.internet.task import deferLater
@@ -19,7 +19,7 @@ from kapi.kubectl import last_applied
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
-from kapi.kubectl.go_json import json_text
+from kapi.kubectl.go_json import json_text, sorted_fields
 from kapi.kubectl.info import Info, items_of
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.openapi import read_document
@@ -253,55 +253,60 @@ def check(factory: Factory) -> None:
         raise CommandError("--prune is in alpha and doesn't currently work on objects created by server-side apply")
 
 
-class Pruner:
-    """``keep`` must be called with each object that was applied; ``dry_run`` is "none", "client" or "server"."""
+class Superfluous:
+    """What was applied earlier and is in no manifest now.  ``keep`` must be called with each object of a manifest."""
 
-    def __init__(self, factory: Factory, dry_run: str, mappings: list[APIResource]) -> None:
-        self._factory, self._dry_run, self._mappings = factory, dry_run, mappings
-        self._policy = propagation(factory.flags)
+    def __init__(self, factory: Factory, mappings: list[APIResource], selector: str, *namespaces: str) -> None:
+        self._factory, self._mappings, self._selector = factory, mappings, selector
         self._applied: set[str] = set()
-        self._namespaces: dict[str, None] = {factory.namespace: None} if factory.flags.get_string("namespace") else {}
-
-    @classmethod
-    async def of_flags(cls, factory: Factory, dry_run: str) -> Pruner:
-        """A Pruner for the resources of ``--prune-allowlist``.  Raises CommandError and NoMatch."""
-        mappings = []
-        for text in factory.flags.get_list("prune-allowlist") or _DEFAULT:
-            mappings.append(await factory.mapper.kind_for(*_named(text)))
-        return cls(factory, dry_run, mappings)
+        self._namespaces = dict.fromkeys(namespaces)
 
     def keep(self, info: Info) -> None:
         if info.mapping.namespaced:
             self._namespaces[info.namespace] = None
         self._applied.add(str(((info.object or {}).get("metadata") or {}).get("uid") or ""))
 
-    async def run(self) -> None:
-        """Prunes in the namespaces of the applied objects, then cluster-scoped objects.  Raises StatusError."""
+    async def visit(self) -> AsyncIterator[Info]:
+        """In the namespaces of the kept objects, then cluster-scoped objects.  Raises StatusError."""
         for namespace in self._namespaces:
             for mapping in self._mappings:
                 if mapping.namespaced:
-                    await self._prune(mapping, namespace)
+                    async for info in self._of(mapping, namespace):
+                        yield info
         for mapping in self._mappings:
             if not mapping.namespaced:
-                await self._prune(mapping, "")
+                async for info in self._of(mapping, ""):
+                    yield info
 
-    async def _prune(self, mapping: APIResource, namespace: str) -> None:
+    async def _of(self, mapping: APIResource, namespace: str) -> AsyncIterator[Info]:
         client = self._factory.client(mapping.group_version)
-        request = client.get().namespace(namespace).resource(mapping.name)
-        page = await request.param("labelSelector", self._factory.flags.get_string("selector")).do()
-        printer = printer_for(self._factory.flags, "pruned" + dry_run_suffix(self._dry_run))
-        options = delete_options(self._policy, self._factory.flags.get_int("grace-period"), self._dry_run)
+        page = (
+            await client.get().namespace(namespace).resource(mapping.name).param("labelSelector", self._selector).do()
+        )
         for obj in items_of(page):
             metadata = obj["metadata"]
-            if LAST_APPLIED not in (metadata.get("annotations") or {}) or metadata.get("uid") in self._applied:
-                continue
-            if self._dry_run != "client":
-                info = Info(client, mapping, namespace, metadata["name"])
-                await info.delete(options)
-                if self._factory.flags.get_bool("wait") and self._dry_run == "none":
-                    limit = self._factory.flags.get_duration("timeout")
-                    await wait_until_gone(self._factory, [(info, metadata["uid"])], limit)
-            self._factory.out.write(printer.print(obj))
+            if LAST_APPLIED in (metadata.get("annotations") or {}) and metadata.get("uid") not in self._applied:
+                yield Info(client, mapping, namespace, metadata["name"], obj=obj)
+
+
+async def allowed(factory: Factory) -> list[APIResource]:
+    """The resources of ``--prune-allowlist``.  Raises CommandError and NoMatch."""
+    texts = factory.flags.get_list("prune-allowlist") or _DEFAULT
+    return [await factory.mapper.kind_for(*_named(text)) for text in texts]
+
+
+async def _prune(factory: Factory, superfluous: Superfluous, dry_run: str) -> None:
+    """``dry_run`` is "none", "client" or "server".  Raises StatusError."""
+    flags = factory.flags
+    printer = printer_for(flags, "pruned" + dry_run_suffix(dry_run))
+    options = delete_options(propagation(flags), flags.get_int("grace-period"), dry_run)
+    async for info in superfluous.visit():
+        obj = info.object or {}
+        if dry_run != "client":
+            await info.delete(options)
+            if flags.get_bool("wait") and dry_run == "none":
+                await wait_until_gone(factory, [(info, obj["metadata"]["uid"])], flags.get_duration("timeout"))
+        factory.out.write(printer.print(obj))
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -325,7 +330,7 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("--force cannot be used with --server-side")
     if flags.get_bool("force") and dry_run == "server":
         raise CommandError("--dry-run=server cannot be used with --force")
-    propagation(flags)
+    propagation(flags, factory.err)
     if not flags.get_bool("overwrite"):
         raise CommandError("--overwrite=false is not supported: the manifest's values always win")
     if flags.get_string("subresource") and not flags.get_bool("server-side"):
@@ -338,7 +343,10 @@ async def run(factory: Factory, program: str) -> int:
         apply = _by_server(factory, program, dry_run, fields)
     else:
         apply = ClientSideApply(factory, program, dry_run, fields, whole=whole).apply
-    pruner = await Pruner.of_flags(factory, dry_run) if flags.get_bool("prune") else None
+    pruner = None
+    if flags.get_bool("prune"):
+        namespaces = (factory.namespace,) if flags.get_string("namespace") else ()
+        pruner = Superfluous(factory, await allowed(factory), flags.get_string("selector"), *namespaces)
     result = await builder.subresource(flags.get_string("subresource")).do()
     errors: list[BaseException] = []
     applied: list[Object] = []
@@ -364,10 +372,11 @@ async def run(factory: Factory, program: str) -> int:
     if not found:
         raise CommandError("no objects passed to apply")
     if whole:
-        listed: Object = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": applied}
-        factory.out.write(printer_for(flags).print(applied[0] if len(applied) == 1 else listed))
+        alone = len(applied) == 1
+        listed: Object = {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": sorted_fields(applied)}
+        factory.out.write(printer_for(flags, typed=not alone).print(applied[0] if alone else listed))
     if pruner is not None:
-        await pruner.run()
+        await _prune(factory, pruner, dry_run)
     return 0
 
 

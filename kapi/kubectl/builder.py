@@ -5,7 +5,7 @@ Each method adds one part of the command line; ``do`` checks that the parts go t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
 from kapi.client.config import Config
@@ -22,6 +22,7 @@ from kapi.kubectl.visitor import (
     Failed,
     Flattened,
     Named,
+    NoObject,
     Result,
     Selector,
     Visitor,
@@ -170,8 +171,8 @@ class Builder:
             raise CommandError("you may only specify a single resource type")
         return list(found)
 
-    def _check_names(self) -> None:
-        if self._all:
+    def _check_names(self, mappings: Iterable[APIResource]) -> None:
+        if self._all and any(mapping.namespaced for mapping in mappings):
             raise CommandError("a resource cannot be retrieved by name across all namespaces")
 
     def _named(self, mapping: APIResource, name: str) -> Named:
@@ -202,15 +203,16 @@ class Builder:
         return self._result(visitors)
 
     async def _by_resource(self) -> Result:
-        self._check_names()
-        visitors = [self._named(await self._mapping(kind), name) for kind, name in self._tuples]
+        named = [(await self._mapping(kind), name) for kind, name in self._tuples]
+        self._check_names(mapping for mapping, _ in named)
+        visitors = [self._named(mapping, name) for mapping, name in named]
         return self._result(visitors, single=len(self._tuples) == 1, targets=True)
 
     async def _by_name(self) -> Result:
         if not self._types:
             raise CommandError("you must provide a resource and a resource name together")
         mappings = await self._mappings(categories=False)
-        self._check_names()
+        self._check_names(mappings)
         if "" in self._names:
             raise CommandError("resource name may not be empty")
         visitors = [self._named(mapping, name) for mapping in mappings for name in self._names]
@@ -232,7 +234,11 @@ class Builder:
             try:
                 name = "STDIN" if source == "-" else source
                 for obj, listed in read_documents(await self._read(source), name):
-                    if matches((obj.get("metadata") or {}).get("labels") or {}):
+                    if isinstance(obj, NoObject):
+                        if self._validated:
+                            raise _unvalidated(name, "invalid object to validate")
+                        visitors.append(Failed(obj))
+                    elif matches((obj.get("metadata") or {}).get("labels") or {}):
                         visitors.append(await self._visitor(obj, name, listed))
             except CommandError as error:
                 visitors.append(Failed(error))
@@ -264,10 +270,7 @@ class Builder:
     async def _from_object(self, obj: Object, source: str) -> Info:
         version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
         if self._validated and (what := unset(obj)):
-            raise CommandError(
-                f'error validating "{source}": error validating data: {what}; if you choose to ignore these errors, '
-                "turn validation off with --validate=false"
-            )
+            raise _unvalidated(source, what)
         if not kind:
             raise without_kind(obj, source)
         if self._local:
@@ -327,6 +330,13 @@ def builder_of(factory: Factory, program: str) -> Builder:
     builder = Builder(factory, program).flatten()
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     return builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+
+
+def _unvalidated(source: str, what: str) -> CommandError:
+    return CommandError(
+        f'error validating "{source}": error validating data: {what}; if you choose to ignore these errors, '
+        "turn validation off with --validate=false"
+    )
 
 
 def unset(obj: Object) -> str:

@@ -53,7 +53,7 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_string("raw"):
         return await send_raw(factory, factory.client().delete())
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
-    policy = propagation(flags)
+    policy = propagation(flags, factory.err)
     if flags.get_string("output") not in ("", "name"):
         raise CommandError(f"unexpected -o output mode: {flags.get_string('output')}. We only support '-o name'")
     grace = flags.get_int("grace-period")
@@ -103,12 +103,15 @@ def _builder(factory: Factory, program: str) -> Builder:
 async def _delete(factory: Factory, result: Result, options: Object, dry_run: str, force: bool, wait: bool) -> int:
     errors: list[BaseException] = []
     deleted: list[tuple[Info, str]] = []
-    found = 0
+    found, warn = 0, bool(factory.flags.get_string("namespace")) and not factory.flags.get_bool("all-namespaces")
     async for info in result.visit():
         found += 1
         if not info.name:
             errors.append(CommandError(f'error when deleting "{info.source}": resource name may not be empty'))
             continue
+        if warn and not info.mapping.namespaced:
+            factory.err.write("Warning: deleting cluster-scoped resources, not scoped to the provided namespace\n")
+            warn = False
         try:
             answer = None if dry_run == "client" else await info.delete(options)
         except NotFound as error:

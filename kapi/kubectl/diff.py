@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kapi.kubectl.apply import ClientSideApply
+from kapi.kubectl.apply import ClientSideApply, Superfluous, allowed
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
@@ -53,22 +53,29 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("must specify one of -f and -k")
     if flags.get_bool("force-conflicts") and not flags.get_bool("server-side"):
         raise CommandError("--force-conflicts only works with --server-side")
-    if flags.get_bool("prune"):
-        raise CommandError("--prune is not supported by diff")
+    selector = flags.get_string("selector")
+    pruned = Superfluous(factory, await allowed(factory), selector) if flags.get_bool("prune") else None
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).labels(flags.get_string("selector"))
     result = await builder.flatten().do()
     with tempfile.TemporaryDirectory(prefix="LIVE-") as live, tempfile.TemporaryDirectory(prefix="MERGED-") as merged:
-        async for info in result.visit():
+        async for info in result.visit(to_first_error=True):
             before, after = await _versions(factory, program, info)
+            if pruned is not None:
+                pruned.keep(info)
             if not flags.get_bool("show-managed-fields"):
                 before, after = _bare(before), _bare(after)
-            if after is not None and (after.get("apiVersion"), after.get("kind")) == ("v1", "Secret"):
-                before, after = (before, after) if flags.get_bool("show-secrets") else _masked(before, after)
-            for directory, obj in ((live, before), (merged, after)):
-                Path(directory, _name(info)).write_text(
-                    "" if obj is None else YAMLPrinter(managed_fields=True).print(obj)
-                )
+            secret = _is_secret(after)
+            if after is not None and secret and not flags.get_bool("show-secrets"):
+                before, after = _masked(before, after)
+            # nothing is written of what is not there, but the null that a missing secret is after it was masked
+            _write(live, info, before, "null\n" if secret and not flags.get_bool("show-secrets") else "")
+            _write(merged, info, after)
+        if pruned is not None:
+            async for info in pruned.visit():
+                obj = info.object or {}
+                hidden = _is_secret(obj) and not flags.get_bool("show-secrets")
+                _write(live, info, _masked(None, obj)[1] if hidden else obj)
         raise_errors(result.errors)
         return _compare(factory, live, merged)
 
@@ -97,6 +104,15 @@ async def _versions(factory: Factory, program: str, info: Info) -> tuple[Object 
     if live is not None and live["metadata"].get("deletionTimestamp"):
         factory.err.write(f"Warning: Detected changes to resource {info.name} which is currently being deleted.\n")
     return live, info.object
+
+
+def _is_secret(obj: Object | None) -> bool:
+    return obj is not None and (obj.get("apiVersion"), obj.get("kind")) == ("v1", "Secret")
+
+
+def _write(directory: str, info: Info, obj: Object | None, missing: str = "") -> None:
+    text = missing if obj is None else YAMLPrinter(managed_fields=True).print(obj)
+    Path(directory, _name(info)).write_text(text)
 
 
 def _name(info: Info) -> str:

@@ -25,7 +25,7 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import no_printer, printer_for
 from kapi.kubectl.updates import Updates
-from kapi.kubectl.visitor import read_documents
+from kapi.kubectl.visitor import NoObject, read_documents
 from kapi.kubectl.writing import validation, with_last_applied
 from kapi.machinery.golang import quote
 from kapi.machinery.status import Invalid, NotFound
@@ -134,7 +134,7 @@ class Editing:
             try:
                 objects = self._read(edited)
             except CommandError as error:
-                self._refuse(str(error), results)
+                self._refuse(error, results)
                 continue
             try:
                 await self.send(objects, results)
@@ -153,7 +153,7 @@ class Editing:
 
     def _read(self, edited: bytes) -> list[Object]:
         """The objects in the file.  Raises CommandError."""
-        objects = [obj for obj, _ in read_documents(edited, "edited-file")]
+        objects = _objects(edited, "edited-file")
         for obj in objects:
             if self._fields != "Ignore" and (problem := unset(obj)):
                 raise CommandError(problem)
@@ -161,13 +161,14 @@ class Editing:
                 raise without_kind(obj, "edited-file")
         return objects
 
-    def _refuse(self, problem: str, results: Results) -> None:
+    def _refuse(self, error: CommandError, results: Results) -> None:
         """For a file that cannot be read: with validation it is an error of the first object."""
+        problem = str(error)
         if self._fields == "Ignore":
             results.reasons.append((f"The edited file had a syntax error: {problem}", []))
             return
         problem = problem.removeprefix("error parsing edited-file: ").removeprefix("error converting YAML to JSON: ")
-        problem = "invalid object to validate" if problem == "no object" else problem
+        problem = "invalid object to validate" if isinstance(error, NoObject) else problem
         what = f"{_resource(self._infos[0])} {quote(self._infos[0].name)}"
         other = f'<nil>: Invalid value: "The edited file failed validation": {problem}'
         results.reasons.append((f"{what} was not valid", [other]))
@@ -294,6 +295,16 @@ def _without_managers(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
+def _objects(text: bytes, source: str) -> list[Object]:
+    """Raises CommandError, NoObject for what is no object."""
+    found = []
+    for obj, _ in read_documents(text, source):
+        if isinstance(obj, NoObject):
+            raise obj
+        found.append(obj)
+    return found
+
+
 def _stripped(text: bytes) -> bytes:
     """Without comments; ``#!`` begins none."""
     lines = text.split(b"\n")
@@ -303,7 +314,7 @@ def _stripped(text: bytes) -> bytes:
 def _content(text: bytes) -> Tree:
     """What the text means, or the text itself without comments."""
     try:
-        return [obj for obj, _ in read_documents(text, "")]
+        return _objects(text, "")
     except CommandError:
         return _stripped(text)
 

@@ -10,6 +10,7 @@ from kapi.kubectl.flags import PRINT, Flag
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.tabwriter import ESCAPES, TabWriter
+from kapi.kubectl.waiting import watched
 from kapi.machinery.tree import Object, dig
 
 FLAGS = (
@@ -21,6 +22,20 @@ FLAGS = (
     Flag("no-headers", "bool"),
     Flag("chunk-size", "int", default=500),
 )
+#: the fields of an event as they follow each other in its type
+_FIELDS = (
+    "kind", "apiVersion", "metadata", "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp",
+    "count", "type", "eventTime", "series", "action", "related", "reportingComponent", "reportingInstance",
+)  # fmt: skip
+_FIELDS_WITHIN = {
+    "metadata": (
+        "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+        "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+        "managedFields",
+    ),
+    "involvedObject": ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"),
+}  # fmt: skip
+_FIELDS_WITHIN["related"] = _FIELDS_WITHIN["involvedObject"]
 HELP = Help(
     "[--for TYPE/NAME]",
     "Lists events by time, the newest last.",
@@ -35,7 +50,7 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     everywhere = flags.get_bool("all-namespaces")
     fields = await _about(factory, flags.get_string("for")) if flags.get_string("for") else ""
-    printer = printer_for(flags) if flags.get_string("output") or flags.get_string("template") else None
+    printer = printer_for(flags, typed=True) if flags.get_string("output") or flags.get_string("template") else None
     types = [one.lower() for one in flags.get_list("types")]
     if any(one not in ("normal", "warning") for one in types):
         raise CommandError("valid --types are Normal or Warning")
@@ -47,10 +62,9 @@ async def run(factory: Factory, program: str) -> int:
     table = _Table(everywhere, headers=not flags.get_bool("no-headers"))
     request = factory.client("v1").get().namespace(namespace).resource("events").param("fieldSelector", fields)
     if flags.get_bool("watch"):
-        watch = await request.timeout(0).watch()
-        async for change in watch:
+        async for change in watched(factory, request.timeout(0)):
             if change.type in ("ADDED", "MODIFIED") and wanted(change.object):
-                event = {"apiVersion": "v1", "kind": "Event", **change.object}
+                event = _in_order(change.object)
                 factory.out.write(printer.print(event) if printer is not None else table.text([event]))
                 factory.out.flush()
         return 0
@@ -65,13 +79,23 @@ async def run(factory: Factory, program: str) -> int:
     if not events:
         factory.err.write("No events found.\n" if everywhere else f"No events found in {namespace} namespace.\n")
         return 0
-    events = [{"kind": "Event", "apiVersion": "v1", **event} for event in sorted(events, key=_time)]
+    events = [_in_order(event) for event in sorted(events, key=_time)]
     if printer is None:
         factory.out.write(table.text(events))
     elif flags.get_string("output") != "name":  # the NamePrinter of kubectl prints no typed lists, and nothing of that
         listed: Object = {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": events}
         factory.out.write(printer.print(listed))
     return 0
+
+
+def _in_order(event: Object) -> Object:
+    """The event with its fields in the order of its type, as kubectl prints it in JSON."""
+    given = {"kind": "Event", "apiVersion": "v1", "source": {}, **event}
+    found = {name: given[name] for name in _FIELDS if name in given}
+    for name, fields in _FIELDS_WITHIN.items():
+        if isinstance(found.get(name), dict):
+            found[name] = {field: found[name][field] for field in fields if field in found[name]}
+    return found
 
 
 async def _page(factory: Factory, namespace: str, fields: str, token: str) -> Object:

@@ -14,6 +14,7 @@ from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.printers.table import PrintOptions, TablePrinter
 from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.kubectl.waiting import watched
 from kapi.machinery.tree import Object
 
 _NOT_ONE = "watch is only supported on individual resources and resource collections - {}"
@@ -36,8 +37,7 @@ class WatchOptions(Protocol):
 
 async def watch(options: WatchOptions) -> int:
     """Runs until the server or the user ends it.  Returns the exit code."""
-    reactor, timeout = options.factory.reactor, options.factory.config.timeout
-    end = reactor.seconds() + timeout if timeout else None
+    begun = options.factory.reactor.seconds()
     result = await options.builder().single_resource_type().do()
     infos = await result.infos()
     result.raise_errors()
@@ -64,17 +64,10 @@ async def watch(options: WatchOptions) -> int:
     request = options.transform(request).params(
         {"resourceVersion": version, "labelSelector": options.flags.get_string("selector"), "fieldSelector": fields}
     )
-    events = await request.watch()
-    ending = reactor.callLater(max(0.0, end - reactor.seconds()), events.close) if end is not None else None
-    try:
-        async for event in events:
-            if event.type != "BOOKMARK" and not (known and _version(event.object) == known):
-                show(event.object, event.type)
-            known = ""
-    finally:
-        if ending is not None and ending.active():
-            ending.cancel()
-        events.close()
+    async for event in watched(options.factory, request, begun):
+        if event.type != "BOOKMARK" and not (known and _version(event.object) == known):
+            show(event.object, event.type)
+        known = ""
     return 0
 
 

@@ -6,6 +6,7 @@ import json
 import re
 
 from kapi.machinery.golang import float_json
+from kapi.machinery.tree import Tree
 
 #: a number that Go may write in another way than Python, or a text, in which nothing is one
 _NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?P<number>-?\d+(?:\.\d+)?e[+-]\d+|-?\d{19,}|-?\d+\.0)(?![\d.e])')
@@ -24,6 +25,13 @@ def json_text(value: object, indent: int | None = None, *, ordered: bool = True)
         if character in text:
             text = text.replace(character, escape)
     return text
+
+
+def sorted_fields(value: Tree) -> Tree:
+    """A copy whose objects have their fields in order, as what has no type has in what prints all else in its own."""
+    if isinstance(value, dict):
+        return {key: sorted_fields(value[key]) for key in sorted(value)}
+    return [sorted_fields(item) for item in value] if isinstance(value, list) else value
 
 
 def _number(found: re.Match[str]) -> str:

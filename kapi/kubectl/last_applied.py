@@ -43,12 +43,15 @@ def _patch(manifest: Object) -> Object:
 
 async def _view(factory: Factory, program: str) -> int:
     flags = factory.flags
+    if flags.get_bool("all") and len(flags.arguments) == 1 and "/" not in flags.arguments[0]:
+        # as kubectl, whose builder takes the type alone for an empty selector
+        raise CommandError("setting 'all' parameter but found a non empty selector. ")
     builder = (
         builder_of(factory, program).latest().labels(flags.get_string("selector")).select_all(flags.get_bool("all"))
     )
     result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()
     manifests, errors = [], []
-    async for info in result.visit():
+    async for info in result.visit(to_first_error=True):
         text = _manifest(info.object or {})
         if text:
             manifests.append(text)

@@ -52,7 +52,7 @@ async def run(factory: Factory, program: str) -> int:
     fields, dry_run = validation(flags.get_string("validate")), dry_run_strategy(flags.get_string("dry-run"))
     printer = printer_for(flags, "replaced" + dry_run_suffix(dry_run))
     grace, force = flags.get_int("grace-period"), flags.get_bool("force")
-    policy = propagation(flags)
+    policy = propagation(flags, factory.err)
     if not flags.get_list("filename"):
         raise CommandError("must specify one of -f and -k")
     if grace >= 0 and not force:

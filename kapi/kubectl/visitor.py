@@ -177,8 +177,12 @@ def expand_paths(path: str, recursive: bool) -> list[str]:
     return files
 
 
-def read_documents(data: bytes, source: str) -> Iterator[tuple[Object, bool]]:
-    """The objects of a file of JSON values or YAML documents, each with whether it was in a list.
+class NoObject(CommandError):
+    """A document that is no object, such as a list."""
+
+
+def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject, bool]]:
+    """The objects of a file of JSON values or YAML documents, each with whether it was in a list; an error for what is none.
 
     Raises CommandError at the first error.
     """
@@ -196,8 +200,11 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Object, bool]]:
         if tree is None:
             continue
         if not isinstance(tree, dict):
-            raise CommandError(f"error parsing {source}: no object")
-        if is_list(tree):
+            from kapi.codecs.json_reading import kind_of
+
+            what = f"json: cannot unmarshal {kind_of(tree)} into Go value of type unstructured.detector"
+            yield NoObject(f'unable to decode "{source}": {what}'), False
+        elif is_list(tree):
             for item in items_of(tree) if tree.get("kind") != "List" else tree["items"]:
                 yield item, True
         else:
@@ -263,13 +270,15 @@ class Result:
         self.ignore_not_found = False
         self.errors = list(errors)
 
-    async def visit(self) -> AsyncIterator[Info]:
+    async def visit(self, *, to_first_error: bool = False) -> AsyncIterator[Info]:
         """The objects; ``errors`` has the errors afterwards."""
         async for info in self._visitor.visit():
             if not isinstance(info, Exception):
                 yield info
             elif not (self.ignore_not_found and isinstance(info, NotFound)):
                 self.errors.append(info)
+                if to_first_error:
+                    return
 
     async def infos(self) -> list[Info]:
         return [info async for info in self.visit()]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from twisted.internet.defer import Deferred, TimeoutError
 
 from kapi.client.errors import ConnectionFailed
+from kapi.client.rest import Request
+from kapi.client.watching import WatchEvent
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
@@ -15,6 +17,24 @@ from kapi.machinery.status import Expired
 from kapi.machinery.tree import Object
 
 FOREVER_SECONDS = 7 * 24 * 3600.0  # a week, as kubectl
+
+
+async def watched(factory: Factory, request: Request, since: float | None = None) -> AsyncIterator[WatchEvent]:
+    """The events of a watch, until the server ends it or the time of ``--request-timeout`` since then is over.
+
+    ``since`` is a time of the reactor, None for now.
+    """
+    reactor, timeout = factory.reactor, factory.config.timeout
+    end = (reactor.seconds() if since is None else since) + timeout if timeout else None
+    events = await request.watch()
+    ending = reactor.callLater(max(0.0, end - reactor.seconds()), events.close) if end is not None else None
+    try:
+        async for event in events:
+            yield event
+    finally:
+        if ending is not None and ending.active():
+            ending.cancel()
+        events.close()
 
 
 async def wait_until_gone(factory: Factory, infos: list[tuple[Info, str]], timeout: float) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import TextIO
+
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder, builder_of
 from kapi.kubectl.factory import Factory
@@ -9,6 +12,7 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, Flags
 from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
+from kapi.machinery.golang import NumberError, parse_bool
 from kapi.machinery.tree import Object
 
 WRITE = (
@@ -27,21 +31,20 @@ FLAGS = (
     Flag("grace-period", "int", default=-1),
     Flag("timeout", "duration", default=0.0),
 )
-_CASCADES = {
-    "background": "Background",
-    "foreground": "Foreground",
-    "orphan": "Orphan",
-    "true": "Background",
-    "false": "Orphan",
-}
+_CASCADES = ("background", "foreground", "orphan")
 
 
 def dry_run_strategy(text: str) -> str:
-    """The strategy of ``--dry-run``: ``none``, ``client`` or ``server``; ``client`` without a value.  Raises CommandError."""
+    """The strategy of ``--dry-run``: ``none``, ``client`` or ``server``; ``client`` without a value, or for a true one.
+
+    Raises CommandError.
+    """
     if text in ("client", "server", "none"):
         return text
     if text == "unchanged":
         return "client"
+    with contextlib.suppress(NumberError):
+        return "client" if parse_bool(text) else "none"
     raise CommandError(f'Invalid dry-run value ({text}). Must be "none", "server", or "client".')
 
 
@@ -90,14 +93,23 @@ def with_last_applied(obj: Object) -> Object:
     }
 
 
-def propagation(flags: Flags) -> str:
-    """The ``propagationPolicy`` of ``--cascade``.  Raises CommandError."""
-    found = _CASCADES.get(flags.get_string("cascade"))
-    if found is None:
-        raise CommandError(
-            f'invalid cascade value ({flags.get_string("cascade")}). Must be "background", "foreground", or "orphan"'
+def propagation(flags: Flags, err: TextIO | None = None) -> str:
+    """The ``propagationPolicy`` of ``--cascade``; of booleans it is told to ``err`` that they are outdated.
+
+    Raises CommandError.
+    """
+    text = flags.get_string("cascade")
+    if text in _CASCADES:
+        return text.capitalize()
+    try:
+        found = "background" if parse_bool(text) else "orphan"
+    except NumberError:
+        raise CommandError(f'invalid cascade value ({text}). Must be "background", "foreground", or "orphan"') from None
+    if err is not None:
+        err.write(
+            f"warning: --cascade={text} is deprecated (boolean value) and can be replaced with --cascade={found}.\n"
         )
-    return found
+    return found.capitalize()
 
 
 def delete_options(policy: str, grace: int, dry_run: str) -> Object:
