@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from twisted.python.failure import Failure
 
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str]) -> int:
     os._exit(codes[0])
 
 
-def _run_reactor(running: Deferred[Any]) -> None:
+def _run_reactor(running: Deferred[int]) -> None:
     """Runs the reactor until the command has ended."""
     reactor = installed_reactor()
     running.addCallback(lambda _: reactor.stop())

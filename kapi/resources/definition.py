@@ -10,7 +10,7 @@ import builtins
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -292,11 +292,11 @@ class Resource:
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
     #: makes the strategy of a status subresource from that of the resource
-    status: InitVar[Callable[[Any], Strategy] | None] = None
+    status: InitVar[Callable[..., Strategy] | None] = None
     #: stands for this resource in cache entries, which must not keep it alive
     identity: object = field(default_factory=object, init=False, compare=False, repr=False)
 
-    def __post_init__(self, status: Callable[[Any], Strategy] | None) -> None:
+    def __post_init__(self, status: Callable[..., Strategy] | None) -> None:
         if status is not None:
             subresource = Subresource("status", strategy=status(self.strategy))
             object.__setattr__(self, "subresources", (*self.subresources, subresource))
