@@ -18,7 +18,15 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.process.driver import Call
 from kapi.store.entries import Skipped
-from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
+from kapi.store.errors import (
+    Compacted,
+    KeyExists,
+    KeyMissing,
+    Outdated,
+    RevisionConflict,
+    StoreError,
+    StoreUnavailable,
+)
 from kapi.store.interface import (
     CREATED,
     DELETED,
@@ -104,6 +112,7 @@ class MemoryStore:
         self._charged: dict[str, int] = dict(snapshot.charged) if snapshot is not None else {}
         self._follower: Follower | None = None
         self._started: Follower | None = None  # the follower from the beginning of ``start`` on
+        self._retired = ""  # why nothing is written any more
         self.call: Call = execute  # runs long computations in slices
         self._sweeper = Sweeper(self, reactor, clock) if reactor is not None else None
 
@@ -137,6 +146,10 @@ class MemoryStore:
         self._follower = self._started = None
         if self._sweeper is not None:
             self._sweeper.stop()
+
+    def retire(self, why: str) -> None:
+        """Refuses all further writes: nobody would see them."""
+        self._retired = why
 
     def changes(self, since: int, until: int) -> list[Change]:
         """The changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some of them have been dropped."""
@@ -298,6 +311,8 @@ class MemoryStore:
         self._charged.update((account, revision) for account, _ in charges)
 
     def _write(self, kind: str, key: str, head: bytes, tail: bytes, expires: float | None) -> int:
+        if self._retired:
+            raise StoreUnavailable(self._retired)
         self._revision = revision = self._revision + 1
         value = Value.of(key, head, revision, tail)
         if kind == DELETED:

@@ -172,12 +172,14 @@ class LogicalCluster:
     async def remove(self) -> None:
         """Drops the server for good."""
         self._removed = True
+        self.store.retire("the logical cluster was removed")
         served, self.served = self.served, None
         if served is not None:
             await self._stop(served)
 
     async def reset(self, snapshot: Snapshot) -> None:
         """Replaces the objects by those of a snapshot, at a new revision; watches end with 410."""
+        self.store.retire("the logical cluster was reset")
         revision = max(snapshot.revision, self.store.newest) + 1
         self.store = MemoryStore(None, self.clock.time, snapshot=snapshot._replace(revision=revision))
         served, self.served = self.served, None

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.integration.server_process import ForkedServer
 from tests.security.attacker import Answer, Attacker
+from tests.security.backends import Backend
 from tests.security.test_rights import GROUP, RBAC
+from tests.security.test_webhooks import HOOKS, answering
+from tests.waiting import until
 
 MASTER = {"Impersonate-User": "somebody", "Impersonate-Group": "system:masters"}
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
@@ -149,3 +154,49 @@ def test_a_cluster_issues_tokens_in_its_own_name(root: Attacker, owner: Attacker
         assert attacker.ask("GET", where).tree["keys"]
         found.add(issuer(token))
     assert len(found) == 3
+
+
+def test_a_write_that_is_under_way_when_its_cluster_goes_is_not_acknowledged(root: Attacker) -> None:
+    """While a webhook is asked about it; nor is it in the next cluster of this name."""
+    asked, go = threading.Event(), threading.Event()
+    go.set()
+
+    def speak(head: bytes, body: bytes) -> bytes:
+        asked.set()
+        go.wait(60)
+        return answering({})(head, body)
+
+    with Backend(speak) as backend, ThreadPoolExecutor(1) as pool:
+        assert root.ask("PUT", "/clusters/going", {}).status == 201
+        maps = "/clusters/going/api/v1/namespaces/default/configmaps"
+        webhook = {
+            "name": "slow.example.com",
+            "clientConfig": {
+                "url": f"https://localhost:{backend.port}/hook",
+                "caBundle": base64.b64encode(backend.certificate).decode(),
+            },
+            "rules": [
+                {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+            ],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "timeoutSeconds": 30,
+        }
+        root.create(f"/clusters/going{HOOKS}/validatingwebhookconfigurations", {
+            "metadata": {"name": "slow"}, "webhooks": [webhook]})  # fmt: skip
+
+        def heeded() -> bool:
+            assert root.ask("POST", f"{maps}?dryRun=All", {"metadata": {"name": "probe"}}).status == 201
+            return asked.is_set()
+
+        until(heeded)
+        asked.clear()
+        go.clear()
+        writing = pool.submit(root.ask, "POST", maps, {"metadata": {"name": "late"}})
+        assert asked.wait(60)
+        assert root.ask("DELETE", "/clusters/going").status == 200
+        assert root.ask("PUT", "/clusters/going", {}).status == 201
+        go.set()
+        answer = writing.result(60)
+        assert (answer.status, answer.tree["kind"]) == (503, "Status"), answer
+        assert root.ask("GET", f"{maps}/late").status == 404

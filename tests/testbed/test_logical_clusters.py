@@ -12,6 +12,7 @@ from twisted.trial import unittest
 from kapi.machinery.status import NotFound, ServiceUnavailable
 from kapi.registry.environment import Identities
 from kapi.request.response import Response
+from kapi.store.errors import StoreUnavailable
 from kapi.store.memory import MemoryStore
 from kapi.testbed import clusters as module
 from kapi.testbed.clusters import Clusters
@@ -224,6 +225,18 @@ class TestLogicalClusters(unittest.TestCase):
         self.starting.callback(None)
         self.failureResultOf(waiting, NotFound)
         self.assertEqual(len(self.made), 1)
+
+    def test_a_write_that_waited_while_it_was_removed_or_reset_is_not_acknowledged(self) -> None:
+        """As one that a webhook was asked about: its object is in no store that anybody reads."""
+        cluster = self.clusters.create("x")
+        snapshot = self.clusters.snapshot("x")
+        for end, word in ((lambda: cluster.reset(snapshot), "reset"), (cluster.remove, "removed")):
+            former = cluster.store
+            self.successResultOf(Deferred.fromCoroutine(former.create(f"core/configmaps/a/{word}", b"{}", b"")))
+            self.successResultOf(Deferred.fromCoroutine(end()))
+            late = Deferred.fromCoroutine(former.create("core/configmaps/a/late", b"{}", b""))
+            self.assertIn(word, str(self.failureResultOf(late, StoreUnavailable).value))
+            self.assertEqual(former.matching("core/configmaps/a/late"), [])
 
     def test_what_expires_is_swept_though_it_sleeps(self) -> None:
         store = self.clusters.create("x").store
