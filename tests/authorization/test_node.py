@@ -218,6 +218,23 @@ def test_while_a_pod_changes_its_node_keeps_what_stays() -> None:
 
 
 @pytest.mark.parametrize(
+    ("verb", "name", "subresource", "reason"),
+    [
+        ("create", "app", "token", ""),
+        ("create", "", "token", "can only create tokens for individual service accounts"),
+        ("update", "app", "token", "can only create tokens for individual service accounts"),
+        ("get", "app", "token", "can only create tokens for individual service accounts"),
+        ("create", "app", "", "can only create token subresource of serviceaccount"),
+        ("create", "other", "token", "no relationship found between node 'n1' and this object"),
+    ],
+)
+def test_of_a_service_account_a_node_makes_tokens(verb: str, name: str, subresource: str, reason: str) -> None:
+    resource = f"serviceaccounts/{subresource}".rstrip("/")
+    found = node_authorizer().authorize(ask(N1, verb, resource, "x", name=name))
+    assert (found.decision is Decision.ALLOW, found.reason) == (not reason, reason)
+
+
+@pytest.mark.parametrize(
     ("gates", "allowed"),
     [
         ({"KubeletServiceAccountTokenForCredentialProviders"}, True),

@@ -128,6 +128,14 @@ def test_the_largest_block_that_is_kept(make: str, size: int, kept: bool) -> Non
     assert bool(heard._decoder.known) is kept
 
 
+@pytest.mark.parametrize("status", [200, 201, 204, 206, 299, 304, 400, 404, 409, 500, 503])
+def test_names_and_statuses_of_answers_are_those_of_the_static_table(status: int) -> None:
+    fields = [(name, b"v") for name, _ in hpack.table.HeaderTable.STATIC_TABLE if not name.startswith(b":")]
+    sent = [field for field in fields if field[0] != b"transfer-encoding"]
+    found = hpack.Decoder().decode(http2_heads.answer_block(status, fields)[0], raw=True)
+    assert [tuple(field) for field in found] == [(b":status", str(status).encode()), *sent]
+
+
 def test_what_is_kept_has_a_bound() -> None:
     heard = Heard()
     for number in range(500):
