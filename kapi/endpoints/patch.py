@@ -16,7 +16,7 @@ from kapi.machinery import golang, status, tree
 from kapi.machinery.field import Path, format_value, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
-from kapi.machinery.raw import RawObject, member_text
+from kapi.machinery.raw import RawObject, compacted, member_text
 from kapi.machinery.tree import Object, Tree
 from kapi.registry import metadata as meta
 from kapi.registry.operation import Operation
@@ -27,7 +27,7 @@ from kapi.schema import jsonpatch, mergepatch, strategicmerge
 from kapi.schema.converter import Converter, text_of
 from kapi.schema.decode import RAW_MEMBERS, decode
 from kapi.schema.managedfields import FieldManager
-from kapi.schema.patched_text import all_sorted, json_patched, json_patched_member, merged, merged_member
+from kapi.schema.patched_text import all_sorted, json_patched, json_patched_member, merged, merged_member, visits
 from kapi.schema.types import Type
 
 JSON_PATCH = "application/json-patch+json"
@@ -105,7 +105,7 @@ def _patch(
     def change(existing: Object | None) -> Object:
         assert existing is not None
         current = scope.current(existing)
-        sent, new = patched(ctx, options, data, kind, current, scope.kind, scope.type, to_stored)
+        sent, new = patched(ctx, options, data, kind, current, scope.kind, scope.type, to_stored, op.stored)
         free_in_steps(sent, len(op.stored))
         op.sent = lambda: sent
         scope.store.track_update(op, existing, new)
@@ -160,6 +160,12 @@ class _Outcome(NamedTuple):
             return merged(self.result, type_, self.patch)
         return json_patched(self.result, type_, self.operations)
 
+    def reaches(self, member: str) -> bool:
+        """Whether a member of the object is read or written anew."""
+        if self.kind == MERGE_PATCH:
+            return isinstance(self.patch, dict) and member in self.patch
+        return self.kind == STRATEGIC or visits(self.operations, member)
+
     def refusal(self, type_: Type, why: str) -> status.StatusError:
         try:
             shown = self.text(type_)
@@ -177,10 +183,11 @@ def patched(
     gvk: GroupVersionKind,
     type_: Type,
     convert: Callable[[Object], Object],
+    stored: bytes = b"",
 ) -> tuple[Object, Object]:
     """Applies a patch to ``current`` in place; returns the result, and the result decoded and converted as a body would be.
 
-    ``convert`` may raise DecodingError.
+    ``convert`` may raise DecodingError.  ``stored`` is the text of ``current``.
     """
     validation = options.field_validation
     outcome = _run(data, kind, current, type_, validation)
@@ -208,6 +215,7 @@ def patched(
             new = convert(new)
         except DecodingError as error:  # upstream does not say what kind of error it is
             raise status.generic(error.cause) from None
+    _keep_raw_member(new, gvk, outcome, stored)
     return result, new
 
 
@@ -237,6 +245,13 @@ def _order_raw_member(outcome: _Outcome, gvk: GroupVersionKind) -> None:
         result[raw] = json_patched_member(result[raw], raw, outcome.operations)
     elif isinstance(patch, dict) and raw in patch:
         result[raw] = merged_member(result[raw], patch[raw])
+
+
+def _keep_raw_member(obj: Object, gvk: GroupVersionKind, outcome: _Outcome, stored: bytes) -> None:
+    """Passes on the numbers and strings of such a member as they were written, where the patch does not reach it."""
+    raw = RAW_MEMBERS.get((gvk.group, gvk.kind))
+    if raw is not None and not outcome.reaches(raw) and (text := member_text(stored, raw)) is not None:
+        obj[raw] = RawObject(obj[raw], compacted(text))
 
 
 def _decoded(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import msgspec
 import orjson
@@ -10,6 +11,8 @@ import orjson
 from kapi.machinery.tree import Object
 
 _SPACE = " \t\r\n"
+_STRING_OR_SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
+_ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _decode = json.JSONDecoder().raw_decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -27,6 +30,12 @@ class RawObject(Object):
 def text_of(value: object) -> bytes:
     """The JSON text of a value; of a plain tree the compact one that Go's encoder writes."""
     return value.text if isinstance(value, RawObject) else orjson.dumps(value)
+
+
+def compacted(text: bytes) -> bytes:
+    """The text as Go's encoder passes it on: without spaces, and with what HTML would misread escaped (Go: json.RawMessage)."""
+    text = _STRING_OR_SPACE.sub(lambda found: found[1] or b"", text)
+    return _ESCAPED.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), text)
 
 
 def member_text(data: bytes, name: str) -> bytes | None:

@@ -29,6 +29,12 @@ def json_patched_member(value: Tree, name: str, operations: list[Object]) -> Tre
     return value if visited is None else _opened(value, _UNKNOWN, visited)
 
 
+def visits(operations: list[Object], name: str) -> bool:
+    """Whether operations of a JSON patch go into a member, or replace the object."""
+    visited = _visited(operations)
+    return name in visited or "" in visited
+
+
 def all_sorted(value: object) -> Tree:
     """An object that Go holds as nested maps: also what a strategic merge patch leaves."""
     if isinstance(value, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from kapi.machinery.raw import RawObject, member_text, text_of
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 PATH = "/apis/apps/v1/namespaces/n/controllerrevisions"
-MERGE = "application/merge-patch+json"
+MERGE, JSON = "application/merge-patch+json", "application/json-patch+json"
 IMMUTABLE = 'data: Invalid value: {"a":[1]}: field is immutable'
 
 
@@ -30,6 +31,36 @@ def test_a_patch_keeps_what_was_written_compactly() -> None:
     api = posted('{"a":[1]}')
     assert labelled(api)[0] == 200
     assert api.ask("GET", PATH + "/r").json["data"] == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "data", ['{"a":1E5}', '{"a":-0}', '{"a":0.1e-7}', '{"a":18446744073709551617}', '{"b":1,"a":"\\u0061"}']
+)
+@pytest.mark.parametrize(
+    ("type_", "patch"),
+    [
+        (MERGE, {"metadata": {"labels": {"l": "v"}}}),
+        (JSON, [{"op": "add", "path": "/metadata/labels", "value": {"l": "v"}}]),
+    ],
+)
+def test_a_patch_of_something_else_keeps_the_text(data: str, type_: str, patch: object) -> None:
+    api = posted(data)
+    assert api.ask("PATCH", PATH + "/r", patch, type=type_).code == 200
+    assert f'"data":{data}'.encode() in api.ask("GET", PATH + "/r").written
+
+
+@pytest.mark.parametrize("data", ['{"a":"<"}', '{"a":">&"}', '{"a":"\u2028"}', '{"a":1 }'])
+def test_a_patch_escapes_and_compacts_the_text(data: str) -> None:
+    assert labelled(posted(data))[0] == 422
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [{"op": "replace", "path": "/data", "value": {"a": 100000}}, {"op": "add", "path": "/data/a", "value": 100000}],
+)
+def test_a_json_patch_of_the_data_writes_them_anew(operation: object) -> None:
+    assert posted('{"a":1E5}').ask("PATCH", PATH + "/r", [operation], type=JSON).code == 422
+    assert posted('{"a":100000}').ask("PATCH", PATH + "/r", [operation], type=JSON).code == 200
 
 
 def test_a_patch_cannot_write_spaces_again() -> None:
