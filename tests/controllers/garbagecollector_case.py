@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from twisted.internet.defer import execute
-from twisted.trial.unittest import TestCase
 
 from kapi.controllers.events import CoreEventRecorder
 from kapi.controllers.garbagecollector.controller import GarbageCollector
@@ -16,8 +14,8 @@ from kapi.process.driver import Call
 from kapi.resources.catalogue import BUILT_IN
 from kapi.servers.apiextensions.serving import CustomResources
 from kapi.testing.memory_api import MemoryAPI
+from tests.controllers.served import Asking
 
-MERGE = "application/merge-patch+json"
 MAPS = "/api/v1/namespaces/n1/configmaps"
 
 
@@ -37,7 +35,7 @@ def named(name: str, *owners: Object, **metadata: Any) -> Object:
     return {"metadata": {"name": name, **({"ownerReferences": list(owners)} if owners else {}), **metadata}}
 
 
-class Case(TestCase):
+class Case(Asking):
     """A server with a garbage collector, and the namespaces n1 and n2."""
 
     runs: Call = staticmethod(execute)
@@ -63,17 +61,6 @@ class Case(TestCase):
         await self.collector.start()
         self.addCleanup(self.collector.stop)
         return self.collector
-
-    def call(self, method: str, path: str, body: Any = None, expect: int = 0, type: str = "") -> Object:
-        request = self.api.ask(method, path, body, type=type)
-        for _ in range(200):
-            if request.finished:
-                break
-            self.api.turn()
-        if expect:
-            self.assertEqual(request.code, expect, b"".join(request.chunks))
-        answer: Object = orjson.loads(b"".join(request.chunks))
-        return answer
 
     def make(self, name: str, *owners: Object, path: str = MAPS, **metadata: Any) -> Object:
         return self.call("POST", path, named(name, *owners, **metadata), 201)

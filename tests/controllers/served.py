@@ -13,16 +13,10 @@ from kapi.testing.memory_api import MemoryAPI
 MERGE = "application/merge-patch+json"
 
 
-class Served(TestCase):
-    """``begin`` first; it has the namespace n1."""
+class Asking(TestCase):
+    """Requests to a server in memory."""
 
-    async def begin(self) -> None:
-        self.api = await MemoryAPI.started()
-        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": "n1"}}, 201)
-
-    async def run_controller(self, controller: Any) -> None:
-        await controller.start()
-        self.addCleanup(controller.stop)
+    api: MemoryAPI
 
     def call(self, method: str, path: str, body: Any = None, expect: int = 0, type: str = "") -> Object:
         request = self.api.ask(method, path, body, type=type)
@@ -34,6 +28,18 @@ class Served(TestCase):
             self.assertEqual(request.code, expect, b"".join(request.chunks))
         answer: Object = orjson.loads(b"".join(request.chunks))
         return answer
+
+
+class Served(Asking):
+    """``begin`` first; it has the namespace n1."""
+
+    async def begin(self) -> None:
+        self.api = await MemoryAPI.started()
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": "n1"}}, 201)
+
+    async def run_controller(self, controller: Any) -> None:
+        await controller.start()
+        self.addCleanup(controller.stop)
 
     def get(self, path: str) -> Object:
         return self.call("GET", path, expect=200)

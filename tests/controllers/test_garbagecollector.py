@@ -5,7 +5,8 @@ from __future__ import annotations
 import orjson
 
 from kapi.machinery.tree import Object
-from tests.controllers.garbagecollector_case import MAPS, MERGE, Case, named, owner
+from tests.controllers.garbagecollector_case import MAPS, Case, named, owner
+from tests.controllers.served import MERGE
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

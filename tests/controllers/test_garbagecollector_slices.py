@@ -10,7 +10,8 @@ from kapi.controllers.garbagecollector import graph as graph_module
 from kapi.machinery.tree import Object
 from kapi.process.slices import Slices
 from kapi.watchcache import entry
-from tests.controllers.garbagecollector_case import MAPS, MERGE, Case, named, owner
+from tests.controllers.garbagecollector_case import MAPS, Case, named, owner
+from tests.controllers.served import MERGE
 from tests.turns import one_turn
 
 

@@ -120,11 +120,18 @@ class Kubectl:
         )  # fmt: skip
 
 
+def connect(server: KapiProcess, *, admin: bool = False) -> http.client.HTTPSConnection:
+    """A connection for several requests.  ``admin``: with the administrator's certificate."""
+    context = ssl.create_default_context(cafile=str(server.authority))
+    if admin:
+        pki = server.authority.parent
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    return http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
+
+
 def api_request(server: ServerProcess, method: str, path: str, body: object = None) -> tuple[int, bytes]:
     """As the user ``admin``, over a connection of its own; a poll by kubectl would take a tenth of a second of CPU each time."""
-    host, _, port = server.url.removeprefix("https://").partition(":")
-    context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+    connection = connect(server)
     try:
         headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
         connection.request(method, f"/{path}", None if body is None else json.dumps(body), headers)

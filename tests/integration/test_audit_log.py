@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import http.client
 import itertools
 import os
-import ssl
 import subprocess
 import sys
 import termios
 import threading
 from pathlib import Path
 
-from tests.integration.server_process import ServerProcess, api_request
+from tests.integration.server_process import ServerProcess, api_request, connect
 from tests.waiting import until
 
 POLICY = """
@@ -56,9 +54,7 @@ class Reader(threading.Thread):
 
     def __init__(self, server: ServerProcess) -> None:
         super().__init__(daemon=True)
-        host, _, port = server.url.removeprefix("https://").partition(":")
-        context = ssl.create_default_context(cafile=str(server.authority))
-        self.connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+        self.connection = connect(server)
         self.answered = 0
         self.enough = False
 

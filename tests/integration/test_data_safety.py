@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import resource
 import shutil
-import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ForkedServer, ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess, connect
 from tests.waiting import until
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -32,9 +30,7 @@ class Client:
     """One connection as admin; a lost connection counts as no answer."""
 
     def __init__(self, server: ServerProcess) -> None:
-        host, _, port = server.url.removeprefix("https://").partition(":")
-        context = ssl.create_default_context(cafile=str(server.authority))
-        self._connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+        self._connection = connect(server)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}

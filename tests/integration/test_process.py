@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import http.client
 import json
 import os
 import resource
 import signal
 import socket
 import socketserver
-import ssl
 import stat
 import subprocess
 import sys
@@ -24,7 +22,7 @@ import pytest
 
 from kapi.serving import pki
 from tests import fork_server
-from tests.integration.server_process import ForkedServer, ServerProcess, api_request, run_to_end
+from tests.integration.server_process import ForkedServer, ServerProcess, api_request, connect, run_to_end
 from tests.store.servers import Server, free_port
 from tests.waiting import MAX_WAIT, until
 
@@ -42,13 +40,6 @@ def run(*flags: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "kapi", *flags],
         capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2],
     )  # fmt: skip
-
-
-def connect(server: ServerProcess) -> http.client.HTTPSConnection:
-    host, _, port = server.url.removeprefix("https://").partition(":")
-    return http.client.HTTPSConnection(
-        host, int(port), context=ssl.create_default_context(cafile=str(server.authority)), timeout=120
-    )
 
 
 def test_first_start_makes_private_files(running: ServerProcess) -> None:

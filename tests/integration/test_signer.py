@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.authentication.token_signer import TokenSigner
-from tests.integration.server_process import ForkedServer, ServerProcess, api_request
+from tests.integration.server_process import ForkedServer, ServerProcess, api_request, connect
 
 pytest.importorskip("grpc")
 
@@ -30,8 +28,7 @@ def program() -> Iterator[TokenSigner]:
 
 def who(server: ServerProcess, token: str) -> tuple[int, str]:
     """Status and user name of a SelfSubjectReview."""
-    context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
+    connection = connect(server)
     try:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "{}", headers)

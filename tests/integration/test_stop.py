@@ -16,7 +16,7 @@ import pytest
 
 from kapi.serving import connections as limits
 from kapi.testing.process import KapiProcess
-from tests.integration.server_process import ForkedServer, ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess, connect
 from tests.integration.test_workers import children
 from tests.store.servers import Server
 from tests.waiting import until
@@ -33,9 +33,7 @@ class Http1(threading.Thread):
 
     def __init__(self, server: ServerProcess) -> None:
         super().__init__(daemon=True)
-        host, _, port = server.url.removeprefix("https://").partition(":")
-        context = ssl.create_default_context(cafile=str(server.authority))
-        self.connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+        self.connection = connect(server)
         self.answered = 0
         self.error: Exception | None = None
         self.told = False
@@ -104,10 +102,7 @@ def test_busy_clients_lose_no_request_and_idle_ones_are_not_waited_for() -> None
 
 def ask(server: KapiProcess, path: str) -> tuple[int, bytes]:
     """As the administrator that the kubeconfig names, over a connection of its own."""
-    host, _, port = server.url.removeprefix("https://").partition(":")
-    context = ssl.create_default_context(cafile=str(server.authority))
-    context.load_cert_chain(server.data / "pki" / "admin.crt", server.data / "pki" / "admin.key")
-    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+    connection = connect(server, admin=True)
     connection.request("GET", path)
     answer = connection.getresponse()
     found = answer.status, answer.read()

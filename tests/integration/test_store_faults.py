@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
-import ssl
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess
+from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, connect
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.store.servers import Server
 from tests.waiting import until
@@ -51,9 +49,7 @@ class Watcher:
     """A watch on a connection of its own."""
 
     def __init__(self, server: ServerProcess, path: str) -> None:
-        host, _, port = server.url.removeprefix("https://").partition(":")
-        context = ssl.create_default_context(cafile=str(server.authority))
-        self._connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+        self._connection = connect(server)
         self._connection.request("GET", path, headers={"Authorization": "Bearer admintoken"})
         self._answer = self._connection.getresponse()
         assert self._answer.status == 200
@@ -66,9 +62,7 @@ class Watcher:
 
 
 def plain(server: ServerProcess, path: str) -> tuple[int, str]:
-    host, _, port = server.url.removeprefix("https://").partition(":")
-    context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+    connection = connect(server)
     connection.request("GET", path, headers={"Authorization": "Bearer admintoken"})
     answer = connection.getresponse()
     text = answer.read().decode()

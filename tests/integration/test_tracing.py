@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 import subprocess
 import sys
 import threading
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ForkedServer, ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess, connect
 from tests.integration.test_outgoing_identity import Backend
 from tests.waiting import until
 
@@ -70,8 +68,7 @@ def configuration(path: Path, port: int, rate: int | None = None) -> str:
 def ask(
     server: ServerProcess, method: str, path: str, body: Any = None, token: str = "admintoken", parent: str = PARENT
 ) -> tuple[int, Any]:
-    context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
+    connection = connect(server)
     try:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         if parent:
@@ -204,8 +201,7 @@ def test_a_collector_that_hangs_or_is_away_costs_spans_only(tmp_path: Path) -> N
     collector = Collector(released)
     server = ForkedServer(configuration(tmp_path / "tracing.yaml", collector.port, 1_000_000)).start()
     try:
-        context = ssl.create_default_context(cafile=str(server.authority))
-        connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
+        connection = connect(server)
         for number in range(300):
             connection.request("GET", f"/api/v1/nodes/{number}", headers={"Authorization": "Bearer admintoken"})
             answer = connection.getresponse()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ServerProcess, connect
 from tests.waiting import until
 
 websocket = pytest.importorskip("websocket")
@@ -22,9 +20,7 @@ ORIGIN = "https://client.example"
 
 
 def ask(server: ServerProcess, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-    host, _, port = server.url.removeprefix("https://").partition(":")
-    context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+    connection = connect(server)
     try:
         text = json.dumps(body) if body is not None else None
         connection.request(method, path, text, {"Authorization": "Bearer admintoken", **headers})
@@ -34,7 +30,7 @@ def ask(server: ServerProcess, method: str, path: str, body: Any = None, **heade
         connection.close()
 
 
-def connect(server: ServerProcess, query: str, path: str = CONFIGMAPS, **options: Any) -> Any:
+def opened(server: ServerProcess, query: str, path: str = CONFIGMAPS, **options: Any) -> Any:
     return websocket.create_connection(
         server.url.replace("https", "wss") + path + query,
         header=["Authorization: Bearer admintoken"], origin=options.pop("origin", ORIGIN),
@@ -56,7 +52,7 @@ def create(server: ServerProcess, name: str, text: str = "") -> Any:
 
 def test_each_event_is_a_message(server: ServerProcess, labelled: str) -> None:
     first = create(server, f"{labelled}-0", "a\u2028b")
-    socket = connect(server, f"?watch=true&labelSelector=suite%3D{labelled}")
+    socket = opened(server, f"?watch=true&labelSelector=suite%3D{labelled}")
     event = json.loads(socket.recv())
     assert (event["type"], event["object"]["metadata"]["uid"]) == ("ADDED", first["metadata"]["uid"])
     assert event["object"]["data"] == {"text": "a\u2028b"}
@@ -72,7 +68,7 @@ def test_each_event_is_a_message(server: ServerProcess, labelled: str) -> None:
 @pytest.mark.parametrize("size", [50, 200, 70_000, 300_000])
 def test_a_message_has_the_length_of_its_event(server: ServerProcess, labelled: str, size: int) -> None:
     """The length takes one, three or nine bytes, and large objects are sent as they are stored."""
-    socket = connect(server, f"?watch=true&resourceVersion=0&labelSelector=suite%3D{labelled}")
+    socket = opened(server, f"?watch=true&resourceVersion=0&labelSelector=suite%3D{labelled}")
     for number in range(2):
         create(server, f"{labelled}-{number}", "x" * size)
     for number in range(2):
@@ -99,7 +95,7 @@ def test_protobuf_comes_in_binary_messages_without_a_length(server: ServerProces
 
 
 def test_the_time_limit_closes_it(server: ServerProcess, labelled: str) -> None:
-    socket = connect(server, f"?watch=true&timeoutSeconds=1&labelSelector=suite%3D{labelled}")
+    socket = opened(server, f"?watch=true&timeoutSeconds=1&labelSelector=suite%3D{labelled}")
     opcode, data = socket.recv_data(control_frame=True)
     assert opcode == websocket.ABNF.OPCODE_CLOSE and data[:2] == (1000).to_bytes(2, "big")
     socket.shutdown()
@@ -107,9 +103,7 @@ def test_the_time_limit_closes_it(server: ServerProcess, labelled: str) -> None:
 
 def test_a_client_that_closes_is_not_watched_for(server: ServerProcess, labelled: str) -> None:
     def watching() -> float:
-        host, _, port = server.url.removeprefix("https://").partition(":")
-        context = ssl.create_default_context(cafile=str(server.authority))
-        connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+        connection = connect(server)
         connection.request("GET", "/metrics", headers={"Authorization": "Bearer admintoken"})
         text = connection.getresponse().read().decode()
         connection.close()
@@ -119,7 +113,7 @@ def test_a_client_that_closes_is_not_watched_for(server: ServerProcess, labelled
         )
 
     assert watching() == 0
-    socket = connect(server, "?watch=true", TEMPLATES)
+    socket = opened(server, "?watch=true", TEMPLATES)
     pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     body = {"metadata": {"name": labelled}, "template": pod}
     assert ask(server, "POST", TEMPLATES, body, **{"Content-Type": "application/json"})[0] == 201
@@ -131,7 +125,7 @@ def test_a_client_that_closes_is_not_watched_for(server: ServerProcess, labelled
 
 def test_what_is_wrong_with_the_watch_is_an_ordinary_answer(server: ServerProcess) -> None:
     with pytest.raises(websocket.WebSocketBadStatusException) as caught:
-        connect(server, "?watch=true&labelSelector=%21%21")
+        opened(server, "?watch=true&labelSelector=%21%21")
     assert caught.value.status_code == 400
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
-import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from tests.admission.webhook_server import WebhookServer, patch
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ServerProcess, connect
 from tests.waiting import until
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -24,9 +22,7 @@ class Api:
     """Requests of an administrator over one connection."""
 
     def __init__(self, server: ServerProcess) -> None:
-        context = ssl.create_default_context(cafile=str(server.authority))
-        address = server.url.removeprefix("https://")
-        self._connection = http.client.HTTPSConnection(address, context=context, timeout=120)
+        self._connection = connect(server)
 
     def send(self, method: str, path: str, body: Object | None = None) -> tuple[int, bytes]:
         headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}

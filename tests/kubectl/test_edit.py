@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests import fork_server
-from tests.integration.server_process import ForkedServer, kubectl_path
+from tests.integration.server_process import ForkedServer, connect, kubectl_path
 from tests.kubectl.digests import Digests
 from tests.kubectl.test_command_lines import ASKED, HERE, of_this_run
 from tests.waiting import until
@@ -134,8 +132,7 @@ _OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "
 class Cluster:
     def __init__(self, server: ForkedServer, kubectl: str, folder: Path) -> None:
         self.server, self._kubectl, self.folder = server, kubectl, folder
-        context = ssl.create_default_context(cafile=str(server.authority))
-        self._connection = http.client.HTTPSConnection(server.url.partition("://")[2], context=context, timeout=120)
+        self._connection = connect(server)
         self._first: dict[str, dict[str, Any]] = {}
         version = self.run(False, ["version", "--client"])[0]
         self.digests = Digests(HERE / "edit_digests.json", version, of_this_run(folder, server.url.partition("://")[2]))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 from typing import Any
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ServerProcess, connect
 from tests.security.attacker import JSON, MERGE
 
 
@@ -15,9 +13,7 @@ class Admin:
     """Over one connection."""
 
     def __init__(self, server: ServerProcess) -> None:
-        host, _, port = server.url.removeprefix("https://").partition(":")
-        context = ssl.create_default_context(cafile=str(server.authority))
-        self._connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
+        self._connection = connect(server)
 
     def ask(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> tuple[int, Any]:
         """The code, and the body: as a tree if it is JSON."""

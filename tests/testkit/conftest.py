@@ -24,3 +24,14 @@ def cluster(server: KapiProcess, tmp_path: Path) -> Iterator[LogicalCluster]:
     cluster.open()
     yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def pair(server: KapiProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[LogicalCluster]]:
+    """Two logical clusters."""
+    made = [LogicalCluster(server, tmp_path_factory.mktemp("cluster")) for _ in range(2)]
+    for cluster in made:
+        cluster.open()
+    yield made
+    for cluster in made:
+        cluster.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import ssl
 import urllib.parse
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from kapi.machinery.time import seconds_of
 from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
+from tests.integration.server_process import connect
 
 _DAY = 86400.0
 
@@ -91,12 +90,9 @@ def test_tokens_expire_by_it(cluster: LogicalCluster) -> None:
 
 
 def test_watches_end_by_it(cluster: LogicalCluster) -> None:
-    url = urllib.parse.urlsplit(cluster.url)
-    pki = cluster.server.authority.parent
-    context = ssl.create_default_context(cafile=str(cluster.server.authority))
-    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
-    connection.request("GET", f"{url.path}/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=3600")
+    base = urllib.parse.urlsplit(cluster.url).path
+    connection = connect(cluster.server, admin=True)
+    connection.request("GET", f"{base}/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=3600")
     stream = connection.getresponse()
     try:
         cluster.advance(3500)

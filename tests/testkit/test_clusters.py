@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 import threading
 import urllib.parse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import pytest
 
 from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
 from kapi.testing.process import KapiProcess
+from tests.integration.server_process import connect
 
 ROOT = Path(__file__).parents[2]
 CRD = ROOT / "docs" / "testing" / "examples" / "widgets.yaml"
@@ -25,16 +23,6 @@ _RBAC = "rbac.authorization.k8s.io"
 def root(server: KapiProcess, tmp_path: Path) -> Cluster:
     """The server itself."""
     return Cluster(server, tmp_path)
-
-
-@pytest.fixture
-def pair(server: KapiProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[LogicalCluster]]:
-    made = [LogicalCluster(server, tmp_path_factory.mktemp("cluster")) for _ in range(2)]
-    for cluster in made:
-        cluster.open()
-    yield made
-    for cluster in made:
-        cluster.close()
 
 
 def config_map(name: str) -> dict[str, Any]:
@@ -99,11 +87,10 @@ def test_controllers_keep_their_promises(pair: list[LogicalCluster]) -> None:
 
 def anonymous(cluster: Cluster, path: str, headers: dict[str, str]) -> tuple[int, Any]:
     """Asked without a client certificate."""
-    url = urllib.parse.urlsplit(cluster.url)
-    context = ssl.create_default_context(cafile=str(cluster.server.authority))
-    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
+    base = urllib.parse.urlsplit(cluster.url).path
+    connection = connect(cluster.server)
     try:
-        connection.request("GET", url.path + path, headers=headers)
+        connection.request("GET", base + path, headers=headers)
         answer = connection.getresponse()
         text = answer.read()
         return answer.status, json.loads(text) if answer.headers["Content-Type"] == "application/json" else text
@@ -177,13 +164,10 @@ def test_who_is_nobody_there_does_not_wake_a_cluster(root: Cluster, pair: list[L
 
 def test_a_watch_sees_its_cluster_and_ends_with_it(root: Cluster, pair: list[LogicalCluster]) -> None:
     one, other = pair
-    url = urllib.parse.urlsplit(one.url)
-    context = ssl.create_default_context(cafile=str(one.server.authority))
-    pki = one.server.authority.parent
-    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
+    base = urllib.parse.urlsplit(one.url).path
+    connection = connect(one.server, admin=True)
     revision = one.request("GET", MAPS)["metadata"]["resourceVersion"]
-    connection.request("GET", f"{url.path}{MAPS}?watch=1&resourceVersion={revision}")
+    connection.request("GET", f"{base}{MAPS}?watch=1&resourceVersion={revision}")
     stream = connection.getresponse()
     other.request("POST", MAPS, config_map("elsewhere"))
     one.request("POST", MAPS, config_map("here"))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-import ssl
 import time
-import urllib.parse
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 
 from kapi.testing.cluster import Cluster, RequestError
 from kapi.testing.process import KapiProcess
-from tests.integration.server_process import ForkedServer
+from tests.integration.server_process import ForkedServer, connect
 
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -80,7 +78,7 @@ def test_nothing_is_sent_on_a_connection_after_its_close(cluster: Cluster) -> No
     """Not even to a client that reads late, and finds all that has come."""
     body, headers = json.dumps({"metadata": {"name": "one"}}), {"Content-Type": "application/json"}
     for _ in range(10):
-        with cluster.fault({"verb": "create"}, close=True), closing(connect(cluster)) as connection:
+        with cluster.fault({"verb": "create"}, close=True), closing(connect(cluster.server, admin=True)) as connection:
             connection.request("POST", maps(cluster), body, headers)
             time.sleep(0.05)
             with pytest.raises(OSError):
@@ -100,19 +98,11 @@ def test_a_watch_that_begins_with_410(cluster: Cluster) -> None:
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
-def connect(cluster: Cluster) -> http.client.HTTPSConnection:
-    """As the administrator."""
-    url, pki = urllib.parse.urlsplit(cluster.url), cluster.server.authority.parent
-    context = ssl.create_default_context(cafile=str(cluster.server.authority))
-    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-    return http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
-
-
 def test_watches_that_end_with_410(cluster: Cluster) -> None:
     """One that is under way when the rule comes, and a new one."""
     make(cluster, "first")
     path = f"{maps(cluster)}?watch=1&timeoutSeconds=30&fieldSelector=metadata.name%3Dfirst"
-    connections = [connect(cluster) for _ in "ab"]
+    connections = [connect(cluster.server, admin=True) for _ in "ab"]
     try:
         ends = []
         connections[0].request("GET", path)
@@ -142,7 +132,10 @@ def test_a_watch_that_is_held_back(cluster: Cluster) -> None:
     revision = make(cluster, "first")["metadata"]["resourceVersion"]
     make(cluster, "second")
     uri = f"{maps(cluster)}?watch=1&resourceVersion={revision}"
-    with cluster.fault({"verb": "watch"}, watch="hold", watchFor="300ms"), closing(connect(cluster)) as connection:
+    with (
+        cluster.fault({"verb": "watch"}, watch="hold", watchFor="300ms"),
+        closing(connect(cluster.server, admin=True)) as connection,
+    ):
         begun = time.monotonic()
         connection.request("GET", uri)
         event = json.loads(connection.getresponse().readline())

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kapi.testing.cluster import LogicalCluster, RequestError
-from kapi.testing.process import KapiProcess
 
 CRD = Path(__file__).parents[2] / "docs" / "testing" / "examples" / "widgets.yaml"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-@pytest.fixture
-def pair(server: KapiProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[LogicalCluster]]:
-    made = [LogicalCluster(server, tmp_path_factory.mktemp("cluster")) for _ in range(2)]
-    for cluster in made:
-        cluster.open()
-    yield made
-    for cluster in made:
-        cluster.close()
 
 
 def dumped(cluster: LogicalCluster, *paths: str) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
 from kapi.testing.process import KapiProcess
+from tests.integration.server_process import connect
 
 CRD = Path(__file__).parents[2] / "docs" / "testing" / "examples" / "widgets.yaml"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -88,13 +87,10 @@ def test_a_reset_brings_back_what_was_there(make: Make) -> None:
 def test_watches_of_a_cluster_that_is_reset_are_told_to_list_again(make: Make) -> None:
     cluster = make()
     cluster.snapshot("empty")
-    url = urllib.parse.urlsplit(cluster.url)
-    context = ssl.create_default_context(cafile=str(cluster.server.authority))
-    pki = cluster.server.authority.parent
-    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    base = urllib.parse.urlsplit(cluster.url).path
     revision = put(cluster, "one")["metadata"]["resourceVersion"]
-    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
-    connection.request("GET", f"{url.path}{MAPS}?watch=1&resourceVersion={revision}")
+    connection = connect(cluster.server, admin=True)
+    connection.request("GET", f"{base}{MAPS}?watch=1&resourceVersion={revision}")
     stream = connection.getresponse()
     cluster.reset("empty")
     event = json.loads(stream.readline())
