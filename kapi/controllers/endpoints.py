@@ -7,21 +7,7 @@ from collections.abc import Iterable
 import orjson
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.controllers.service_pods import (
-    HEADLESS,
-    Key,
-    ServiceFollower,
-    addresses,
-    has_ended,
-    hostname_for,
-    is_going,
-    is_headless,
-    is_ready,
-    ports_of,
-    reference_to,
-    selected,
-    selector_of,
-)
+from kapi.controllers import service_pods
 from kapi.machinery import status
 from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree
@@ -37,10 +23,10 @@ BATCH_SECONDS = 0.02  # in which changes of several pods are collected
 def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object | None) -> Object | None:
     """The object to create or update; None when it is up to date."""
     metadata = service["metadata"]
-    labels = {name: value for name, value in entries(metadata, "labels") if name != HEADLESS}
+    labels = {name: value for name, value in entries(metadata, "labels") if name != service_pods.HEADLESS}
     labels[MANAGED_BY] = CONTROLLER
-    if is_headless(service):
-        labels[HEADLESS] = ""
+    if service_pods.is_headless(service):
+        labels[service_pods.HEADLESS] = ""
     found = subsets(service, pods)
     kept, left_out = truncated(found)
     old = {} if existing is None else existing["metadata"]
@@ -66,22 +52,24 @@ def subsets(service: Object, pods: Iterable[Object]) -> list[Object]:
     family = (spec.get("ipFamilies") or ["IPv6" if ":" in (spec.get("clusterIP") or "") else "IPv4"])[0]
     tolerant = bool(spec.get("publishNotReadyAddresses"))
     groups: dict[bytes, Object] = {}
-    for pod in selected(service, pods):
-        found = addresses(pod, family)
-        if not found or has_ended(pod) or (is_going(pod) and not tolerant):
+    for pod in service_pods.selected(service, pods):
+        found = service_pods.addresses(pod, family)
+        if not found or service_pods.has_ended(pod) or (service_pods.is_going(pod) and not tolerant):
             continue
-        address: Object = {"ip": found[0], "targetRef": reference_to(pod)}
+        address: Object = {"ip": found[0], "targetRef": service_pods.reference_to(pod)}
         if (pod.get("spec") or {}).get("nodeName"):
             address["nodeName"] = pod["spec"]["nodeName"]
-        hostname = hostname_for(pod, service)
+        hostname = service_pods.hostname_for(pod, service)
         if hostname:
             address["hostname"] = hostname
-        ports = ports_of(service, pod)
+        ports = service_pods.ports_of(service, pod)
         if not ports and spec.get("ports"):
             continue  # the pod has none of the ports of the Service
         ports.sort(key=lambda port: (str(port["name"]), int(port["port"]), str(port["protocol"])))
         group = groups.setdefault(orjson.dumps(ports), {"ports": ports})
-        group.setdefault("addresses" if tolerant or is_ready(pod) else "notReadyAddresses", []).append(address)
+        group.setdefault("addresses" if tolerant or service_pods.is_ready(pod) else "notReadyAddresses", []).append(
+            address
+        )
     return [_subset(groups[key]) for key in sorted(groups)]
 
 
@@ -122,8 +110,8 @@ class EndpointsController:
         self._services = client.resource("", "services")
         self._pods = client.resource("", "pods")
         self._endpoints = client.resource("", "endpoints")
-        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
-        self._follower = ServiceFollower(client, lambda key: self._queue.add_after(key, BATCH_SECONDS))
+        self._queue: WorkQueue[service_pods.Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
+        self._follower = service_pods.ServiceFollower(client, lambda key: self._queue.add_after(key, BATCH_SECONDS))
 
     async def start(self) -> None:
         self._follower.start()
@@ -132,10 +120,10 @@ class EndpointsController:
         self._follower.stop()
         self._queue.stop()
 
-    async def _handle(self, key: Key) -> float | None:
+    async def _handle(self, key: service_pods.Key) -> float | None:
         namespace, name = key
         service = self._services.lister.get(namespace, name)
-        selector = None if service is None else selector_of(service)
+        selector = None if service is None else service_pods.selector_of(service)
         if service is None or selector is None:
             return None  # the Endpoints of a Service are deleted with it
         existing = self._endpoints.lister.get(namespace, name)

@@ -10,20 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.controllers.service_pods import (
-    Key,
-    ServiceFollower,
-    addresses,
-    has_ended,
-    hostname_for,
-    is_going,
-    is_headless,
-    is_ready,
-    ports_of,
-    reference_to,
-    selected,
-    selector_of,
-)
+from kapi.controllers import service_pods
 from kapi.controllers.slices import MANAGED_BY, SERVICE_NAME, Group, Owner, Plan, apply_plan, plan, slices_of
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
@@ -46,7 +33,7 @@ def reconciled(
         labels=metadata.get("labels") or {},
         annotations={},
         manager=MANAGER,
-        headless=is_headless(service),
+        headless=service_pods.is_headless(service),
         identity=lambda endpoint: str((endpoint.get("targetRef") or {}).get("uid", "")),
     )
     return plan(owner, desired_endpoints(service, pods, nodes), existing)
@@ -57,13 +44,13 @@ def desired_endpoints(
 ) -> dict[Group, list[Object]]:
     """The endpoints by family and ports; each family has a group even without endpoints."""
     found: dict[Group, list[Object]] = {}
-    chosen = [pod for pod in selected(service, pods) if not has_ended(pod)]
+    chosen = [pod for pod in service_pods.selected(service, pods) if not service_pods.has_ended(pod)]
     for family in families(service):
         empty = True
         for pod in chosen:
-            ips = addresses(pod, family)
+            ips = service_pods.addresses(pod, family)
             if ips:
-                group = Group.of(family, ports_of(service, pod))
+                group = Group.of(family, service_pods.ports_of(service, pod))
                 found.setdefault(group, []).append(_endpoint(service, pod, ips, nodes))
                 empty = False
         if empty:
@@ -77,7 +64,7 @@ def families(service: Object) -> list[str]:
 
 
 def _endpoint(service: Object, pod: Object, ips: list[str], nodes: Mapping[str, Object]) -> Object:
-    serving, terminating = is_ready(pod), is_going(pod)
+    serving, terminating = service_pods.is_ready(pod), service_pods.is_going(pod)
     tolerant = bool((service.get("spec") or {}).get("publishNotReadyAddresses"))
     made: Object = {
         "addresses": ips,
@@ -86,9 +73,9 @@ def _endpoint(service: Object, pod: Object, ips: list[str], nodes: Mapping[str, 
             "serving": serving,
             "terminating": terminating,
         },
-        "targetRef": reference_to(pod),
+        "targetRef": service_pods.reference_to(pod),
     }
-    hostname = hostname_for(pod, service)
+    hostname = service_pods.hostname_for(pod, service)
     if hostname:
         made["hostname"] = hostname
     node = (pod.get("spec") or {}).get("nodeName")
@@ -108,8 +95,8 @@ class EndpointSliceController:
         self._pods = client.resource("", "pods")
         self._nodes = client.resource("", "nodes")
         self._slices = client.resource("discovery.k8s.io", "endpointslices")
-        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
-        self._follower = ServiceFollower(client, self._enqueue)
+        self._queue: WorkQueue[service_pods.Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
+        self._follower = service_pods.ServiceFollower(client, self._enqueue)
         self._unwatch: Callable[[], None] | None = None
 
     async def start(self) -> None:
@@ -122,7 +109,7 @@ class EndpointSliceController:
         self._follower.stop()
         self._queue.stop()
 
-    def _enqueue(self, key: Key) -> None:
+    def _enqueue(self, key: service_pods.Key) -> None:
         self._queue.add_after(key, BATCH_SECONDS)
 
     def _slice_changed(self, event: str, obj: Object, old: Object | None) -> None:
@@ -132,10 +119,10 @@ class EndpointSliceController:
             if name:
                 self._enqueue((obj["metadata"]["namespace"], name))
 
-    async def _handle(self, key: Key) -> None:
+    async def _handle(self, key: service_pods.Key) -> None:
         namespace, name = key
         service = self._services.lister.get(namespace, name)
-        selector = None if service is None else selector_of(service)
+        selector = None if service is None else service_pods.selector_of(service)
         if service is None or selector is None or service["metadata"].get("deletionTimestamp"):
             return  # the slices of a Service are deleted with it
         pods = self._pods.lister.labelled(selector, namespace)

@@ -13,6 +13,7 @@ from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.quantities import ceiling, compare
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
+from kapi.resources.shared import volume_sources as sources
 from kapi.resources.shared.affinity import has_invalid_node_values, validate_node_selector
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain, label_name, subdomain_name
 from kapi.resources.shared.paths import validate_no_backsteps
@@ -31,31 +32,6 @@ from kapi.resources.shared.rules import (
     unless_empty,
 )
 from kapi.resources.shared.rules import required as require
-from kapi.resources.shared.volume_sources import (
-    AWS_DISK,
-    AZURE_DISK,
-    CEPHFS,
-    FLEX,
-    GCE_DISK,
-    GLUSTERFS,
-    NFS,
-    PHOTON,
-    PORTWORX,
-    RBD,
-    SCALE_IO,
-    VSPHERE,
-    default_azure_disk,
-    default_host_path,
-    default_iscsi,
-    default_rbd,
-    default_scale_io,
-    fibre_channel,
-    flocker,
-    host_path,
-    initiator_texts,
-    quobyte,
-    validate_csi_driver_name,
-)
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -64,11 +40,11 @@ _INLINE = "in the context of inline volumes"
 _IMPOSSIBLE = f"may not be specified {_INLINE}"
 #: of the sources that have any; a pod's volumes have the same
 _DEFAULTS = {
-    "hostPath": default_host_path,
-    "iscsi": default_iscsi,
-    "rbd": default_rbd,
-    "azureDisk": default_azure_disk,
-    "scaleIO": default_scale_io,
+    "hostPath": sources.default_host_path,
+    "iscsi": sources.default_iscsi,
+    "rbd": sources.default_rbd,
+    "azureDisk": sources.default_azure_disk,
+    "scaleIO": sources.default_scale_io,
 }
 
 
@@ -118,7 +94,7 @@ def _endpoints_namespace(name: str, path: Path, errors: Errors, ctx: object) -> 
         check(label_name)(name, path, errors, ctx)
 
 
-_initiator = check(lambda name: initiator_texts(name, "must be valid format"))
+_initiator = check(lambda name: sources.initiator_texts(name, "must be valid format"))
 
 
 def _iscsi(source: Object, path: Path, errors: Errors, volume: object) -> None:
@@ -147,7 +123,7 @@ def _secret_namespace(value: str, path: Path, errors: Errors, ctx: object) -> No
 
 
 def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    validate_csi_driver_name(source.get("driver") or "", path.child("driver"), errors)
+    sources.validate_csi_driver_name(source.get("driver") or "", path.child("driver"), errors)
     require("volumeHandle")(source, path, errors, ctx)
     # upstream does not check nodeStageSecretRef
     for name in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
@@ -156,25 +132,25 @@ def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
 
 #: (field, name in the path of its errors, rule), in upstream's order
 _SOURCE_RULES: tuple[tuple[str, str, Rule], ...] = (
-    ("hostPath", "hostPath", host_path),
-    ("gcePersistentDisk", "persistentDisk", GCE_DISK),
-    ("awsElasticBlockStore", "", AWS_DISK),
-    ("glusterfs", "", struct(GLUSTERFS, at("endpointsNamespace", _endpoints_namespace))),
-    ("flocker", "", flocker),
-    ("nfs", "", NFS),
-    ("rbd", "", RBD),
-    ("quobyte", "", quobyte),
-    ("cephfs", "", CEPHFS),
+    ("hostPath", "hostPath", sources.host_path),
+    ("gcePersistentDisk", "persistentDisk", sources.GCE_DISK),
+    ("awsElasticBlockStore", "", sources.AWS_DISK),
+    ("glusterfs", "", struct(sources.GLUSTERFS, at("endpointsNamespace", _endpoints_namespace))),
+    ("flocker", "", sources.flocker),
+    ("nfs", "", sources.NFS),
+    ("rbd", "", sources.RBD),
+    ("quobyte", "", sources.quobyte),
+    ("cephfs", "", sources.CEPHFS),
     ("iscsi", "", _iscsi),
     ("cinder", "", struct(require("volumeID"), at("secretRef", _SECRET))),
-    ("fc", "", fibre_channel),
-    ("flexVolume", "", FLEX),
+    ("fc", "", sources.fibre_channel),
+    ("flexVolume", "", sources.FLEX),
     ("azureFile", "", struct(require("secretName"), require("shareName"), at("secretNamespace", _secret_namespace))),
-    ("vsphereVolume", "", VSPHERE),
-    ("photonPersistentDisk", "", PHOTON),
-    ("portworxVolume", "", PORTWORX),
-    ("azureDisk", "", AZURE_DISK),
-    ("scaleIO", "", SCALE_IO),
+    ("vsphereVolume", "", sources.VSPHERE),
+    ("photonPersistentDisk", "", sources.PHOTON),
+    ("portworxVolume", "", sources.PORTWORX),
+    ("azureDisk", "", sources.AZURE_DISK),
+    ("scaleIO", "", sources.SCALE_IO),
     ("local", "", _local),
     (
         "storageos",

@@ -12,6 +12,7 @@ from kapi.machinery import field, quantities
 from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
+from kapi.resources.shared import volume_sources as sources
 from kapi.resources.shared.claims import validate_claim_template
 from kapi.resources.shared.containers import validate_pull_policy
 from kapi.resources.shared.env import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
@@ -34,26 +35,6 @@ from kapi.resources.shared.rules import (
 )
 from kapi.resources.shared.selectors import validate_label_selector
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
-from kapi.resources.shared.volume_sources import (
-    AWS_DISK,
-    AZURE_DISK,
-    CEPHFS,
-    FLEX,
-    GCE_DISK,
-    GLUSTERFS,
-    NFS,
-    PHOTON,
-    PORTWORX,
-    RBD,
-    SCALE_IO,
-    VSPHERE,
-    fibre_channel,
-    flocker,
-    host_path,
-    initiator_texts,
-    quobyte,
-    validate_csi_driver_name,
-)
 
 _CONFLICT = "conflicting duplicate paths"
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
@@ -244,19 +225,19 @@ def _iscsi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     need(source.get("targetPortal"), path, errors, "targetPortal")
     name = source.get("iqn", "")
     need(name, path, errors, "iqn")
-    for text in initiator_texts(name) if name else ():
+    for text in sources.initiator_texts(name) if name else ():
         errors.append(field.invalid(path.child("iqn"), name, text))
     if not 0 <= source.get("lun", 0) <= 255:
         errors.append(field.invalid(path.child("lun"), source["lun"], "must be between 0 and 255, inclusive"))
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         errors.append(field.required(path.child("secretRef")))
     initiator = source.get("initiatorName")
-    for text in initiator_texts(initiator) if initiator is not None else ():
+    for text in sources.initiator_texts(initiator) if initiator is not None else ():
         errors.append(field.invalid(path.child("initiatorname"), initiator, text))
 
 
 def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    validate_csi_driver_name(source.get("driver", ""), path.child("driver"), errors)
+    sources.validate_csi_driver_name(source.get("driver", ""), path.child("driver"), errors)
     secret = source.get("nodePublishSecretRef")
     if secret is None:
         return
@@ -303,29 +284,29 @@ _ITEMS = at("items", each(validate_key_to_path))
 
 #: (name, name in the path of "more than one" errors, name in the path of other errors, rule)
 SOURCES: tuple[tuple[str, str, str, Rule], ...] = (
-    ("hostPath", "hostPath", "hostPath", host_path),
+    ("hostPath", "hostPath", "hostPath", sources.host_path),
     ("gitRepo", "gitRepo", "gitRepo", _git_repo),
-    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", GCE_DISK),
-    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", AWS_DISK),
+    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", sources.GCE_DISK),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", sources.AWS_DISK),
     ("secret", "secret", "secret", struct(required("secretName"), _MODE, _ITEMS)),
-    ("nfs", "nfs", "nfs", NFS),
+    ("nfs", "nfs", "nfs", sources.NFS),
     ("iscsi", "iscsi", "iscsi", _iscsi),
-    ("glusterfs", "glusterfs", "glusterfs", GLUSTERFS),
-    ("flocker", "flocker", "flocker", flocker),
+    ("glusterfs", "glusterfs", "glusterfs", sources.GLUSTERFS),
+    ("flocker", "flocker", "flocker", sources.flocker),
     ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", struct(required("claimName"))),
-    ("rbd", "rbd", "rbd", RBD),
+    ("rbd", "rbd", "rbd", sources.RBD),
     ("cinder", "cinder", "cinder", struct(required("volumeID"), _secret_ref)),
-    ("cephfs", "cephFS", "cephfs", CEPHFS),
-    ("quobyte", "quobyte", "quobyte", quobyte),
+    ("cephfs", "cephFS", "cephfs", sources.CEPHFS),
+    ("quobyte", "quobyte", "quobyte", sources.quobyte),
     ("downwardAPI", "downwarAPI", "downwardAPI", _downward),
-    ("fc", "fc", "fc", fibre_channel),
-    ("flexVolume", "flexVolume", "flexVolume", FLEX),
+    ("fc", "fc", "fc", sources.fibre_channel),
+    ("flexVolume", "flexVolume", "flexVolume", sources.FLEX),
     ("configMap", "configMap", "configMap", struct(required("name"), _MODE, _ITEMS)),
     ("azureFile", "azureFile", "azureFile", struct(required("secretName"), required("shareName"))),
-    ("vsphereVolume", "vsphereVolume", "vsphereVolume", VSPHERE),
-    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", PHOTON),
-    ("portworxVolume", "portworxVolume", "portworxVolume", PORTWORX),
-    ("azureDisk", "azureDisk", "azureDisk", AZURE_DISK),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume", sources.VSPHERE),
+    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", sources.PHOTON),
+    ("portworxVolume", "portworxVolume", "portworxVolume", sources.PORTWORX),
+    ("azureDisk", "azureDisk", "azureDisk", sources.AZURE_DISK),
     (
         "storageos",
         "storageos",
@@ -333,7 +314,7 @@ SOURCES: tuple[tuple[str, str, str, Rule], ...] = (
         struct(required("volumeName", then=_LABEL), unless_empty("volumeNamespace", _LABEL), _secret_ref),
     ),
     ("projected", "projected", "projected", validate_projected),
-    ("scaleIO", "scaleIO", "scaleIO", SCALE_IO),
+    ("scaleIO", "scaleIO", "scaleIO", sources.SCALE_IO),
     ("csi", "csi", "csi", _csi),
     ("ephemeral", "ephemeral", "ephemeral", _ephemeral),
     ("image", "image", "image", _image),
