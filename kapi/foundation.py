@@ -17,7 +17,7 @@ from kapi.process.reactor import Reactor
 from kapi.store.address import Address, Dial
 from kapi.store.embedded import make_private
 from kapi.store.errors import UnsuitableStore
-from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store, store_at
+from kapi.store.factory import EmbeddedStore, external_store, shared_store
 from kapi.store.redis_store import RedisStore
 from kapi.store.shared_revisions import SharedRevisions
 from kapi.wire.egress import DIRECT, STORE, Egress
@@ -102,35 +102,29 @@ class Foundation:
                     start_timeout=start_timeout,
                     shared=self._revisions,
                 )
-            return embedded_store(self.directory / "store", reactor, prefix=storage.redis_prefix)
+            return EmbeddedStore(self.directory / "store", reactor, prefix=storage.redis_prefix)
         if len(storage.redis_servers) > 1:
             raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
         try:
-            return external_store(
-                storage.redis_servers[0],
-                reactor,
-                prefix=storage.redis_prefix,
-                min_replicas=storage.min_replicas,
-                start_timeout=start_timeout,
-                dial=self._dial,
-            )
+            return self._external(options, reactor, storage.redis_servers[0])
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None
 
     def _make_others(self, options: Options, reactor: Reactor) -> dict[GroupResource, RedisStore]:
-        storage, start_timeout = options.storage, options.generic.storage_initialization_timeout
-        made: dict[Address, RedisStore] = {}
-        for address in storage.overrides.values():
-            if address not in made:
-                made[address] = store_at(
-                    address,
-                    reactor,
-                    prefix=storage.redis_prefix,
-                    min_replicas=storage.min_replicas,
-                    start_timeout=start_timeout,
-                    dial=self._dial,
-                )
-        return {resource: made[address] for resource, address in storage.overrides.items()}
+        overrides = options.storage.overrides
+        made = {address: self._external(options, reactor, address) for address in dict.fromkeys(overrides.values())}
+        return {resource: made[address] for resource, address in overrides.items()}
+
+    def _external(self, options: Options, reactor: Reactor, where: str | Address) -> RedisStore:
+        storage = options.storage
+        return external_store(
+            where,
+            reactor,
+            prefix=storage.redis_prefix,
+            min_replicas=storage.min_replicas,
+            start_timeout=options.generic.storage_initialization_timeout,
+            dial=self._dial,
+        )
 
     def make_private(self) -> None:
         """What is there, and from now on what this process and its store make, is their owner's alone."""

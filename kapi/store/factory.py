@@ -15,7 +15,7 @@ from kapi.store.shared_revisions import SharedRevisions
 
 
 class EmbeddedStore(RedisStore):
-    """A Redis store with its own server, which is started before it and stopped after it."""
+    """The store in a data directory; its server is started before it and stopped after it."""
 
     def __init__(self, directory: str | Path, reactor: Reactor, *, prefix: str = "kapi") -> None:
         self.server = EmbeddedValkey(directory, reactor)
@@ -47,11 +47,6 @@ class EmbeddedStore(RedisStore):
         await self.server.stop()
 
 
-def embedded_store(directory: str | Path, reactor: Reactor, *, prefix: str = "kapi") -> EmbeddedStore:
-    """The store in a data directory; its server starts and stops with it."""
-    return EmbeddedStore(directory, reactor, prefix=prefix)
-
-
 def shared_store(
     directory: str | Path,
     reactor: Reactor,
@@ -69,7 +64,7 @@ def shared_store(
 
 
 def external_store(
-    url: str,
+    where: str | Address,
     reactor: Reactor,
     *,
     prefix: str = "kapi",
@@ -77,29 +72,15 @@ def external_store(
     start_timeout: float = 0.0,
     dial: Dial | None = None,
 ) -> RedisStore:
-    """The store at a URL (see ``kapi.store.address``).  Raises UnsuitableStore when it cannot be read.
+    """The store at a URL (see ``kapi.store.address``) or at a parsed one.  Raises UnsuitableStore when it cannot be read.
 
     ``min_replicas`` is how many replicas must have a write before it is acknowledged; None means 1 with Sentinels, else 0.
     ``start_timeout``: how many seconds ``start`` waits for the server; ``dial`` makes the endpoints of hosts.
     """
     try:
-        address = parse(url)
+        address = replace(parse(where) if isinstance(where, str) else where, dial=dial)
     except ValueError as error:
         raise UnsuitableStore(f"--redis-servers: {error}") from None
-    return store_at(address, reactor, prefix=prefix, min_replicas=min_replicas, start_timeout=start_timeout, dial=dial)
-
-
-def store_at(
-    address: Address,
-    reactor: Reactor,
-    *,
-    prefix: str = "kapi",
-    min_replicas: int | None = None,
-    start_timeout: float = 0.0,
-    dial: Dial | None = None,
-) -> RedisStore:
-    """As ``external_store``, for a parsed URL."""
-    address = replace(address, dial=dial)
     if min_replicas is None:
         min_replicas = 1 if address.master else 0
     return RedisStore(address, reactor, prefix=prefix, min_replicas=min_replicas, start_timeout=start_timeout)

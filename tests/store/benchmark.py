@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from twisted.internet import defer, reactor, task
 
-from kapi.store.factory import embedded_store
+from kapi.store.factory import EmbeddedStore
 from kapi.store.interface import Store
 from kapi.watchcache.caches import Caches
 
@@ -27,7 +27,7 @@ async def write_all(store: Store, names: Iterator[int]) -> None:
 
 async def main() -> None:
     directory = tempfile.mkdtemp()
-    caches = Caches(embedded_store(directory, reactor), reactor)
+    caches = Caches(EmbeddedStore(directory, reactor), reactor)
     await caches.start()
     for flight, count in ((1, 3000), (16, 10000), (64, 20000)):
         names = iter(range(flight * 1000000, flight * 1000000 + count))
@@ -37,7 +37,7 @@ async def main() -> None:
         each = cpu / count * 1e6
         print(f"{flight:3} in flight: {count / took:7.0f} writes/s, {each:5.1f} us of CPU each, cache included")
     await caches.stop()
-    caches = Caches(embedded_store(directory, reactor), reactor)
+    caches = Caches(EmbeddedStore(directory, reactor), reactor)
     start = time.perf_counter()
     await caches.start()
     print(f"restart with 33,000 objects and their history: {time.perf_counter() - start:.2f} s")

@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
-from kapi.store.factory import embedded_store, external_store
+from kapi.store.factory import EmbeddedStore, external_store
 from kapi.store.interface import Change, StoredObject
 from kapi.store.memory import MemoryStore
 from kapi.store.redis_store import RedisStore
@@ -34,7 +34,7 @@ class EmbeddedStoreTest(StoreContract, TestCase):
 
     async def make_store(self) -> Any:
         self.directory = self.directory or tempfile.mkdtemp()
-        return embedded_store(self.directory, reactor)
+        return EmbeddedStore(self.directory, reactor)
 
     async def clean_up(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)

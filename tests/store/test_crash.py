@@ -19,7 +19,7 @@ from pathlib import Path
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
-from kapi.store.factory import embedded_store
+from kapi.store.factory import EmbeddedStore
 from kapi.store.interface import Change
 from tests.store.contract import Recorder
 from tests.waiting import until
@@ -93,7 +93,7 @@ class CrashTest(TestCase):
 
     async def _history(self) -> list[Change]:
         recorder = Recorder()
-        store = embedded_store(self.directory, reactor)
+        store = EmbeddedStore(self.directory, reactor)
         await store.start(recorder)
         await store.stop()
         self.assertEqual(recorder.revision, recorder.history[-1].revision)

@@ -19,7 +19,7 @@ from twisted.trial.unittest import TestCase
 from kapi.store import embedded
 from kapi.store.embedded import EmbeddedValkey, find_binary, incomplete
 from kapi.store.errors import UnsuitableStore
-from kapi.store.factory import embedded_store, shared_store
+from kapi.store.factory import EmbeddedStore, shared_store
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.waiting import eventually
 
@@ -136,7 +136,7 @@ class EmbeddedValkeyTest(TestCase):
             await server.stop()
 
     async def test_an_incomplete_copy_is_refused_and_stays_as_it_is(self) -> None:
-        store = embedded_store(self.directory, reactor)
+        store = EmbeddedStore(self.directory, reactor)
         await store.start(Recorder())
         for number in range(20):
             await store.create(f"a/b/c/{number}", HEAD, TAIL)
@@ -159,7 +159,7 @@ class EmbeddedValkeyTest(TestCase):
             self.assertEqual({one.name: one.read_bytes() for one in files.iterdir()}, before)
             path.write_bytes(was)
         recorder = Recorder()
-        store = embedded_store(self.directory, reactor)
+        store = EmbeddedStore(self.directory, reactor)
         await store.start(recorder)
         self.assertEqual(len(recorder.objects), 20)
         await store.stop()

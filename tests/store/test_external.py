@@ -16,7 +16,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.store.address import parse
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
-from kapi.store.factory import embedded_store, external_store
+from kapi.store.factory import EmbeddedStore, external_store
 from kapi.store.redis_store import RedisStore
 from tests.store.certificates import make_authority, make_certificate
 from tests.store.contract import HEAD, TAIL, Recorder
@@ -156,7 +156,7 @@ class DataDirectory(TestCase):
     async def test_a_directory_has_one_user(self) -> None:
         directory = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, directory, True)
-        first, second = embedded_store(directory, reactor), embedded_store(directory, reactor)
+        first, second = EmbeddedStore(directory, reactor), EmbeddedStore(directory, reactor)
         await first.start(Recorder())
         try:
             with self.assertRaisesRegex(UnsuitableStore, "in use by another kapi"):
@@ -167,12 +167,12 @@ class DataDirectory(TestCase):
 
     async def test_a_directory_that_cannot_be_made(self) -> None:
         with self.assertRaisesRegex(UnsuitableStore, "data directory /dev/null/x"):
-            await embedded_store("/dev/null/x", reactor).start(Recorder())
+            await EmbeddedStore("/dev/null/x", reactor).start(Recorder())
 
     async def test_a_long_path_is_no_problem(self) -> None:
         parent = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, parent, True)
-        store = embedded_store(Path(parent) / ("x" * 120), reactor)
+        store = EmbeddedStore(Path(parent) / ("x" * 120), reactor)
         await store.start(Recorder())
         self.addCleanup(shutil.rmtree, str(Path(store.server.socket_path).parent), True)
         await store.stop()
@@ -180,7 +180,7 @@ class DataDirectory(TestCase):
     async def test_files_are_private(self) -> None:
         directory = Path(tempfile.mkdtemp()) / "data"
         self.addCleanup(shutil.rmtree, str(directory.parent), True)
-        store = embedded_store(directory, reactor)
+        store = EmbeddedStore(directory, reactor)
         await store.start(Recorder())
         try:
             self.assertEqual(directory.stat().st_mode & 0o077, 0)

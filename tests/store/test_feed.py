@@ -14,7 +14,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import KeyExists, OutcomeUnknown, StoreUnavailable, UnsuitableStore
-from kapi.store.factory import embedded_store, external_store
+from kapi.store.factory import EmbeddedStore, external_store
 from kapi.store.interface import Change, StoredObject
 from kapi.store.loading import continues
 from kapi.store.sweeper import MAX_BATCH
@@ -322,7 +322,7 @@ class ExclusiveServer(FeedCase):
     async def setUp(self) -> None:
         self.directory = tempfile.mkdtemp()
         self.follower = Failing()
-        self.store: Any = embedded_store(self.directory, reactor)
+        self.store: Any = EmbeddedStore(self.directory, reactor)
         await self.store.start(self.follower)
 
     async def tearDown(self) -> None:

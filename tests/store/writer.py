@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 
 from kapi.machinery.gvk import GroupResource
 from kapi.store.errors import StoreError, StoreUnavailable
-from kapi.store.factory import embedded_store
+from kapi.store.factory import EmbeddedStore
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.event import Batch
 
@@ -60,7 +60,7 @@ async def write(caches: Caches, number: int, rng: random.Random) -> None:
 
 
 async def main(directory: str, seed: int, since: int) -> None:
-    store = embedded_store(directory, reactor)
+    store = EmbeddedStore(directory, reactor)
     caches = Caches(store, reactor)
     await caches.start()
     say("PID", store.server.pid)
