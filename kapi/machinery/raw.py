@@ -11,7 +11,7 @@ import orjson
 from kapi.machinery.tree import Object
 
 _SPACE = " \t\r\n"
-_STRING_OR_SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
+_STRING_OR_SPACE = re.compile(rb'("(?:[^"\\]|\\.)*+"?)|[ \t\r\n]+')
 _ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _decode = json.JSONDecoder().raw_decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
