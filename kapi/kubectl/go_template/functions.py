@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import quote_plus
 
 from kapi.kubectl.go_template.nodes import MISSING, Int, absent, type_name
-from kapi.machinery.golang import base64_bytes, quote, value_text
+from kapi.machinery.golang import base64_bytes, quote, syntax, value_text
 from kapi.machinery.tree import Tree
 
 _VERB = re.compile(r"%([-+# 0]*)(\*|\d+)?(?:\.(\*|\d*))?(?:\[(\d{1,6})\])?(.?)", re.DOTALL)
@@ -70,7 +70,7 @@ def _verb(verb: str, flags: str, width: int, precision: int | None, value: objec
     if verb == "T":
         return _padded(type_name(value), flags, width)
     if verb == "v" and "#" in flags and isinstance(value, dict | list):
-        return _syntax(value)
+        return syntax(value)
     if isinstance(value, dict) and verb != "p":
         inner = " ".join(
             f"{_verb(verb, flags, width, precision, key)}:{_verb(verb, flags, width, precision, value[key])}"
@@ -88,16 +88,6 @@ def _verb(verb: str, flags: str, width: int, precision: int | None, value: objec
         sign = text[0] if text[:1] in ("+", "-", " ") else ""
         return sign + text[len(sign) :].rjust(width - len(sign), "0")
     return _padded(text, flags, width)
-
-
-def _syntax(value: object) -> str:
-    """As Go's source would have it."""
-    if isinstance(value, dict):
-        inner = ", ".join(f"{quote(key)}:{_syntax(value[key])}" for key in sorted(value))
-        return f"map[string]interface {{}}{{{inner}}}"
-    if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
-    return "interface {}(nil)" if value is None else sprintf("%#v", value)
 
 
 def _padded(text: str, flags: str, width: int) -> str:

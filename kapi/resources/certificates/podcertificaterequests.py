@@ -26,8 +26,8 @@ from kapi.machinery.tree import Object
 from kapi.resources.certificates.certificatesigningrequests import fill_transition_times, keep_conditions
 from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES, validate_conditions, validate_immutable
-from kapi.resources.shared.names import is_label_key, subdomain_name
+from kapi.resources.shared.metadata import validate_conditions, validate_immutable, validate_user_annotations
+from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import Errors, fits, not_supported, same
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
@@ -323,7 +323,8 @@ class PodCertificateRequestStrategy(PlainStrategy):
         spec = obj["spec"]
         signer = spec.get("signerName", "")
         validate_signer_name(signer, _SPEC.child("signerName"), errors)
-        _check_annotations(spec.get("unverifiedUserAnnotations") or {}, errors)
+        annotations = spec.get("unverifiedUserAnnotations") or {}
+        validate_user_annotations(annotations, _SPEC.child("unverifiedUserAnnotations"), errors)
         for owner in ("pod", "serviceAccount", "node"):
             name, uid = spec.get(f"{owner}Name", ""), spec.get(f"{owner}UID", "")
             errors += [invalid(_SPEC.child(f"{owner}Name"), name, text) for text in subdomain_name(name)]
@@ -357,22 +358,6 @@ class PodCertificateRequestStatusStrategy(PlainStatusStrategy):
             check_status(obj, old, ctx.now, errors)
         if not errors:
             errors += ctx.guard_errors
-
-
-def _check_annotations(annotations: dict[str, str], errors: Errors) -> None:
-    path, size = _SPEC.child("unverifiedUserAnnotations"), 0
-    for key, value in annotations.items():
-        size += len(key.encode()) + len(value.encode())
-        lower = key.lower()
-        if not lower:
-            errors.append(required(path))
-            continue
-        texts = is_label_key(lower)
-        if not texts and "/" not in lower:
-            texts = ('must be a domain-prefixed key (such as "acme.io/foo")',)
-        errors += [invalid(path, lower, text) for text in texts]
-    if size > MAX_ANNOTATIONS_BYTES:
-        errors.append(too_long(path, MAX_ANNOTATIONS_BYTES))
 
 
 def _state(obj: Object, now: float) -> str:

@@ -152,6 +152,23 @@ def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Err
         errors.append(field.too_long(path, MAX_ANNOTATIONS_BYTES))
 
 
+def validate_user_annotations(annotations: Mapping[str, str], path: Path, errors: Errors) -> None:
+    """Those that a pod passes on to the signer of its certificate: their keys have a domain (upstream: ``core/validation``)."""
+    size = 0
+    for key in ordered(annotations):
+        size += len(key.encode()) + len(annotations[key].encode())
+        lower = key.lower()
+        if not lower:
+            errors.append(field.required(path))
+            continue
+        texts = is_label_key(lower)
+        if not texts and "/" not in lower:
+            texts = ('must be a domain-prefixed key (such as "acme.io/foo")',)
+        errors += [field.invalid(path, lower, text) for text in texts]
+    if size > MAX_ANNOTATIONS_BYTES:
+        errors.append(field.too_long(path, MAX_ANNOTATIONS_BYTES))
+
+
 def validate_owner_references(owners: list[Object], path: Path, errors: Errors) -> None:
     controller = ""
     for owner in elements(owners):

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kapi.machinery import field, quantities
-from kapi.machinery.each import each_of, elements, entries
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared import volume_sources as sources
 from kapi.resources.shared.claims import validate_claim_template
 from kapi.resources.shared.containers import validate_pull_policy
 from kapi.resources.shared.env import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
-from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES
-from kapi.resources.shared.names import is_dns1123_label, is_label_key, subdomain_name
+from kapi.resources.shared.metadata import validate_user_annotations
+from kapi.resources.shared.names import is_dns1123_label, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import FILE_MODE, validate_descending, validate_local, validate_mode
 from kapi.resources.shared.rules import (
@@ -171,7 +171,7 @@ def _certificate(certificate: Object, path: Path, errors: Errors, paths: _Paths)
     validate_signer_name(signer, path.child("signerName"), errors)
     annotations = certificate.get("userAnnotations")
     if annotations is not None:
-        _user_annotations(annotations, path.child("userAnnotations"), errors)
+        validate_user_annotations(annotations, path.child("userAnnotations"), errors)
     if certificate.get("keyType") not in _KEY_TYPES:
         errors.append(not_supported(path.child("keyType"), certificate.get("keyType", ""), _KEY_TYPES))
     seconds = certificate.get("maxExpirationSeconds")
@@ -192,22 +192,6 @@ def _certificate(certificate: Object, path: Path, errors: Errors, paths: _Paths)
     if not count:
         text = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
         errors.append(field.required(path, text))
-
-
-def _user_annotations(annotations: dict[str, str], path: Path, errors: Errors) -> None:
-    for key in sorted(annotations):
-        lower = key.lower()
-        if not lower:
-            errors.append(field.required(path))
-            continue
-        texts = is_label_key(lower)
-        for text in texts:
-            errors.append(field.invalid(path, lower, text))
-        if not texts and "/" not in lower:
-            text = 'must be a domain-prefixed key (such as "acme.io/foo")'
-            errors.append(field.invalid(path, lower, text))
-    if sum(len(key.encode()) + len(value.encode()) for key, value in entries(annotations)) > MAX_ANNOTATIONS_BYTES:
-        errors.append(field.too_long(path, MAX_ANNOTATIONS_BYTES))
 
 
 _ONE_TYPE = "may not specify more than 1 volume type"
