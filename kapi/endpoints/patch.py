@@ -191,7 +191,9 @@ def patched(
     """
     validation = options.field_validation
     outcome = _run(data, kind, current, type_, validation)
-    _order_raw_member(outcome, gvk)
+    raw = RAW_MEMBERS.get((gvk.group, gvk.kind))
+    if raw is not None:
+        _order_raw_member(outcome, raw)
     result, found = outcome.result, list(outcome.problems)
     try:
         as_object(result)
@@ -215,7 +217,8 @@ def patched(
             new = convert(new)
         except DecodingError as error:  # upstream does not say what kind of error it is
             raise status.generic(error.cause) from None
-    _keep_raw_member(new, gvk, outcome, stored)
+    if raw is not None:
+        _keep_raw_member(new, raw, outcome, stored)
     return result, new
 
 
@@ -234,10 +237,10 @@ def _run(data: bytes, kind: str, current: Object, type_: Type, validation: str) 
     return _Outcome(kind, patch, [], problems, result)
 
 
-def _order_raw_member(outcome: _Outcome, gvk: GroupVersionKind) -> None:
+def _order_raw_member(outcome: _Outcome, raw: str) -> None:
     """Orders the keys of a member that is stored as it was sent, as upstream does after each kind of patch."""
-    raw, result, patch = RAW_MEMBERS.get((gvk.group, gvk.kind)), outcome.result, outcome.patch
-    if raw is None or not isinstance(result, dict) or not isinstance(result.get(raw), dict):
+    result, patch = outcome.result, outcome.patch
+    if not isinstance(result, dict) or not isinstance(result.get(raw), dict):
         return
     if outcome.kind == STRATEGIC:
         result[raw] = all_sorted(result[raw])
@@ -247,10 +250,14 @@ def _order_raw_member(outcome: _Outcome, gvk: GroupVersionKind) -> None:
         result[raw] = merged_member(result[raw], patch[raw])
 
 
-def _keep_raw_member(obj: Object, gvk: GroupVersionKind, outcome: _Outcome, stored: bytes) -> None:
+def _keep_raw_member(obj: Object, raw: str, outcome: _Outcome, stored: bytes) -> None:
     """Passes on the numbers and strings of such a member as they were written, where the patch does not reach it."""
-    raw = RAW_MEMBERS.get((gvk.group, gvk.kind))
-    if raw is not None and not outcome.reaches(raw) and (text := member_text(stored, raw)) is not None:
+    if not isinstance(obj.get(raw), dict) or outcome.reaches(
+        raw
+    ):  # without an apiVersion nothing is left of the object
+        return
+    text = member_text(stored, raw)
+    if text is not None:
         obj[raw] = RawObject(obj[raw], compacted(text))
 
 

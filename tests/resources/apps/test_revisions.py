@@ -49,6 +49,21 @@ def test_a_patch_of_something_else_keeps_the_text(data: str, type_: str, patch: 
     assert f'"data":{data}'.encode() in api.ask("GET", PATH + "/r").written
 
 
+@pytest.mark.parametrize(
+    ("type_", "patch"),
+    [
+        (MERGE, {"apiVersion": ""}),
+        (MERGE, {"apiVersion": None}),
+        (JSON, [{"op": "remove", "path": "/apiVersion"}]),
+        (MERGE, {"data": None}),
+    ],
+)
+def test_a_patch_that_leaves_no_data_is_refused(type_: str, patch: object) -> None:
+    api = posted('{"a":1}')
+    assert api.ask("PATCH", PATH + "/r", patch, type=type_).code in (400, 422)
+    assert api.ask("GET", PATH + "/r").json["data"] == {"a": 1}
+
+
 @pytest.mark.parametrize("data", ['{"a":"<"}', '{"a":">&"}', '{"a":"\u2028"}', '{"a":1 }'])
 def test_a_patch_escapes_and_compacts_the_text(data: str) -> None:
     assert labelled(posted(data))[0] == 422
