@@ -31,7 +31,7 @@ from kapi.codecs.json_reading import count_keys, may_have_duplicates
 from kapi.machinery.checkpoint import checkpoint, engage
 from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
-from kapi.machinery.golang import float32_text, float_text, json_integer, syntax
+from kapi.machinery.golang import float32_text, float_text, is_int64, json_integer, syntax
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 
@@ -50,7 +50,6 @@ _INTEGER = re.compile(
     re.ASCII,
 ).match
 _BASES = {"binary": 2, "signed": 2, "octal": 8, "decimal": 10, "hexadecimal": 16}
-_INT64 = range(-(1 << 63), 1 << 63)
 _UINT64_END = 1 << 64
 _JSON_EXPONENT = 1e21  # from here on floats have one in JSON
 _MAX_DECIMAL_DIGITS = 20  # of a number of 64 bits
@@ -239,7 +238,7 @@ def _key(key: object, value: Tree) -> str:
         return "true"
     if key is False:
         return "false"
-    if isinstance(key, int) and key in _INT64:
+    if isinstance(key, int) and is_int64(key):
         return str(key)
     if isinstance(key, float):
         shown = float32_text(key)
@@ -273,7 +272,7 @@ def _scalar(event: ScalarEvent) -> Tree:
         return text
     value = resolve(text)
     found = next(name for name, kinds in _TYPES.items() if isinstance(value, kinds))
-    if found == "int" and tag == "float" and value in _INT64:
+    if found == "int" and tag == "float" and is_int64(value):
         return float(value)
     if found != tag:
         raise YAMLError(f"yaml: cannot decode !!{found} `{text}` as a !!{tag}")
@@ -317,7 +316,7 @@ def _integer(text: str) -> int | None:
     if kind == "decimal" and len(digits) > _MAX_DECIMAL_DIGITS:
         return None
     number = int(digits, _BASES[kind]) * (-1 if found["sign"] == "-" else 1)
-    return number if number in _INT64 or found["sign"] == "" and 0 < number < _UINT64_END else None
+    return number if is_int64(number) or found["sign"] == "" and 0 < number < _UINT64_END else None
 
 
 def _json_number(number: float) -> Tree:
@@ -330,4 +329,4 @@ def _json_number(number: float) -> Tree:
     if not number.is_integer() or abs(number) >= _JSON_EXPONENT:
         return number
     whole = json_integer(number)
-    return whole if _INT64.start <= whole < _UINT64_END else number
+    return whole if is_int64(whole) or 0 < whole < _UINT64_END else number

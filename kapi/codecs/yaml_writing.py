@@ -23,13 +23,12 @@ from yaml.events import (
 
 from kapi.codecs.yaml_reading import resolve
 from kapi.machinery.each import elements
-from kapi.machinery.golang import float_json, float_text
+from kapi.machinery.golang import float_json, float_text, is_int64
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:$|[Tt ]|[ \t]+[0-9])")
 _TEXT, _MAPPING, _SEQUENCE, _NUMBER = (f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "float"))
-_INTEGERS = range(-(1 << 63), 1 << 63)
 _READ_AS_INTEGERS = range(-(1 << 63), 1 << 64)
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
 
@@ -54,7 +53,7 @@ def _needs_quotes(text: str) -> bool:
 
 def _number(value: float) -> str:
     """As Go: what is no int64 is a float64, written as JSON, and read again as YAML."""
-    if isinstance(value, int) and value in _INTEGERS:
+    if isinstance(value, int) and is_int64(value):
         return str(value)
     text = float_json(value)
     return text if text.lstrip("-").isdigit() and int(text) in _READ_AS_INTEGERS else float_text(float(value))

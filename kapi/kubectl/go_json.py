@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 
-from kapi.machinery.golang import float_json
+from kapi.machinery.golang import float_json, is_int64
 from kapi.machinery.tree import Tree
 
 #: a number that Go may write in another way than Python, or a text, in which nothing is one
 _NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?P<number>-?\d+(?:\.\d+)?e[+-]\d+|-?\d{19,}|-?\d+\.0)(?![\d.e])')
 _UNUSUAL = re.compile(r"\de[+-]\d|\d{19}|\d\.0\b")
-_INTEGERS = range(-(1 << 63), 1 << 63)
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -39,4 +38,4 @@ def _number(found: re.Match[str]) -> str:
     text = found["number"]
     if text is None:
         return found[0]
-    return text if text.lstrip("-").isdigit() and int(text) in _INTEGERS else float_json(float(text))
+    return text if text.lstrip("-").isdigit() and is_int64(int(text)) else float_json(float(text))

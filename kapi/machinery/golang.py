@@ -82,7 +82,7 @@ def parse_literal(text: str) -> int:
         if not _LITERAL(digits):
             raise NumberError("invalid syntax")
         value = int(sign + digits, 8 if digits[0] == "0" and digits[1:2] in _OCTAL else 0)
-        if not -(1 << 63) <= value < 1 << 63:
+        if not is_int64(value):
             raise NumberError("value out of range")
     except ValueError as error:
         why = error if isinstance(error, NumberError) else "invalid syntax"
@@ -249,6 +249,11 @@ def duration_text(seconds: float) -> str:
 _INT64 = 1 << 63  # larger numbers are float64 in Go
 
 
+def is_int64(number: int) -> bool:
+    """Whether Go reads a number of this value as an integer."""
+    return -_INT64 <= number < _INT64
+
+
 def value_text(value: object) -> str:
     """A JSON tree as ``%v`` shows it: maps with sorted keys, lists without commas, null as ``<nil>``."""
     if value is None:
@@ -259,7 +264,7 @@ def value_text(value: object) -> str:
         return "false"
     if isinstance(value, str):
         return value
-    if isinstance(value, float) or isinstance(value, int) and not -_INT64 <= value < _INT64:
+    if isinstance(value, float) or isinstance(value, int) and not is_int64(value):
         return float_text(float(value))
     if isinstance(value, dict):
         return "map[" + " ".join(f"{key}:{value_text(value[key])}" for key in steps(ordered(value))) + "]"
@@ -288,7 +293,7 @@ def type_name(value: object) -> str:
         return "bool"
     if isinstance(value, str):
         return "string"
-    if isinstance(value, int) and -_INT64 <= value < _INT64:
+    if isinstance(value, int) and is_int64(value):
         return "int64"
     if isinstance(value, (int, float)):
         return "float64"
