@@ -6,12 +6,18 @@ import http.client
 import json
 import socket
 import ssl
-from collections.abc import Mapping
-from contextlib import closing
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kapi.testing.process import KapiProcess
+from tests.waiting import MAX_WAIT
 
+_LOOKS, _BETWEEN = 15, 0.02  # in which nothing runs, at rest; seconds between two
+_BUSY = frozenset("RD")  # states of a thread that runs, or waits for a processor or a disk
 JSON = "application/json"
 MERGE, STRATEGIC, JSON_PATCH, APPLY = (
     f"application/{kind}"
@@ -105,3 +111,28 @@ def memory(pid: int) -> int:
     """Resident bytes of a process."""
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * 4096
+
+
+def most_until_rest(pid: int) -> int:
+    """The most resident bytes of a process until nothing is left to do: it, its children and this process only wait.
+
+    What waits for a processor that others have is not at rest.
+    """
+    most, quiet, end = 0, 0, time.monotonic() + MAX_WAIT
+    while quiet < _LOOKS:
+        assert time.monotonic() < end, "the server has not come to rest"
+        time.sleep(_BETWEEN)
+        most = max(most, memory(pid))
+        quiet = quiet + 1 if _BUSY.isdisjoint(_states(pid)) else 0
+    return most
+
+
+def _states(pid: int) -> Iterator[str]:
+    """Of the threads of a process and of its children, and of the other threads of this process."""
+    tasks = [*Path(f"/proc/{pid}/task").iterdir(), *Path("/proc/self/task").iterdir()]
+    for task in tasks:
+        with suppress(OSError):  # it has ended
+            if task.name != str(threading.get_native_id()):
+                yield (task / "stat").read_text().rpartition(")")[2].split()[0]
+            if task.parts[2] != "self":
+                tasks += (Path(f"/proc/{child}/task/{child}") for child in (task / "children").read_text().split())

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from tests.integration.server_process import ForkedServer, ServerProcess
-from tests.security.attacker import Attacker, memory
+from tests.security.attacker import Attacker, memory, most_until_rest
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLIENTS, EVENTS, SIZE = 120, 12, 900_000
@@ -81,15 +80,13 @@ def test_clients_that_do_not_read_take_no_more_than_the_flag_allows(
     for number in range(EVENTS):
         write(admin, f"m{number}", "a")
     with closing(unread(admin, path, *headers)):
-        time.sleep(0.5)
+        most_until_rest(process.pid)
     before = most = memory(process.pid)
     opened = [unread(admin, path.format(number), *headers) for number in range(CLIENTS)]
     for number in range(EVENTS):
         write(admin, f"m{number}", chr(98 + number))
         most = max(most, memory(process.pid))
-    for _ in range(20):
-        time.sleep(0.2)
-        most = max(most, memory(process.pid))
+    most = max(most, most_until_rest(process.pid))
     for connection in opened:
         connection.close()
     print(f"{before >> 20} MB before, {most >> 20} at most")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,12 +11,12 @@ import pytest
 from tests.bench.http2 import Http2, Request, block
 from tests.bench.load import Target
 from tests.integration.server_process import ForkedServer, ServerProcess
-from tests.security.attacker import MERGE, Attacker, memory
+from tests.security.attacker import MERGE, Attacker, memory, most_until_rest
 from tests.security.flood import GROUP, OWN, PASSED_ON, Flood, Stream, flood, objects
 from tests.security.test_unread import LIMIT, SPARE, unread
 from tests.waiting import until
 
-CLIENTS, SECONDS = 6, 3.0  # of each kind, at once; bench has the case of 1,000 of one kind
+CLIENTS = 6  # of each kind, at once; bench has the case of 1,000 of one kind
 MAPS = "/api/v1/namespaces/default/configmaps"
 ROWS = {**OWN, **PASSED_ON}
 
@@ -48,16 +47,6 @@ def not_read(admin: Attacker, stream: Stream, port: int) -> ssl.SSLSocket:
     return unread(admin, stream.path.replace("PORT", str(port)), *stream.headers, method=stream.method, body=body)
 
 
-def rest(process: ServerProcess) -> int:
-    """The most bytes that the server has in the next seconds."""
-    assert process.process is not None
-    most, end = 0, time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        time.sleep(0.1)
-        most = max(most, memory(process.process.pid))
-    return most
-
-
 def test_clients_that_do_not_read_take_little(bounded: ServerProcess, flooding: Flood) -> None:
     admin, process = Attacker(bounded, "admintoken"), bounded.process
     assert process is not None
@@ -67,7 +56,7 @@ def test_clients_that_do_not_read_take_little(bounded: ServerProcess, flooding: 
             assert begin in (b"HTTP/1.1 200", b"HTTP/1.1 101"), (name, begin)
     before = memory(process.pid)
     opened = [not_read(admin, stream, flooding.port) for stream in ROWS.values() for _ in range(CLIENTS)]
-    most = rest(bounded)
+    most = most_until_rest(process.pid)
     for connection in opened:
         connection.close()
     print(f"{len(opened)} clients: {before >> 20} MB before, {most >> 20} at most")
@@ -87,7 +76,7 @@ def test_streams_of_http2_that_are_not_read_take_little(bounded: ServerProcess, 
             opened.append(Http2(target, target.context()))
             for _ in range(CLIENTS):
                 opened[-1].begin(Request(block(target, "GET", path, **fields)))
-    most = rest(bounded)
+    most = most_until_rest(process.pid)
     for connection in opened:
         connection.close()
     print(f"{len(opened)} connections: {before >> 20} MB before, {most >> 20} at most")
