@@ -54,6 +54,7 @@ class ForkedServer(ServerProcess):
     start.
     """
 
+    program: ClassVar[str] = "kapi.__main__"
     _signer: ClassVar[dict[str, bytes]] = {}
 
     def _spawn(self) -> subprocess.Popen[str]:
@@ -62,7 +63,7 @@ class ForkedServer(ServerProcess):
                 directory.mkdir(mode=0o700)
             for name, content in self._signer.items():
                 write_private(self.data / "pki" / name, content)
-        return cast("subprocess.Popen[str]", fork_server.spawn(self.command()[3:]))
+        return cast("subprocess.Popen[str]", fork_server.spawn(self.command()[3:], self.program))
 
     def start(self, seconds: float = 200.0) -> Self:
         super().start(seconds)
