@@ -150,6 +150,18 @@ class Budget(Case):
         self.turn.wait_long(self.piece("long"), self.noisy)
         self.assertIsNone(self.turn.alone, "short work goes before its own long one")
 
+    def test_what_waits_since_before_a_flow_was_alone_is_not_passed_by_connections_that_need_not_ask(self) -> None:
+        for _ in range(200):
+            self.turn.run(self.piece("a"), self.noisy)
+            self.passes()
+        for _ in range(30):
+            self.turn.wait(self.piece("waits"), self.noisy)
+        self.worked += 0.02  # others of its connections are read, each for long
+        self.assertGreater(self.passes().count("waits"), 20)
+        self.worked += 0.02
+        self.passes()
+        self.assertEqual(self.order.count("waits"), 30)
+
     def test_handshakes_do_not_however_long_there_was_nothing_else(self) -> None:
         new = self.turn.new_connection_flow("192.0.2.1")
         for _ in range(200):
