@@ -92,7 +92,7 @@ class APIService(Service):
         directory = self.options.serving.cert_dir
         keys = Path(directory).absolute() if directory else self._foundation.directory / "pki"
         try:
-            return pki.ensure(keys, names)
+            return pki.ensure(keys, names, self.options.serving.key_kinds)
         except (OSError, ValueError) as error:
             flag = "--cert-dir" if directory else "--data-dir"
             raise ConfigError(f"{flag}: {keys}: {error}") from None

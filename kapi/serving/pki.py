@@ -12,9 +12,9 @@ import fcntl
 import ipaddress
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Union
 
 import msgspec
 from cryptography import x509
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Loaded = TypeVar("Loaded")
+Key = Union[ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey]
 
 #: a template, since importing the YAML library would delay the start
 _TEXT = """\
@@ -134,7 +135,7 @@ def write_private(path: Path, content: bytes) -> None:
     scratch.replace(path)
 
 
-def _key_bytes(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+def _key_bytes(key: Key) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -147,11 +148,19 @@ def _load(path: Path, load: Callable[[bytes], Loaded]) -> Loaded:
         raise ValueError(f"{path.name} is damaged: {error}") from None
 
 
-def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+def _load_key(path: Path) -> Key:
     key = _load(path, lambda data: serialization.load_pem_private_key(data, None))
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{path} is not an EC key")
+    if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
+        raise ValueError(f"{path.name} is neither an RSA nor an EC key")
     return key
+
+
+def _kind(key: Key) -> str:
+    return "RSA" if isinstance(key, rsa.RSAPrivateKey) else "ECDSA"
+
+
+def _make_key(kind: str) -> Key:
+    return rsa.generate_private_key(65537, 2048) if kind == "RSA" else ec.generate_private_key(ec.SECP256R1())
 
 
 def _name(common: str, organization: str = "") -> x509.Name:
@@ -159,9 +168,7 @@ def _name(common: str, organization: str = "") -> x509.Name:
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, years: int
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: Key, years: int) -> x509.CertificateBuilder:
     moment = now()
     return (
         x509.CertificateBuilder()
@@ -188,8 +195,9 @@ def _usage(*, signs: bool = False) -> x509.KeyUsage:
     )
 
 
-def ensure(directory: Path, names: Iterable[str]) -> Files:
-    """Generates missing files.  ``names`` are host names and addresses that the serving certificate must cover.
+def ensure(directory: Path, names: Iterable[str], kinds: Sequence[str] = ("ECDSA", "RSA")) -> Files:
+    """Generates missing files.  ``names`` are host names and addresses that the serving certificate must cover; its key is of
+    one of these ``kinds``, the first if it is made.
 
     A lock file serializes servers that share the directory.  Raises OSError, and ValueError for files that are damaged or do not
     belong together: keys that clients or tokens depend on are never replaced.
@@ -198,12 +206,12 @@ def ensure(directory: Path, names: Iterable[str]) -> Files:
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _ensure(Files(directory), names)
+        return _ensure(Files(directory), names, kinds)
     finally:
         os.close(lock)
 
 
-def _ensure(files: Files, names: Iterable[str]) -> Files:
+def _ensure(files: Files, names: Iterable[str], kinds: Sequence[str]) -> Files:
     for public, private in ((files.ca, files.ca_key), (files.service_account_public, files.service_account_key)):
         if public.exists() and not private.exists():  # the private one is written first
             raise ValueError(f"{public.name} is there, but not {private.name}: copy both, or remove both")
@@ -213,8 +221,8 @@ def _ensure(files: Files, names: Iterable[str]) -> Files:
     if ca.public_key() != ca_key.public_key():
         raise ValueError(f"{files.ca.name} and {files.ca_key.name} do not belong together: copy both, or remove both")
     wanted = list(dict.fromkeys(names))
-    if not _serves(files.serving, files.serving_key, ca, wanted):
-        _make_serving(files, ca, ca_key, wanted)
+    if not _serves(files, ca, wanted, kinds):
+        _make_serving(files, ca, ca_key, wanted, kinds[0])
     if not _usable(files.admin, files.admin_key, ca):
         _make_admin(files, ca, ca_key)
     if not files.service_account_public.exists():
@@ -226,7 +234,7 @@ def _make_ca(files: Files) -> None:
     exists = (
         files.ca_key.exists()
     )  # without a certificate after a kill, or in an incomplete copy: what it has signed stays valid
-    key = _load_key(files.ca_key) if exists else ec.generate_private_key(ec.SECP256R1())
+    key = _load_key(files.ca_key) if exists else _make_key("ECDSA")
     subject = _name("kubernetes")
     certificate = (
         _builder(subject, subject, key, 10)
@@ -265,10 +273,10 @@ def _alternative(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _serves(path: Path, key: Path, ca: x509.Certificate, wanted: list[str]) -> bool:
-    if not _usable(path, key, ca):
+def _serves(files: Files, ca: x509.Certificate, wanted: list[str], kinds: Sequence[str]) -> bool:
+    if not _usable(files.serving, files.serving_key, ca) or _kind(_load_key(files.serving_key)) not in kinds:
         return False
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    certificate = x509.load_pem_x509_certificate(files.serving.read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return all(_alternative(name) in names for name in wanted)
 
@@ -295,8 +303,8 @@ def kept(files: Files) -> tuple[datetime.datetime, datetime.datetime]:
     return begin, min(certificate.not_valid_after_utc for certificate in certificates) - _RENEW_BEFORE
 
 
-def _make_serving(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, wanted: list[str]) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
+def _make_serving(files: Files, ca: x509.Certificate, ca_key: Key, wanted: list[str], kind: str) -> None:
+    key = _make_key(kind)
     certificate = (
         _builder(_name("kube-apiserver"), ca.subject, key, 1)
         .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in wanted]), critical=False)
@@ -310,8 +318,8 @@ def _make_serving(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePr
     write_private(files.serving, certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _make_admin(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
+def _make_admin(files: Files, ca: x509.Certificate, ca_key: Key) -> None:
+    key = _make_key("ECDSA")
     certificate = (
         _builder(_name("kubernetes-admin", "system:masters"), ca.subject, key, 1)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -326,12 +334,9 @@ def _make_admin(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePriv
 
 def _make_service_account(files: Files) -> None:
     if files.service_account_key.exists():  # as for the CA
-        loaded = serialization.load_pem_private_key(files.service_account_key.read_bytes(), None)
-        if not isinstance(loaded, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
-            raise ValueError(f"{files.service_account_key.name} is neither an RSA nor an EC key")
-        key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey = loaded
+        key = _load_key(files.service_account_key)
     else:
-        key = rsa.generate_private_key(65537, 2048)  # every verifier of such tokens supports RS256
+        key = _make_key("RSA")  # every verifier of such tokens supports RS256
         write_private(files.service_account_key, _key_bytes(key))
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     write_private(files.service_account_public, public)

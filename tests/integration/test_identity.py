@@ -211,6 +211,20 @@ def test_handshakes_that_fail_are_counted(secured: ServerProcess) -> None:
     assert until(lambda: failed() == before + 2)
 
 
+def test_a_generated_certificate_suits_the_configured_cipher_suites(tmp_path: Path) -> None:
+    server = ForkedServer("--tls-cipher-suites=TLS_RSA_WITH_AES_128_GCM_SHA256", directory=tmp_path).start()
+    try:
+        context = ssl.create_default_context(cafile=str(server.authority))
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers("AES128-GCM-SHA256")
+        host = server.url.removeprefix("https://")
+        connection = http.client.HTTPSConnection(host, context=context, timeout=120)
+        assert ask(connection, Authorization="Bearer admintoken")[1]["username"] == "admin"
+        connection.close()
+    finally:
+        assert server.stop() == 0
+
+
 def test_a_serving_certificate_is_exchanged_while_the_server_runs(tmp_path: Path) -> None:
     old, new = Authority("old"), Authority("new")
     certificate, key = tmp_path / "serving.crt", tmp_path / "serving.key"

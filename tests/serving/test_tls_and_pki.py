@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import stat
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,15 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from OpenSSL import SSL
 
+from kapi.options.options import Options
 from kapi.serving import pki
 from kapi.serving.pki import write_admin
 from kapi.wire.tls.server import CertificateError, KeyPair, ServerContexts, TLSSettings, load_pair
-from tests.certificates import self_signed
+from tests.certificates import common_name, key_pem, pem, self_signed, sign
+from tests.rsa_keys import rsa_key
 
 NAMES = ["localhost", "127.0.0.1", "10.0.0.1", "kubernetes.default.svc"]
 
@@ -146,6 +149,42 @@ def test_a_new_name_makes_a_new_serving_certificate_only(files: pki.Files) -> No
     certificate = x509.load_pem_x509_certificate(files.serving.read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "api.example" in names.get_values_for_type(x509.DNSName)
+
+
+def test_the_key_of_the_serving_certificate_suits_the_configured_suites(tmp_path: Path) -> None:
+    """Else no client of TLS 1.2 could connect.  It is made again only when the suites cannot use it."""
+    both = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+    made: list[tuple[str, bytes]] = []
+    for names, wanted in (
+        ("", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        ("TLS_RSA_WITH_AES_256_CBC_SHA", "AES256-SHA"),
+        (both, "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("TLS_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),  # TLS 1.3 has any key
+        ("", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+    ):
+        serving = Options.from_command_line([f"--tls-cipher-suites={names}"]).serving
+        files = pki.ensure(tmp_path / "pki", NAMES, serving.key_kinds)
+        pair = KeyPair(str(files.serving), str(files.serving_key))
+        contexts = ServerContexts(TLSSettings(pair, ciphers=serving.ciphers))
+        client = handshake(contexts, maximum=SSL.TLS1_2_VERSION, ciphers=wanted.encode())
+        made.append((client.get_cipher_name() or "", files.serving.read_bytes()))
+        assert made[-1][0] == wanted, names
+    assert [before[1] == after[1] for before, after in itertools.pairwise(made)] == [False, True, True, True, False]
+
+
+def test_the_authority_may_have_an_rsa_key(tmp_path: Path) -> None:
+    """As one that kubeadm has made."""
+    key = rsa_key("authority")
+    (tmp_path / "ca.crt").write_bytes(pem(sign(common_name("kubernetes"), key, ca=True)))
+    (tmp_path / "ca.key").write_bytes(key_pem(key))
+    files = pki.ensure(tmp_path, NAMES)
+    ca, serving, admin = (
+        x509.load_pem_x509_certificate(path.read_bytes()) for path in (files.ca, files.serving, files.admin)
+    )
+    assert isinstance(ca.public_key(), rsa.RSAPublicKey)
+    for issued in (serving, admin):
+        issued.verify_directly_issued_by(ca)
 
 
 def test_the_admin_is_in_system_masters(files: pki.Files) -> None:
