@@ -98,7 +98,7 @@ class Config:
     def complete(self) -> CompletedConfig:
         """Adds the parts that all later stages use.  Raises ConfigError."""
         options, reactor = self.options, self.reactor
-        metrics = build_metrics(options, self.stores, reactor)
+        metrics = build_metrics(options)
         if self.egress.meter is not None:
             self.egress.meter.register(metrics.registry)
         slices = Slices(reactor)

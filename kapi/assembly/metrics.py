@@ -5,7 +5,7 @@ Metrics that exist once in a process are defined beside what they measure, or in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -21,7 +21,6 @@ from kapi.observability import zpages
 from kapi.observability.build_metrics import build_families
 from kapi.observability.metrics import Metrics, Shape, store_requests
 from kapi.options.options import Options
-from kapi.process.reactor import Reactor
 from kapi.registry.allocators import allocation as allocators
 from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.usage import usage
@@ -32,8 +31,6 @@ from kapi.runtime import workqueue
 from kapi.schema.managedfields import TIMESTAMP_COMPARISON
 from kapi.schema.structural.correlation import RATCHETING
 from kapi.store.encryption import kms_metrics
-from kapi.store.redis_store import RedisStore
-from kapi.store.storage_size import StorageSize, size_families
 from kapi.wire.tls import faults as tls_faults
 
 _PROCESS_COLLECTORS: tuple[Collector, ...] = (
@@ -58,8 +55,8 @@ _PROCESS_COLLECTORS: tuple[Collector, ...] = (
 )
 
 
-def build_metrics(options: Options, stores: Sequence[RedisStore], reactor: Reactor) -> Metrics:
-    """The metrics of the process and its stores."""
+def build_metrics(options: Options) -> Metrics:
+    """The metrics of the process."""
     metrics = Metrics()
     if options.metrics.disabled_metrics or options.metrics.labels:
         metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
@@ -67,9 +64,6 @@ def build_metrics(options: Options, stores: Sequence[RedisStore], reactor: React
         metrics.registry.register(collector)
     metrics.add(lambda: build_families(options.generic.features, options.generic.version))
     metrics.add(lambda: store_requests(metrics.store))
-    interval = options.storage.etcd_db_metric_poll_interval
-    if interval > 0:
-        metrics.add(size_families([StorageSize(store.info, reactor, interval) for store in stores]))
     return metrics
 
 

@@ -38,11 +38,11 @@ from kapi.serving.routes import Index, Version
 from kapi.serving.routing import Answer, Handler
 from kapi.serving.site import Connections
 from kapi.store.redis_store import RedisStore
-from kapi.store.storage_size import store_id
+from kapi.store.storage_size import StorageSize, size_families, store_id
 from kapi.watchcache.caches import Caches
 
 #: upstream has separate hooks for these; here they are done when the informers are synced
-_INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
+_INFORMERS = ("start-apiserver-admission-initializer", "storage-readiness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ def prepare_run(
     site = Connections(server, config.reactor, options.serving.http2_max_streams_per_connection)
     _install_identity(config, storage, policy, chain)
     _install_informers(config, storage, chain)
+    _install_sizes(config, chain)
     if config.tracing is not None:
         core.add_closing_hook("tracing", config.tracing.stop)
     install_resource_metrics(config.metrics, storage.registry, chain.tables, storage.node_ports)
@@ -143,6 +144,21 @@ def _install_informers(config: CompletedConfig, storage: Storage, chain: ServerC
         await authorization.index.loaded()
 
     chain.core.add_post_start_hook("generic-apiserver-start-informers", follow, _INFORMERS)
+
+
+def _install_sizes(config: CompletedConfig, chain: ServerChain) -> None:
+    """Adds the sizes of the stores to the metrics.  A hook asks for them, so that the first scrape has them."""
+    interval = config.options.storage.etcd_db_metric_poll_interval
+    stores = config.given.stores if interval > 0 else ()
+    sizes = [StorageSize(store.info, config.reactor, interval) for store in stores]
+    if sizes:
+        config.metrics.add(size_families(sizes))
+
+    async def ask() -> None:
+        for size in sizes:
+            await size.ask()
+
+    chain.core.add_post_start_hook("storage-object-count-tracker-hook", ask)
 
 
 def install_routes(config: CompletedConfig, storage: Storage, server: GenericServer, hooks: Hooks) -> None:

@@ -21,17 +21,17 @@ def store_id(number: int) -> str:
 
 
 class StorageSize:
-    """The size of one store.  A scrape requests it again, for the next scrape, when it is older than ``interval`` seconds."""
+    """The size of one store.  A scrape requests it for the next scrape, at most every ``interval`` seconds."""
 
     def __init__(self, info: Info, reactor: IReactorTime, interval: float) -> None:
         self._info, self._reactor, self._interval = info, reactor, interval
         self.bytes = 0  # 0: not known yet
-        self._asked: float | None = None
+        self._asked: float | None = None  # when a scrape has requested it
         self._asking = False
 
     async def ask(self) -> None:
         """Requests the size; it stays unchanged when the store cannot be reached."""
-        self._asked, self._asking = self._reactor.seconds(), True
+        self._asking = True
         try:
             self.bytes = size_of(await self._info())
         except StoreError:
@@ -43,6 +43,7 @@ class StorageSize:
         """The size in the last answer; 0 before there was one."""
         now = self._reactor.seconds()
         if not self._asking and (self._asked is None or now - self._asked >= self._interval):
+            self._asked = now
             asking = Deferred.fromCoroutine(self.ask())
             asking.addErrback(lambda failure: log.failure("requesting the size of the store failed", failure))
         return self.bytes
