@@ -52,12 +52,14 @@ class Identity:
     settings: AuthenticationSettings  # from which the authenticators were built
     usage: LegacyTokenUsage  # last use of tokens in Secrets
     signer: ExternalSigner | None  # has to be started
+    external: ExternalIdentity  # as well
 
     async def start(self, max_token_seconds: int) -> None:
-        """Starts the external signer, if there is one, and waits for it.  Raises ConfigError.
+        """Begins to look for issuers of tokens, and starts and waits for the external signer, if any.  Raises ConfigError.
 
         ``max_token_seconds`` is the flag's limit of a token's lifetime.
         """
+        self.external.start()
         if self.signer is None:
             return
         try:
@@ -72,6 +74,7 @@ class Identity:
         return [one for authority in authorities if authority is not None for one in authority.certificates]
 
     def stop(self) -> None:
+        self.external.stop()
         if self.signer is not None:
             self.signer.stop()
 
@@ -89,7 +92,15 @@ class Identity:
         issuer = self.issuer.of_realm(realm, environment.clock)
         discovery = None if self.discovery is None else self.discovery.of(issuer.issuer)
         return Identity(
-            built.requests, built.tokens, issuer, discovery, self.proxy_headers, settings, usage, self.signer
+            built.requests,
+            built.tokens,
+            issuer,
+            discovery,
+            self.proxy_headers,
+            settings,
+            usage,
+            self.signer,
+            self.external,
         )
 
     @property
@@ -237,4 +248,4 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
         pass  # as upstream, an issuer without an https URL has no discovery
     users, uids, groups, extras = _proxy_headers(flags)
     hidden = ProxyHeaders((*users, *uids, *groups), tuple(extras)) if settings.front_proxy else STANDARD_HEADERS
-    return Identity(built.requests, built.tokens, issuer, discovery, hidden, settings, usage, signer)
+    return Identity(built.requests, built.tokens, issuer, discovery, hidden, settings, usage, signer, external)

@@ -160,6 +160,16 @@ class ExternalIdentity:
             )
         return made
 
+    def start(self) -> None:
+        """Begins to look for the issuers, before a token of theirs comes."""
+        for provider in self._providers:
+            provider.begin(self._reactor)
+
+    def stop(self) -> None:
+        """Ends the search for issuers, and the connections to them."""
+        for provider in self._providers:
+            provider.leave()
+
     def _put(self, authenticators: list[OIDCAuthenticator]) -> None:
         self._jwt.replace(authenticators)
         old, self._providers = self._providers, [each.provider for each in authenticators]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import time
-from typing import Any
+from typing import Any, cast
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client import CollectorRegistry
 from twisted.internet import reactor
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
+from twisted.web.http_headers import Headers
 
 from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.oidc.algorithms import ALGORITHMS
@@ -23,7 +25,7 @@ from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
-from kapi.client.https import HTTPSClient
+from kapi.client.https import Answer, HTTPSClient
 from kapi.client.kubeconfig import Endpoint
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.meters import hashed
@@ -400,6 +402,51 @@ class OIDCTest(TestCase):
         self.assertIn("not evil", await self.refused(oidc, self.token(tenant="evil", roles="a", id="u")))
         self.assertIn("reserved", await self.refused(oidc, self.token(sub="system:x", tenant="t", roles="a", id="u")))
         self.assertIn("username claim", await self.refused(oidc, self.token(roles="a", id="u")))
+
+
+class Asked:
+    """Stands for an HTTPSClient; ``answers`` are the documents of the next requests, None: no answer."""
+
+    def __init__(self, *answers: dict[str, str] | None) -> None:
+        self.answers = list(answers)
+        self.urls: list[str] = []
+        self.given_up = 0
+
+    async def request(self, method: str, url: str) -> Answer:
+        self.urls.append(url)
+        document = self.answers.pop(0)
+        if document is None:
+            await Deferred(self._cancelled)
+        return Answer(200, Headers(), json.dumps(document).encode())
+
+    def _cancelled(self, _: Deferred[None]) -> None:
+        self.given_up += 1
+
+    def close(self) -> Deferred[list[None]]:
+        return succeed([])
+
+
+def test_an_issuer_is_looked_for_until_it_is_found_before_any_token_comes() -> None:
+    """The keys are for the first token."""
+    issuer = "https://issuer"
+    clock, asked = Clock(), Asked({"issuer": "https://another"}, {"issuer": issuer, "jwks_uri": f"{issuer}/keys"})
+    provider = Provider(cast(HTTPSClient, asked), issuer, clock.seconds)
+    provider.begin(clock)
+    assert len(asked.urls) == 1
+    clock.advance(9)
+    assert len(asked.urls) == 1
+    clock.pump([1, 10, 10])
+    assert asked.urls == [f"{issuer}/.well-known/openid-configuration"] * 2
+    assert not clock.getDelayedCalls() and not provider.ready
+
+
+def test_the_search_for_an_issuer_ends_when_it_is_left() -> None:
+    clock, asked = Clock(), Asked(None, None)
+    provider = Provider(cast(HTTPSClient, asked), "https://issuer", clock.seconds)
+    provider.begin(clock)
+    provider.leave()
+    clock.advance(10)
+    assert (len(asked.urls), asked.given_up, clock.getDelayedCalls()) == (1, 1, [])
 
 
 def test_configuration_errors() -> None:

@@ -49,6 +49,19 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
+def test_issuers_are_looked_for_from_the_start_of_the_server_to_its_end() -> None:
+    flags, reactor = AuthenticationOptions(), MemoryReactorClock()
+    assert not parse([flags], ["--oidc-issuer-url=https://192.0.2.1", "--oidc-client-id=kapi"])
+    flags.complete()
+    external = ExternalIdentity(flags, reactor)
+    assert not reactor.getDelayedCalls()
+    external.start()
+    assert reactor.getDelayedCalls()
+    external.stop()
+    reactor.advance(60)
+    assert not reactor.getDelayedCalls()
+
+
 def test_a_changed_authorization_file_counts_and_a_broken_one_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "authorization.yaml"
     head = HEAD.format("AuthorizationConfiguration")

@@ -1,5 +1,7 @@
 """An identity provider's discovery document and keys, fetched and renewed (OpenID Connect Discovery 1.0, RFC 7517).
 
+The document is looked for when the server starts, so that the log tells early of an issuer that cannot be reached.
+
 Keys are fetched again when no known one verifies a token, at most every few seconds, so that rotation works and a flood of
 forged tokens does not reach the provider.  A public key is made when a token first needs it: a set may have thousands of keys,
 and each takes its time.
@@ -11,11 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import orjson
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.machinery.tree import Object, Tree
+from kapi.process.timers import Repeated
 
 if TYPE_CHECKING:
     from jwt.algorithms import AllowedPublicKeys
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from kapi.client.https import HTTPSClient
 
 
+log = Logger()
 _KINDS = frozenset({"RSA", "EC"})
 _EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _RETRY_SECONDS = 10.0  # seconds between attempts to reach a provider that could not be reached
@@ -98,11 +104,44 @@ class Provider:
         self._attempt = float("-inf")
         self._waiting: list[Deferred[None]] | None = None  # for the fetch that is under way
         self.problem = "not initialized"  # why the provider cannot be used; "" when it can
+        self._looking: Repeated | None = None
+        self._found: Deferred[None] | None = None  # of the search that is under way
+        self._logged = ""  # the problem that was logged last
 
     @property
     def ready(self) -> bool:
         """Whether it was reached at least once."""
         return bool(self._keys)
+
+    def begin(self, reactor: IReactorTime) -> None:
+        """Looks for the document now, and every ten seconds until it is found.  Keys are fetched for the first token."""
+        self._looking = looking = Repeated(self._look, reactor, "looking for an issuer of tokens")
+        looking.start(_RETRY_SECONDS, now=True)
+
+    def _look(self) -> Deferred[None] | None:
+        if self._jwks_uri:
+            self._stop_looking()
+            return None
+        self._found = Deferred.fromCoroutine(self._find())
+        return self._found
+
+    async def _find(self) -> None:
+        try:
+            self._jwks_uri = await self._discover()
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network has; a token tells its sender
+            why = _text(error)
+            if why != self._logged:
+                self._logged = why
+                log.error("oidc: the issuer {issuer} cannot be used yet: {why}", issuer=self.issuer, why=why)
+        else:
+            self._stop_looking()
+
+    def _stop_looking(self) -> None:
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            looking.stop()
 
     def known_keys(self, key_id: str) -> Sequence[SigningKey]:
         """The keys that may have signed a token, as far as they were fetched."""
@@ -139,8 +178,11 @@ class Provider:
             self._waiting.remove(waiting)
 
     def leave(self) -> None:
-        """Ends the connections; a fetch that is under way is not measured any more."""
+        """Ends the search and the connections; a fetch that is under way is not measured any more."""
         self.meter = JWTMeter()
+        self._stop_looking()
+        if self._found is not None:
+            self._found.cancel()
         self.client.close().addErrback(lambda _: None)
 
     async def _fetch(self) -> None:
@@ -153,10 +195,8 @@ class Provider:
             for key in self._keys:
                 self._by_id.setdefault(key.key_id, []).append(key)
             self.problem = ""
-        except AuthenticationError as error:
-            self.problem = str(error)
         except Exception as error:
-            self.problem = f"{type(error).__name__}"
+            self.problem = _text(error)
         finally:
             waiting, self._waiting = self._waiting, None
             for each in waiting or ():
@@ -190,6 +230,10 @@ class Provider:
         if not keys:
             raise AuthenticationError("oidc: the provider publishes no usable keys")
         return keys
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, AuthenticationError) else type(error).__name__
 
 
 def _decoded(body: bytes, url: str) -> Tree:
