@@ -49,7 +49,7 @@ def test_a_resized_pod_fits_on_its_node() -> None:
     with pytest.raises(StatusError) as caught:
         finish(plugin.validate(resized(containers=asking("1500m", "2Gi"))))
     assert caught.value.message == (
-        'pods "p" is forbidden: Node didn\'t have enough allocatable resources: '
+        'pods "p" is forbidden: node didn\'t have enough allocatable resources: '
         "cpu, requested: 1500, allocatable: 1000; memory, requested: 2147483648, allocatable: 1073741824"
     )
     assert caught.value.code == 403
@@ -64,6 +64,17 @@ def test_a_pod_is_resized_on_linux_only() -> None:
         finish(plugin.validate(resized(containers=asking("200m"))))
     assert 'pod resize is only supported on linux nodes, node "node" is "windows"' in caught.value.message
     assert (caught.value.details or {})["causes"] == [{"reason": "UnsupportedPlatform"}]
+    assert "only supported on linux" in refusal(plugin, resized(containers=asking("9"))), "whatever it asks for"
+    unlabelled = node()
+    del unlabelled["metadata"]["labels"]
+    admit(plugins(unlabelled)[0], resized(containers=asking("200m")))
+
+
+def test_requests_are_compared_exactly() -> None:
+    plugin, _ = plugins(node(allocatable={"cpu": "999500u", "memory": "1500m"}))
+    admit(plugin, resized(containers=asking("999500u", "1500m")))
+    said = "cpu, requested: 1000, allocatable: 1000; memory, requested: 2, allocatable: 2"
+    assert said in refusal(plugin, resized(containers=asking("999501u", "1501m")))
 
 
 def test_the_node_of_a_resized_pod_exists() -> None:

@@ -48,7 +48,7 @@ class _OfPodOnNode(Plugin):
 
 
 class PodResizeValidator(_OfPodOnNode):
-    """A resized pod fits on its node, which runs Linux."""
+    """A resized pod fits on its node, which runs Linux as far as its labels say."""
 
     gate = "InPlacePodVerticalScaling"
     subresources = frozenset({"resize"})
@@ -57,21 +57,21 @@ class PodResizeValidator(_OfPodOnNode):
         return bool(pod["metadata"].get("generation", 0) != old["metadata"].get("generation", 0))
 
     def check(self, attributes: Attributes, pod: Object, old: Object, node: Object) -> None:
-        requested = pod_resources(pod["spec"], "requests", overhead=True)
-        allocatable = tree.dig(node, "status", "allocatable") or {}
-        problems = []
-        for name, number in (("cpu", quantities.milli), ("memory", quantities.ceiling)):
-            wanted, there = number(requested.get(name, "0")), number(allocatable.get(name, "0"))
-            if wanted > there:
-                problems.append(f"{name}, requested: {wanted}, allocatable: {there}")
-        if problems:
-            why = f"Node didn't have enough allocatable resources: {'; '.join(problems)}"
-            raise _denied(attributes, why, "NodeCapacity")
-        system = (node["metadata"].get("labels") or {}).get(_OS, "")
+        system = (node["metadata"].get("labels") or {}).get(_OS, "linux")
         if system != "linux":
             name = quote(node["metadata"]["name"])
             why = f"pod resize is only supported on linux nodes, node {name} is {quote(system)}"
             raise _denied(attributes, why, "UnsupportedPlatform")
+        requested = pod_resources(pod["spec"], "requests", overhead=True)
+        allocatable = tree.dig(node, "status", "allocatable") or {}
+        problems = []
+        for resource, number in (("cpu", quantities.milli), ("memory", quantities.ceiling)):
+            wanted, there = requested.get(resource, "0"), allocatable.get(resource, "0")
+            if quantities.compare(wanted, there) > 0:
+                problems.append(f"{resource}, requested: {number(wanted)}, allocatable: {number(there)}")
+        if problems:
+            why = f"node didn't have enough allocatable resources: {'; '.join(problems)}"
+            raise _denied(attributes, why, "NodeCapacity")
 
 
 class NodeDeclaredFeatureValidator(_OfPodOnNode):
