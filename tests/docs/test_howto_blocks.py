@@ -41,6 +41,7 @@ NOT_TYPED = {
     "for part in": "hours of measuring",
     "python -m tests.bench": "hours of measuring",
     "python -m tests.consistency": "minutes of faults; .ci/run runs the last one",
+    "python -m tests.firsthour": "tests/firsthour runs it, without what installs",
     "python -m tests.mutants": "runs all quick tests once; tests/mutants runs it on a small package",
     "python -m tests.beside": "needs another server; tests/beside runs it beside a second kapi",
     ".venv/bin/pip install -e '.[test,mutants]'": "installs into this checkout's environment",

@@ -1,6 +1,6 @@
 """``python -m tests.firsthour``: plays the first hour with this checkout, and prints what each step took.
 
-It needs a package index, and kubectl and the package ``kubernetes`` in this environment.
+It needs a package index, the other clients in this environment, and for the step in a browser a chromium.
 """
 
 from __future__ import annotations

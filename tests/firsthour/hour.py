@@ -11,17 +11,55 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from kapi.testing.kubectl import kubectl_path
+from tests.console.browser import Browser, find
 
 ROOT = Path(__file__).parents[2]
 _SECONDS = 600  # of one step
-_PYTHON_CLIENT = """
+#: Other clients, with what prints the value 1 of the ConfigMap ``first``.
+_CLIENTS = {
+    "kubernetes": """
 from kubernetes import client, config
 core = client.CoreV1Api(config.new_client_from_config())
-print(*[item.metadata.name for item in core.list_namespace().items])
-"""
+print(core.read_namespaced_config_map("first", "default").data["hour"])
+""",
+    "kubernetes_asyncio": """
+import asyncio
+from kubernetes_asyncio import client, config
+
+async def main():
+    await config.load_kube_config()
+    async with client.ApiClient() as connection:
+        print((await client.CoreV1Api(connection).read_namespaced_config_map("first", "default")).data["hour"])
+
+asyncio.run(main())
+""",
+    "kr8s": """
+from kr8s.objects import ConfigMap
+print(ConfigMap.get("first", namespace="default").data.hour)
+""",
+    "lightkube": """
+from lightkube import Client
+from lightkube.resources.core_v1 import ConfigMap
+print(Client().get(ConfigMap, "first", namespace="default").data["hour"])
+""",
+    "kopf": """
+import threading
+import kopf
+ended = threading.Event()
+
+@kopf.on.event("configmaps", when=lambda name, **_: name == "first")
+def show(body, **_):
+    if not ended.is_set():
+        print(body["data"]["hour"])
+    ended.set()
+
+kopf.run(standalone=True, namespaces=["default"], stop_flag=ended)
+""",
+}
 _LIBRARY = """
 from twisted.internet.task import react
 from kapi.client import DynamicClient, load_config
@@ -42,6 +80,7 @@ class Hour:
         self.directory = directory
         self.installs = not python
         self.python = python or str(directory / "venv" / "bin" / "python")
+        self.url = ""  # of the server that runs
         self.took: list[tuple[str, float]] = []
         self._tell = tell
         self._server: subprocess.Popen[str] | None = None
@@ -61,13 +100,18 @@ class Hour:
             self._step("start", self._start)
             self._step("kubectl", self._kubectl)
             self._step("kapi get", self._own_command)
-            self._step("Python client", self._python_client)
-            self._step("client library", self._library)
+            for name, program in _CLIENTS.items():
+                self._step(name, partial(self._client, sys.executable, program))
+            self._step("client library", partial(self._client, self.python, _LIBRARY))
             self._step("backup while it runs", self._backup)
             self._step("stop", self._stop)
             if self.installs:
                 self._step("upgrade in place", self._upgrade)
             self._step("start again", self._start_again)
+            if browser := find():
+                self._step("console in a browser", partial(self._console, browser))
+            else:
+                self._tell("console in a browser: skipped, there is no chromium")
             self._step("stop again", self._stop)
             self._step("restore elsewhere", self._restore)
             if self.installs:
@@ -95,8 +139,8 @@ class Hour:
         self._run(sys.executable, "-m", "venv", "venv")
         self._run(self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", ROOT)
 
-    def _start(self, data: str = ".kapi") -> None:
-        command = [self.python, "-m", "kapi", "--bind-address=127.0.0.1", "--secure-port=0", f"--data-dir={data}"]
+    def _start(self, *flags: str) -> None:
+        command = [*self._kapi, "--bind-address=127.0.0.1", "--secure-port=0", *flags]
         self._server = subprocess.Popen(
             command,
             cwd=self.directory,
@@ -109,6 +153,8 @@ class Hour:
         said = []
         for line in self._server.stdout:
             said.append(line)
+            if line.startswith("kapi is serving at "):
+                self.url = line.split()[-1]
             if line.startswith("export KUBECONFIG="):
                 kubeconfig = line.partition("=")[2].strip()
                 self.environment["KUBECONFIG"] = str(self.directory / kubeconfig)
@@ -137,14 +183,10 @@ class Hour:
     def _kapi(self) -> tuple[str, ...]:
         return (self.python, "-m", "kapi")
 
-    def _python_client(self) -> None:
-        """It need not be in the same environment."""
-        (self.directory / "client.py").write_text(_PYTHON_CLIENT)
-        assert "kube-system" in self._run(sys.executable, "client.py").split()
-
-    def _library(self) -> None:
-        (self.directory / "library.py").write_text(_LIBRARY)
-        assert self._run(self.python, "library.py").split() == ["1"]
+    def _client(self, python: str, program: str) -> None:
+        """Those of others need not be in the same environment."""
+        (self.directory / "client.py").write_text(program)
+        assert "1" in self._run(python, "client.py").split()
 
     def _backup(self) -> None:
         self._run(*self._kapi, "backup", "backup.tgz", "--data-dir=.kapi")
@@ -164,12 +206,33 @@ class Hour:
         )
 
     def _start_again(self) -> None:
-        self._start()
+        self._start("--enable-console")
         assert self._run("kubectl", "get", "configmap", "first", "-o", "jsonpath={.data.hour}") == "1"
+
+    def _console(self, program: str) -> None:
+        self._run("kubectl", "create", "serviceaccount", "viewer")
+        self._run(
+            "kubectl", "create", "clusterrolebinding", "viewer", "--clusterrole=view", "--serviceaccount=default:viewer"
+        )
+        token = self._run("kubectl", "create", "token", "viewer").strip()
+        profile = self.directory / "profile"
+        profile.mkdir()
+        browser = Browser(program, profile)
+        try:
+            with browser.page() as page:
+                page.open(f"{self.url}/kapi/console/#/resources/core/v1/configmaps/default/first/yaml")
+                page.wait("!!document.getElementById('token')")
+                page.problems.clear()  # it asked who the browser is, and nobody has logged in
+                page.run(f"document.getElementById('token').value = '{token}'")
+                page.run("document.querySelector('#login button').click()")
+                page.wait_text('hour: "1"')
+                assert page.problems == [], page.problems
+        finally:
+            browser.close()
 
     def _restore(self) -> None:
         self._run(*self._kapi, "restore", "backup.tgz", "--data-dir=restored")
-        self._start("restored")
+        self._start("--data-dir=restored")
         assert self._run("kubectl", "get", "configmap", "first", "-o", "jsonpath={.data.hour}") == "1"
         self._stop()
 

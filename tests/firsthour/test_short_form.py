@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kapi.testing.kubectl import kubectl_path
+from tests.console.browser import find
 from tests.firsthour.hour import Hour
 
 
@@ -18,4 +19,6 @@ def test_the_first_hour(tmp_path: Path) -> None:
     hour = Hour(tmp_path, sys.executable, said.append)
     hour.play()
     names = [name for name, _ in hour.took]
-    assert names[0] == "start" and names[-1] == "restore elsewhere" and len(said) == len(names) == 10
+    assert names[0] == "start" and names[-1] == "restore elsewhere" and len(said) == 15
+    assert {"kubectl", "kopf", "kr8s", "lightkube", "backup while it runs"} < set(names)
+    assert ("console in a browser" in names) == bool(find())
