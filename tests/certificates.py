@@ -5,14 +5,21 @@ They have the extensions that RFC 5280 asks for, without which Python's own clie
 
 from __future__ import annotations
 
+import atexit
 import datetime
+import functools
+import shutil
+import tempfile
 from collections.abc import Iterable
 from ipaddress import ip_address
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
+
+from kapi.serving import pki
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 DAY = datetime.timedelta(days=1)
@@ -61,6 +68,14 @@ def sign(
     if usage is not None:
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
     return builder.sign(signer, hashes.SHA256())
+
+
+@functools.cache
+def server_files() -> pki.Files:
+    """What a server makes at its first start, for all servers of this process that only read them."""
+    directory = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, directory)
+    return pki.ensure(directory / "pki", ["localhost", "127.0.0.1"])
 
 
 def common_name(text: str) -> x509.Name:

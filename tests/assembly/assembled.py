@@ -13,7 +13,7 @@ from kapi.extensions import extension_for
 from kapi.foundation import Foundation
 from kapi.options.options import Options
 from kapi.servers.additions import NOTHING, Additions
-from kapi.serving import pki
+from tests.certificates import server_files
 
 
 def assembled(directory: Path, *flags: str, additions: Additions = NOTHING) -> PreparedServer:
@@ -23,10 +23,9 @@ def assembled(directory: Path, *flags: str, additions: Additions = NOTHING) -> P
     reactor = MemoryReactorClock()
     foundation = Foundation(options, reactor)
     try:
-        files = pki.ensure(foundation.directory / "pki", ["localhost"])
         store, overrides = foundation.store, foundation.overrides
         egress = foundation.egress
-        given = Config(options, reactor, files, store, "192.0.2.1", 6443, overrides, additions, egress)
+        given = Config(options, reactor, server_files(), store, "192.0.2.1", 6443, overrides, additions, egress)
         return assemble(given, extension)
     finally:
         foundation.abandon()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import select
-import shutil
 import socket
 import ssl
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import h2.config
@@ -24,20 +19,12 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from kapi.process.turn import TURN_SECONDS, Turn
-from kapi.serving import pki
 from kapi.serving.listen import Port, bind
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
+from tests.certificates import server_files
 from tests.waiting import MAX_WAIT, eventually
-
-
-@functools.cache
-def _files() -> pki.Files:
-    """One authority and its keys for all tests, which only read them."""
-    directory = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, directory)
-    return pki.ensure(directory / "pki", ["localhost", "127.0.0.1"])
 
 
 class SocketCase(TestCase):
@@ -48,7 +35,7 @@ class SocketCase(TestCase):
     def setUp(self) -> None:
         self.api: MemoryAPI = succeed(MemoryAPI.started())
         self.clock = self.api.clock
-        self.files = _files()
+        self.files = server_files()
         self.prepare()
         # as the sockets: tests do not move what they are sent by
         self.api.runner.turn = Turn(reactor, seconds=self.turn_seconds)
