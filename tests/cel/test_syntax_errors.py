@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kapi.cel import CompileErrors, Environment
 from kapi.cel import types as t
+from tests.examples import examples
 
 ENV = Environment({"a": t.DYN, "b": t.DYN})
 BEGIN = (
@@ -120,7 +121,7 @@ _WORDS = "a b x.y true null in 1 2u 1.5 's' b'x' ( ) [ ] { } . , - ! ? : + * == 
 
 
 @given(st.lists(st.sampled_from(_WORDS), min_size=1, max_size=9))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_refused_text_has_an_error_and_an_accepted_one_has_none(words: list[str]) -> None:
     """The parser decides what is an expression; the search for errors must agree with it."""
     from kapi.cel.lexer import tokenize

@@ -27,6 +27,7 @@ from kapi.controllers.garbagecollector.metadata import (
 from kapi.controllers.garbagecollector.reconcile import Delete, Owner, Release, decide
 from kapi.machinery.gvk import GroupResource
 from kapi.process.slices import Slices
+from tests.examples import examples
 from tests.growth.counting import stretches
 from tests.turns import one_turn
 
@@ -239,7 +240,7 @@ lists = st.lists(numbers, min_size=len(NAMES), max_size=len(NAMES))
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 @pytest.mark.parametrize("shape", [acyclic, cyclic])
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), owners=lists, blocking=st.booleans())
 def test_what_goes_with_an_object(shape: Any, propagation: str, data: Any, owners: Any, blocking: bool) -> None:
     """In whatever order things are done; circles, several owners and blocking references among them."""
@@ -261,7 +262,7 @@ def test_what_goes_with_an_object(shape: Any, propagation: str, data: Any, owner
         assert not seen.going
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), owners=lists)
 def test_an_orphaning_deletion_takes_nobody_along(data: Any, owners: Any) -> None:
     world = World()

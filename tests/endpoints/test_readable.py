@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kapi.machinery.gvk import GroupResource
 from kapi.testing.memory_api import MemoryAPI, succeed
 from kapi.watchcache.caches import Caches
+from tests.examples import examples
 
 REVISIONS = "/apis/apps/v1/namespaces/n/controllerrevisions"
 _SURROGATES = st.integers(0xD800, 0xDFFF).map(lambda code: f"\\u{code:04x}")
@@ -106,7 +107,9 @@ def _end(api: MemoryAPI, uri: str, watches: list[Any]) -> None:
         assert api.ask("DELETE", f"{uri}/{item['metadata']['name']}").code == 200
 
 
-_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_SETTINGS = settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @_SETTINGS

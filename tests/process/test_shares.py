@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kapi.process.shares import MAX_SECONDS, Flow, Level, Shares
+from tests.examples import examples
 
 
 class Busy:
@@ -64,7 +65,7 @@ def test_levels_share_by_their_weights_and_not_by_what_they_send() -> None:
         assert abs(total(workers) / 10 / (weight / 560) - 1) < 0.2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(

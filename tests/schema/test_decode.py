@@ -17,6 +17,7 @@ from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import walk_of
 from kapi.schema.types import Kind, Type
 from kapi.schema.zero import zero
+from tests.examples import examples
 from tests.growth.counting import lines, steepest
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
@@ -242,7 +243,7 @@ def _values(type_: Type, depth: int) -> st.SearchStrategy[Any]:
 _KINDS = sorted(builtin.names_by_kind(), key=str)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(_KINDS).flatmap(lambda kind: st.tuples(st.just(kind), _values(builtin.type_of(kind), 4))))
 def test_decoding_is_stable_and_both_walks_agree(case: tuple[GroupVersionKind, Any]) -> None:
     kind, body = case

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kapi.machinery import tree
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
 from kapi.schema import jsonpatch
+from tests.examples import examples
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "json-patch-tests"
 
@@ -170,7 +171,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.dictionaries(keys, values, max_size=3), st.dictionaries(keys, values, max_size=3))
 def test_a_made_patch_leads_where_it_should(before: dict[str, Any], after: dict[str, Any]) -> None:
     """Patches another library makes have the same effect here."""

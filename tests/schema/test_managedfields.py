@@ -15,6 +15,7 @@ from kapi.machinery.status import BadRequest, Conflict, StatusError
 from kapi.schema.apply import lastapplied
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Field
+from tests.examples import examples
 from tests.schema.managedfields_kit import (
     CM,
     CONFIG_MAP,
@@ -245,7 +246,7 @@ def test_custom_resources_without_schema_have_granular_maps_and_atomic_lists() -
     assert fields_of(result)[0][3] == {"f:spec": {".": {}, "f:l": {}, "f:m": {".": {}, "f:a": {}}}}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(texts, texts)
 def test_applying_twice_is_applying_once(before: dict[str, str], data: dict[str, str]) -> None:
     manager = FieldManager(CONFIG_MAP, CM)
@@ -254,7 +255,7 @@ def test_applying_twice_is_applying_once(before: dict[str, str], data: dict[str,
     assert manager.apply(once, config_map(data), "a", False, T3) == once
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(texts, texts)
 def test_disjoint_appliers_never_conflict_and_their_order_does_not_matter(
     one: dict[str, str], two: dict[str, str]
@@ -272,7 +273,7 @@ def test_disjoint_appliers_never_conflict_and_their_order_does_not_matter(
     assert apply_all(("a", one), ("b", two)) == apply_all(("b", two), ("a", one))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), texts), max_size=5))
 def test_the_last_forced_apply_of_each_is_what_stands(steps: list[tuple[str, dict[str, str]]]) -> None:
     """Every value an applier still owns is the one it applied last; nothing unowned is left over."""

@@ -15,6 +15,7 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema.apply.shape import Shape
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Field, Kind, Type
+from tests.examples import examples
 from tests.schema.managedfields_kit import (
     CM,
     CONFIG_MAP,
@@ -112,7 +113,7 @@ writes = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(texts, st.lists(writes, max_size=6))
 def test_updates_of_ones_own_fields_end_as_all_others(before: dict[str, str], steps: list[Any]) -> None:
     """What a manager alone has stays as it is when he writes some of it again; nobody sees that it was not worked out."""

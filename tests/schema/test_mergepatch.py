@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kapi.machinery.status import BadRequest
 from kapi.schema import mergepatch
+from tests.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ objects = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(objects, objects)
 def test_the_difference_leads_to_the_other_object(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert mergepatch.apply(before, mergepatch.difference(before, after)) == after

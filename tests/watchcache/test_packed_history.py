@@ -11,6 +11,7 @@ from kapi.store.errors import Compacted
 from kapi.watchcache import caches
 from kapi.watchcache.event import CacheEvent
 from kapi.watchcache.history import MAX_BYTES, History, PackedEvents
+from tests.examples import examples
 from tests.watchcache.cache_case import CacheTest
 
 Seen = list[tuple[int, str, str, int, bytes, int, bytes]]
@@ -171,7 +172,7 @@ class PackedHistory(CacheTest):
 
 
 class AnyOrder(CacheTest):
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(st.data())
     def test_it_is_as_a_plain_list(self, data: st.DataObject) -> None:
         self.setUp()
