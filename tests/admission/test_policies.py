@@ -201,9 +201,9 @@ class TestValidating:
         self.refusal(spec, config_map("abc"), client=client)
 
     def test_a_dear_expression_runs_out_of_budget(self) -> None:
-        squares = "object.list.all(a, object.list.all(b, object.list.all(c, a + b + c >= 0)))"
-        spec = {"validations": [{"expression": squares}]}
-        error = self.refusal(spec, {**config_map(), "list": list(range(100))})
+        searches = "object.list.all(a, object.list.all(b, !object.text.contains('z')))"
+        spec = {"validations": [{"expression": searches}]}
+        error = self.refusal(spec, {**config_map(), "list": list(range(100)), "text": "x" * 10_000})
         assert "actual cost limit exceeded" in error.message
 
 
