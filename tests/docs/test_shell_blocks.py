@@ -34,6 +34,7 @@ pytestmark = [
 ]
 
 
+_INSTALLATION = re.compile(r"python3 -m venv \.venv && \.venv/bin/pip install ([^&\n]+)(?:&& )?")
 _SERVER = re.compile(r"\.venv/bin/kapi( --data-dir=\w+)?$")
 _BLOCK = re.compile(r"::\n\n((?: +.*\n|\n)+)(?:answers ``(.+?)``)?")
 
@@ -65,12 +66,28 @@ def test_what_the_documents_say_works_in_this_order(tmp_path: Path) -> None:
     copy.mkdir()
     subprocess.run(f"git ls-files -z | xargs -0 cp --parents -t '{copy}'", shell=True, cwd=ROOT, check=True)
     shutil.copytree(ROOT / _DERIVED, copy / _DERIVED, dirs_exist_ok=True)
+    installed: set[str] = set()
     for document in DOCUMENTS:
         with contextlib.ExitStack() as stack:  # what is started in other terminals ends with the document
             terminal = Terminal(copy, stack)
             for block, error in blocks(document):
-                if block != TESTS:
-                    terminal.type(block, error)
+                if block != TESTS and (rest := without_installation(block, installed)):
+                    terminal.type(rest, error)
+
+
+def without_installation(block: str, installed: set[str]) -> str:
+    """What is to be typed of a block where a document before has installed all that this one asks for."""
+    found = _INSTALLATION.match(block)
+    packages = set(found[1].split()) if found else set()
+    known = found is not None and packages <= installed
+    installed |= packages
+    return block[found.end() :] if found and known else block
+
+
+def test_what_is_installed_is_not_installed_again() -> None:
+    install, installed = "python3 -m venv .venv && .venv/bin/pip install .", set[str]()
+    typed = [f"{install} && kapi", f"{install} b", f"{install} b", f"{install} && kapi", "ls"]
+    assert [without_installation(block, installed) for block in typed] == [*typed[:2], "", "kapi", "ls"]
 
 
 class Terminal:
