@@ -57,12 +57,17 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(server: ServerProcess, kubectl: Kubectl, browser: Browser, tmp_path: Path) -> Iterator[Page]:
+def page(
+    server: ServerProcess, kubectl: Kubectl, browser: Browser, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    """Of a test that fails there is a picture."""
     with browser.page() as page:
         page.open(f"{server.url}/kapi/console/")
         page.wait_text("Log in")
+        failed = request.session.testsfailed
         yield page
-        picture(page, "last", tmp_path)
+        if request.session.testsfailed > failed:
+            picture(page, "last", tmp_path)
 
 
 def log_in(page: Page, token: str, name: str) -> None:
