@@ -95,12 +95,6 @@ class NodeDeclaredFeatureValidator(_OfPodOnNode):
 def _needed(pod: Object, old: Object) -> Iterator[str]:
     """The features that a change of a pod needs, in order of their names."""
     spec, before = pod["spec"], old["spec"]
-    of_qos = not old.get("status") or tree.dig(old, "status", "qosClass") == "Guaranteed"
-    if of_qos and any(
-        quantities.compare(_cpu(one), _cpu(other)) != 0
-        for one, other in zip(spec.get("containers") or (), before.get("containers") or (), strict=False)
-    ):
-        yield "GuaranteedQoSPodCPUResize"
     if not same(spec.get("resources"), before.get("resources")):
         yield "InPlacePodLevelResourcesVerticalScaling"
     if any(
@@ -108,10 +102,6 @@ def _needed(pod: Object, old: Object) -> Iterator[str]:
         for one, other in zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=False)
     ):
         yield "InPlacePodVerticalScalingInitContainers"
-
-
-def _cpu(container: Object) -> str:
-    return str(tree.dig(container, "resources", "requests", "cpu") or "0")
 
 
 def _denied(attributes: Attributes, why: str, reason: str) -> StatusError:
