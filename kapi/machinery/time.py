@@ -32,6 +32,12 @@ class TimeError(ValueError):
     """Not a time; the text is Go's."""
 
 
+class AnyYear(str):
+    """A time that a message has as seconds, as it is written.  Its year has not four digits: in JSON it could not be read."""
+
+    __slots__ = ()
+
+
 def format_micros(moment: datetime) -> str:
     """RFC 3339 in UTC with six decimals."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")

@@ -329,6 +329,8 @@ def _quantity(value: object) -> str:
 
 
 def _text(value: str, kind: Kind) -> str | None:
+    if type(value) is times.AnyYear:
+        return str(value)
     if kind is Kind.TIME:
         return times.time(value)
     if kind is Kind.MICRO_TIME:

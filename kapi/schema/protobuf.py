@@ -358,7 +358,7 @@ def _time(value: Value, depth: int) -> str | None:
     moment = _moment(value)
     if moment is None or moment[0] == time.ZERO_SECONDS:
         return None
-    return f"{time.of_unix(moment[0])}Z"  # upstream ignores the nanoseconds
+    return _shown(f"{time.of_unix(moment[0])}Z")  # upstream ignores the nanoseconds
 
 
 def _micro_time(value: Value, depth: int) -> str | None:
@@ -368,7 +368,11 @@ def _micro_time(value: Value, depth: int) -> str | None:
     # upstream truncates to microseconds towards zero, then carries whole seconds
     more, micros = divmod(int(moment[1] / 1000), 1_000_000)
     seconds = moment[0] + more
-    return None if (seconds, micros) == (time.ZERO_SECONDS, 0) else f"{time.of_unix(seconds)}.{micros:06d}Z"
+    return None if (seconds, micros) == (time.ZERO_SECONDS, 0) else _shown(f"{time.of_unix(seconds)}.{micros:06d}Z")
+
+
+def _shown(moment: str) -> str:
+    return moment if moment[4] == "-" else time.AnyYear(moment)
 
 
 def _duration(value: Value, depth: int) -> str:
