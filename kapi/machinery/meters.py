@@ -6,6 +6,7 @@ number of label values.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,8 @@ from itertools import accumulate, islice
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
+
+from kapi.machinery.golang import float_text
 
 Labels = tuple[str, ...]
 
@@ -26,6 +28,18 @@ def hashed(value: str | bytes) -> str:
     """A long or secret value as a label has it; "" for an empty one."""
     data = value.encode() if isinstance(value, str) else value
     return f"sha256:{hashlib.sha256(data).hexdigest()}" if data else ""
+
+
+def number_text(value: float) -> str:
+    """A value of a metric, as Go's client library writes it."""
+    if -_LEAST_WITH_EXPONENT < value < _LEAST_WITH_EXPONENT and value == (whole := int(value)):
+        return str(whole)
+    return float_text(float(value))
+
+
+_LEAST_WITH_EXPONENT = 1e6
+#: the label of a bucket
+_bound_text = functools.cache(number_text)
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -82,7 +96,7 @@ class Gauge(Collector):
 def cumulative(bounds: Sequence[float], row: Sequence[float]) -> list[tuple[str, float]]:
     """Cumulative counts by bucket, as the exposition needs them; values of ``row`` after the last bucket are ignored."""
     total, buckets = 0.0, []
-    for bound, count in zip((*map(floatToGoString, bounds), "+Inf"), row, strict=False):
+    for bound, count in zip((*map(_bound_text, bounds), "+Inf"), row, strict=False):
         total += count
         buckets.append((bound, total))
     return buckets
@@ -94,7 +108,7 @@ def coarser(bounds: Sequence[float], row: Sequence[float], shown: Sequence[float
         return cumulative(bounds, row)
     totals = list(accumulate(row[: len(bounds) + 1]))
     places = [bisect_left(bounds, bound) for bound in shown]
-    return [*zip(map(floatToGoString, shown), (totals[place] for place in places), strict=True), ("+Inf", totals[-1])]
+    return [*zip(map(_bound_text, shown), (totals[place] for place in places), strict=True), ("+Inf", totals[-1])]
 
 
 class Histogram(Collector):

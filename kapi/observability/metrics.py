@@ -7,19 +7,18 @@ Upstream: component-base ``metrics/legacyregistry``, ``metrics/opts.go``, ``metr
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.samples import Sample
 from twisted.internet.defer import DeferredLock
 
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.each import costly
 from kapi.machinery.meters import Histogram as LabelledHistogram
+from kapi.observability.exposition import CONTENT_TYPE, header, lines
 from kapi.observability.request_metrics import LATENCY, RequestMetrics
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -78,7 +77,6 @@ def _limited(samples: list[Sample], limits: Mapping[str, Collection[str]]) -> li
 
 
 _SAMPLES_PER_PIECE = 1000  # samples: some 6 ms
-_HEADER_LINES = 2  # help and type
 
 
 class FunctionCollector:
@@ -133,28 +131,11 @@ class Metrics:
 
 
 def _pieces(family: Metric) -> Iterator[bytes]:
-    """The text of a family; what follows the first piece repeats no header."""
-    samples = family.samples
-    yield generate_latest(_Families(_part(family, samples[:_SAMPLES_PER_PIECE])))
-    for start in range(_SAMPLES_PER_PIECE, len(samples), _SAMPLES_PER_PIECE):
-        text = generate_latest(_Families(_part(family, samples[start : start + _SAMPLES_PER_PIECE])))
-        yield text.split(b"\n", _HEADER_LINES)[_HEADER_LINES]
-
-
-def _part(family: Metric, samples: list[Sample]) -> Metric:
-    part = copy.copy(family)
-    part.samples = samples
-    return part
-
-
-class _Families:
-    """What the client library takes for a registry."""
-
-    def __init__(self, *families: Metric) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+    """The text of a family."""
+    samples, text = family.samples, header(family)
+    for start in range(0, max(len(samples), 1), _SAMPLES_PER_PIECE):
+        yield (text + lines(samples[start : start + _SAMPLES_PER_PIECE])).encode()
+        text = ""
 
 
 def store_requests(durations: LabelledHistogram) -> Iterator[Metric]:
@@ -197,7 +178,7 @@ class Exposition:
                 self._begun += 1
                 self._text = b""
                 self._text = b"".join(costly(self._metrics.exposition()))
-            return Response(200, self._text, CONTENT_TYPE_LATEST.encode())
+            return Response(200, self._text, CONTENT_TYPE)
         finally:
             if not self._one.waiting:
                 self._text = b""

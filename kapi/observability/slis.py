@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kapi.observability.exposition import CONTENT_TYPE
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.health import HealthChecks
 from kapi.serving.routing import Routes
 
-_TYPE = b"text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _GAUGE = (
     "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n"
     "# TYPE kubernetes_healthcheck gauge\n"
@@ -47,4 +47,4 @@ class HealthIndicators:
             for (name, status, kind), count in sorted(self._totals.items())
         ]
         text = _GAUGE + "".join(gauges) + _TOTAL + "".join(totals)
-        return Response(200, text.encode(), _TYPE)
+        return Response(200, text.encode(), CONTENT_TYPE)

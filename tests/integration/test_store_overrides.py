@@ -157,8 +157,8 @@ def test_a_store_that_is_away_takes_only_its_resources_along(other: Server, serv
         assert plain(server, path) == (200, "ok")
     assert "[+]redis-1 ok: the store of events is not reachable\n" in plain(server, "/readyz?verbose")[1]
     assert re.findall("^kapi_store_available.*", plain(server, "/metrics")[1], re.M) == [
-        'kapi_store_available{storage_cluster_id="redis-0"} 1.0',
-        'kapi_store_available{storage_cluster_id="redis-1"} 0.0',
+        'kapi_store_available{storage_cluster_id="redis-0"} 1',
+        'kapi_store_available{storage_cluster_id="redis-1"} 0',
     ]
     health = {one["metadata"]["name"]: one["conditions"][0]["status"] for one in components(client)}
     assert (health["etcd-0"], health["etcd-1"]) == ("True", "False")
