@@ -336,6 +336,15 @@ class OIDCTest(TestCase):
         self.assertIn("not initialized", await self.refused(oidc, self.token()))
         self.assertIn("issuer did not match", oidc.provider.problem)
 
+    async def test_an_issuer_that_cannot_be_reached_is_told_as_go_tells_it(self) -> None:
+        gone = HTTPSServer(CA, self.answer)
+        await gone.stop()
+        provider = Provider(self.client, gone.url, lambda: self.seconds)
+        await provider.refresh()
+        document, address = f"{gone.url}/.well-known/openid-configuration", gone.url.removeprefix("https://")
+        why = f'oidc: Get "{document}": dial tcp {address}: connect: connection refused'
+        self.assertEqual(provider.problem, why)
+
     async def test_a_provider_with_a_certificate_of_another_authority(self) -> None:
         client = HTTPSClient(reactor, Endpoint(self.issuer, ca=Authority("other").pem))
         provider = Provider(client, self.issuer, lambda: self.seconds)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
@@ -21,6 +22,7 @@ from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.machinery.tree import Object, Tree
 from kapi.process.timers import Repeated
+from kapi.wire.network_errors import describe
 
 if TYPE_CHECKING:
     from jwt.algorithms import AllowedPublicKeys
@@ -204,7 +206,14 @@ class Provider:
                     each.callback(None)
 
     async def _get(self, url: str) -> bytes:
-        answer = await self.client.request("GET", url)
+        try:
+            answer = await self.client.request("GET", url)
+        except CancelledError:
+            raise
+        except Exception as error:  # any error of the network
+            parts = urlsplit(url)
+            why = describe(error, parts.hostname or "", parts.port or 443)
+            raise AuthenticationError(f'oidc: Get "{url}": {why}') from None
         if answer.status != 200:
             raise AuthenticationError(f"oidc: {url} answered {answer.status}")
         return answer.body
