@@ -151,6 +151,7 @@ class Builder:
         if self._names:
             return await self._by_name()
         if self._types:
+            await self._mappings(categories=False)  # an unknown type comes first
             raise CommandError("resource(s) were provided, but no name was specified")
         raise CommandError(
             "You must provide one or more resources by argument or filename.\nExample resource specifications include:\n"
@@ -222,10 +223,12 @@ class Builder:
         sources: list[str] = []
         for path in self._files:
             sources += [path] if path == "-" or is_url(path) else expand_paths(path, self._recursive)
-        if self._types or self._names or self._tuples:
+        if self._types or self._names:
             raise CommandError(
                 "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
             )
+        if self._tuples:
+            raise CommandError("resource/name arguments cannot be provided when a path is specified")
         if sources.count("-") > 1:
             raise CommandError("standard input cannot be used for multiple arguments")
         visitors: list[Visitor] = []

@@ -24,10 +24,11 @@ _KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-_ENVIRONMENT = re.compile(r"[ -<>-~]+")
-_ENVIRONMENT_TEXT = (
-    "a valid environment variable name must consist only of printable ASCII characters other than '='"
-    " (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for validation is '^[ -<>-~]+$')"
+_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_VARIABLE_TEXT = (
+    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start "
+    "with a digit (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for validation is "
+    "'[-._a-zA-Z][-._a-zA-Z0-9]*')"
 )
 _MASK = str.maketrans("013ae", "ghkmt")  # so that no word comes about by chance
 #: adds the content of a key
@@ -98,26 +99,37 @@ def _add_file(text: str, add: Add) -> None:
 def environment_of(path: str) -> list[tuple[str, str]]:
     """The variables of a file of KEY=VALUE; KEY alone has the value that it has here.  Raises CommandError."""
     found = []
-    for line in Path(path).read_text("utf-8-sig").splitlines():
-        text = line.lstrip()
+    for number, line in enumerate(Path(path).read_bytes().split(b"\n"), 1):
+        line = line.removesuffix(b"\r")
+        try:
+            text = line.decode().removeprefix("\ufeff" if number == 1 else "").lstrip()
+        except UnicodeDecodeError:
+            shown = " ".join(map(str, line))
+            raise CommandError(f"env file {path} contains invalid utf8 bytes at line {number}: [{shown}]") from None
         if not text or text.startswith("#"):
             continue
         key, equals, value = text.partition("=")
-        if not _ENVIRONMENT.fullmatch(key):
-            raise CommandError(f"{quote(key)} is not a valid key name: {_ENVIRONMENT_TEXT}")
+        if problems := variable_problems(key):
+            raise CommandError(f"{quote(key)} is not a valid key name: {';'.join(problems)}")
         found.append((key, value if equals else os.environ.get(key, "")))
     return found
 
 
+def variable_problems(name: str) -> list[str]:
+    """What is wrong with the name of an environment variable."""
+    return ([] if _VARIABLE.fullmatch(name) else [_VARIABLE_TEXT]) + _parent_problems(name)
+
+
 def _key_problems(key: str) -> list[str]:
     problems = [f"must be no more than {_MAX_KEY} characters"] if len(key) > _MAX_KEY else []
-    if not _KEY.fullmatch(key):
-        problems.append(_KEY_TEXT)
-    elif key == ".":
-        problems.append("must not be '.'")
-    elif key.startswith(".."):
-        problems.append("must not be '..'" if key == ".." else "must not start with '..'")
-    return problems
+    return problems + ([] if _KEY.fullmatch(key) else [_KEY_TEXT]) + _parent_problems(key)
+
+
+def _parent_problems(key: str) -> list[str]:
+    """A key is the name of a file, too, which may not lead to another directory."""
+    if key in (".", ".."):
+        return [f"must not be '{key}'"]
+    return ["must not start with '..'"] if key.startswith("..") else []
 
 
 def _hash(obj: Object, fields: tuple[str, ...]) -> str:

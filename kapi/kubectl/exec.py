@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.client.remotecommand import start
+from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME
+from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout, container_of, named_object, pods_of
-from kapi.kubectl.remote_streams import FLAGS as FLAGS
+from kapi.kubectl.remote_streams import FLAGS as STREAMS
 from kapi.kubectl.remote_streams import has_terminal, join
 
+FLAGS = (*STREAMS, *(flag for flag in FILENAME if flag.name == "filename"))
 HELP = Help(
-    "(POD | TYPE/NAME) [-c CONTAINER] -- COMMAND [ARGUMENT ...]",
+    "(POD | TYPE/NAME | -f FILENAME) [-c CONTAINER] -- COMMAND [ARGUMENT ...]",
     "Runs a program in a container. What comes after -- is its command line.",
     (
         ("Run a command", "exec web-0 -- date"),
@@ -23,18 +27,20 @@ HELP = Help(
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if not flags.arguments or flags.dash == 0:
-        raise CommandError("pod, type/name or --filename must be specified")
-    if len(flags.arguments) > 1 and flags.dash != 1:
+    words, files = flags.arguments, flags.get_list("filename")
+    name = words[0] if words and flags.dash != 0 else ""
+    if flags.dash not in (0, 1) and (len(words) > 1 or (words and files)):
         raise CommandError(
             "exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead",
             usage=f"{program} exec",
         )
-    pod_name, *command = flags.arguments
+    check_pod_timeout(factory, f"{program} exec")
+    if not name and not files:
+        raise CommandError("pod, type/name or --filename must be specified")
+    command = words if flags.dash == 0 else words[1:]
     if not command:
         raise CommandError("you must specify at least one command for the container")
-    check_pod_timeout(factory, f"{program} exec")
-    info = await named_object(factory, program, pod_name)
+    info = await (_described(factory, program, name) if files else named_object(factory, program, name))
     pod = (await pods_of(factory, info, "attach to"))[0]
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
@@ -55,3 +61,17 @@ async def run(factory: Factory, program: str) -> int:
     if code:
         raise CommandError(f"command terminated with exit code {code}", code=code, plain=True)
     return 0
+
+
+async def _described(factory: Factory, program: str, name: str) -> Info:
+    """The object of the files, as these describe it.  Raises CommandError."""
+    flags = factory.flags
+    builder = Builder(factory, program).filenames(flags.get_list("filename"), False)
+    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    result = await builder.resource_type_or_name([name if "/" in name else f"pods/{name}"] if name else []).do()
+    infos = await result.infos()
+    if result.errors:
+        raise result.errors[0]
+    if len(infos) != 1:
+        raise CommandError("cannot exec into multiple objects at a time")
+    return infos[0]

@@ -46,7 +46,8 @@ async def pods_of(factory: Factory, info: Info, purpose: str) -> list[Object]:
             f"cannot {purpose} *v1.{info.mapping.kind}: selector for *v1.{info.mapping.kind} not implemented"
         )
     if not selector:
-        raise CommandError(f"invalid service '{info.name}': Service is defined without a selector")
+        problem = f"invalid service '{info.name}': Service is defined without a selector"
+        raise CommandError(f"cannot {purpose} *v1.{info.mapping.kind}: {problem}")
     end = factory.reactor.seconds() + factory.flags.get_duration("pod-running-timeout")
     while True:
         page = await _page(factory, selector, info.namespace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
@@ -11,9 +12,9 @@ from kapi.client.portforward import PortForward
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
-from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
-from kapi.kubectl.pods_of import named_object, pods_of
+from kapi.kubectl.pods_of import check_pod_timeout, named_object, pods_of
+from kapi.machinery.golang import NumberError, parse_uint, quote
 from kapi.machinery.tree import Object
 
 FLAGS = (Flag("address", "list", default=["localhost"]), Flag("pod-running-timeout", "duration", default=60.0))
@@ -32,15 +33,17 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     if len(flags.arguments) < 2:
         raise CommandError("TYPE/NAME and list of ports are required for port-forward", usage=f"{program} port-forward")
+    check_pod_timeout(factory, f"{program} port-forward")
     what, *texts = flags.arguments
     info = await named_object(factory, program, what)
     pod = (await pods_of(factory, info, "attach to"))[0]
-    pairs = [_ports(text, info, pod) for text in texts]
+    service = info.object if info.mapping.kind == "Service" else None
+    texts = _of_pod(pod, texts) if service is None else _of_service(service, pod, texts)
     phase = (pod.get("status") or {}).get("phase")
     if phase != "Running":
         raise CommandError(f"unable to forward port because pod is not running. Current status={phase}")
     metadata = pod["metadata"]
-    for local, remote in pairs:
+    for local, remote in [_numbers(text) for text in texts]:
         forward = PortForward(
             factory.client("v1"), metadata["namespace"], metadata["name"], remote, lambda text: _report(factory, text)
         )
@@ -72,36 +75,93 @@ async def _listen(factory: Factory, forward: PortForward, local: int) -> None:
             raise CommandError(f"unable to listen on any of the requested ports: [{{{local} {forward.port}}}]")
 
 
-def _ports(text: str, info: Info, pod: Object) -> tuple[int, int]:
-    """The local port and the Pod's port of ``LOCAL:REMOTE``, ``:REMOTE`` or ``PORT``.  Raises CommandError."""
+def _split(text: str) -> tuple[str, str]:
+    """The local and the remote port of ``LOCAL:REMOTE``, ``:REMOTE`` or ``PORT``."""
     local, colon, remote = text.partition(":")
-    remote = remote if colon else local
-    number = _service_port(info, pod, remote) if info.mapping.kind == "Service" else _pod_port(pod, remote)
-    if not colon:
-        local = str(number) if not remote.isdigit() else remote
-    if local and not local.isdigit():
-        raise CommandError(
-            f"error parsing local port '{local}': strconv.ParseUint: parsing \"{local}\": invalid syntax"
-        )
-    if not 0 < number < 65536:
+    return (local, remote) if colon and ":" not in remote else (local, local)
+
+
+def _check_protocol(ports: list[Object], texts: list[str], number: str, find: Callable[[str], int]) -> None:
+    """Raises CommandError for a port that is only one of UDP.  ``number`` is the field that has a port's number."""
+    of = {
+        protocol: {port[number] for port in ports if port.get("protocol", "TCP") == protocol}
+        for protocol in ("TCP", "UDP")
+    }
+    for text in texts:
+        remote = _split(text)[1]
+        if (int(remote) if _is_number(remote) else find(remote)) in of["UDP"] - of["TCP"]:
+            raise CommandError(f"UDP protocol is not supported for {remote}")
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+", text, re.ASCII) is not None
+
+
+def _of_pod(pod: Object, texts: list[str]) -> list[str]:
+    """The ports with numbers instead of names.  Raises CommandError."""
+
+    def number(name: str) -> int:
+        for container in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ())):
+            for port in container.get("ports") or ():
+                if port.get("name", "") == name:
+                    return int(port["containerPort"])
+        raise CommandError(f"Pod '{pod['metadata']['name']}' does not have a named port '{name}'")
+
+    ports = [port for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
+    _check_protocol(ports, texts, "containerPort", number)
+    found = []
+    for text in texts:
+        local, remote = _split(text)
+        if not remote:
+            raise CommandError("remote port cannot be empty")
+        wanted = remote if _is_number(remote) else str(number(remote))
+        found.append(wanted if local == remote else f"{local}:{wanted}")
+    return found
+
+
+def _of_service(service: Object, pod: Object, texts: list[str]) -> list[str]:
+    """The pod's ports to which those of the service lead.  Raises CommandError."""
+    name, ports = service["metadata"]["name"], service["spec"].get("ports") or []
+
+    def number(of: str) -> int:
+        for port in ports:
+            if port.get("name", "") == of:
+                return int(port["port"])
+        raise CommandError(f"Service '{name}' does not have a named port '{of}'")
+
+    def target(wanted: int) -> str:
+        for port in ports:
+            if port["port"] == wanted:
+                headless = service["spec"].get("clusterIP") == "None"
+                leads = wanted if headless else port.get("targetPort") or wanted
+                return str(leads) if isinstance(leads, int) else _of_pod(pod, [leads])[0]
+        raise CommandError(f"Service {name} does not have a service port {wanted}")
+
+    _check_protocol(ports, texts, "port", number)
+    found = []
+    for text in texts:
+        local, remote = _split(text)
+        wanted = int(remote) if _is_number(remote) else number(remote)
+        local = str(wanted) if local == remote else local
+        leads = target(wanted)
+        found.append(leads if local == leads else f"{local}:{leads}")
+    return found
+
+
+def _numbers(text: str) -> tuple[int, int]:
+    """The local port, 0 for any, and the pod's port.  Raises CommandError."""
+    local, colon, remote = text.partition(":")
+    if ":" in remote:
+        raise CommandError(f"invalid port format '{text}'")
+    local, remote = (local or "0", remote) if colon else (local, local)
+    numbers = []
+    for what, given in (("local", local), ("remote", remote)):
+        try:
+            numbers.append(parse_uint(given, 16))
+        except NumberError as error:
+            raise CommandError(
+                f"error parsing {what} port '{given}': strconv.ParseUint: parsing {quote(given)}: {error}"
+            ) from None
+    if not numbers[1]:
         raise CommandError("remote port must be > 0")
-    return int(local or 0), number
-
-
-def _pod_port(pod: Object, text: str) -> int:
-    if re.fullmatch(r"\d+", text):
-        return int(text)
-    for container in pod["spec"].get("containers") or ():
-        for port in container.get("ports") or ():
-            if port.get("name") == text:
-                return int(port["containerPort"])
-    raise CommandError(f"Pod '{pod['metadata']['name']}' does not have a named port '{text}'")
-
-
-def _service_port(info: Info, pod: Object, text: str) -> int:
-    """The Pod's port to which a port of a Service leads."""
-    service = info.object or {}
-    for port in service["spec"].get("ports") or ():
-        if text in (str(port["port"]), port.get("name")):
-            return _pod_port(pod, str(port.get("targetPort") or port["port"]))
-    raise CommandError(f"Service {info.name} does not have a service port {text}")
+    return numbers[0], numbers[1]

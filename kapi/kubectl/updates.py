@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Sequence
 
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.rest import PatchType
 from kapi.client.three_way import OpenAPISchema, three_way_patch
 from kapi.kubectl.builder import builder_of
+from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.openapi import read_document
+from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.visitor import Result
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 
@@ -27,6 +32,14 @@ _SPECS = {
 }
 #: changes a copy of an object in place; raises CommandError when it cannot
 Change = Callable[[Object], None]
+#: changes the spec of an object's pods; returns what could not be done
+ChangeSpec = Callable[[Info, Object], list[str]]
+#: the flags of commands that change the pods of objects
+OBJECTS = (
+    *FILENAME, *PRINT, Flag("all", "bool"), Flag("selector", short="l"), Flag("local", "bool"), DRY_RUN,
+    Flag("field-manager"),
+)  # fmt: skip
+CONTAINERS = Flag("containers", short="c", default="*")
 
 
 def go_type(info: Info) -> str:
@@ -123,3 +136,61 @@ def changed(info: Info, change: Change) -> Object:
     found: Object = tree.copy(info.object or {})
     change(found)
     return found
+
+
+def containers_of(spec: Object) -> list[Object]:
+    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+
+
+def selected(spec: Object, pattern: str) -> list[Object]:
+    return [one for one in containers_of(spec) if fnmatch.fnmatchcase(one["name"], pattern)]
+
+
+def check(factory: Factory, dry_run: str, resources: list[str]) -> list[BaseException]:
+    """What is wrong with flags and arguments."""
+    flags = factory.flags
+    problems = []
+    if flags.get_bool("all") and flags.get_string("selector"):
+        problems.append("cannot set --all and --selector at the same time")
+    if not resources and not flags.get_list("filename"):
+        problems.append("one or more resources must be specified as <resource> <name> or <resource>/<name>")
+    if flags.get_bool("local") and dry_run == "server":
+        problems.append("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
+    return [CommandError(problem) for problem in problems]
+
+
+async def update_pods(
+    factory: Factory, program: str, resources: list[str], operation: str, failed: str, change: ChangeSpec
+) -> int:
+    """Changes the pods of objects.  ``failed`` is before the server's message."""
+    flags = factory.flags
+    dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    printer = printer_for(flags, operation + dry_run_suffix(dry_run), typed=flags.get_bool("local"))
+    result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
+    infos = await result.infos()
+    raise_errors(result.errors)
+    updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
+    errors: list[BaseException] = []
+    for info in infos:
+        problems: list[str] = []
+
+        def change_object(obj: Object, info: Info = info, problems: list[str] = problems) -> None:
+            problems += change(info, pod_spec(obj, info))
+
+        try:
+            wanted = changed(info, change_object)
+        except CommandError as error:
+            errors.append(CommandError(f"error: {object_name(info)} {error}\n"))
+            continue
+        errors += [CommandError(problem) for problem in problems]
+        try:
+            if await updates.patch(info, wanted):
+                factory.out.write(printer.print(info.object or {}))
+        except StatusError as error:
+            errors.append(CommandError(f"{failed} {error.message}"))
+    raise_errors(errors)
+    return 0
+
+
+def object_name(info: Info) -> str:
+    return f"{info.mapping.name}/{info.name}"

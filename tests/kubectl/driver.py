@@ -20,8 +20,8 @@ MAX_RUN = 130.0  # seconds; above those that a line may wait
 async def serve() -> None:
     out = sys.stdout
     for line in sys.stdin:
-        stdout, stderr = io.StringIO(), io.StringIO()
-        running = Deferred.fromCoroutine(run(client_command(json.loads(line)) or [], react, stdout, stderr))
+        stdout, stderr, stdin = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO())
+        running = Deferred.fromCoroutine(run(client_command(json.loads(line)) or [], react, stdout, stderr, stdin))
         running.addTimeout(MAX_RUN, react, lambda result, timeout: -1)
         code = await running
         out.write(json.dumps([stdout.getvalue(), stderr.getvalue(), code]) + "\n")

@@ -60,8 +60,9 @@ class Programs:
 
     def kubectl(self, *arguments: str) -> tuple[str, str, int]:
         done = subprocess.run(
-            [self.kubectl_path, *arguments], capture_output=True, env=self.environment, timeout=120
-        )  # no text: line ends are compared, too
+            [self.kubectl_path, *arguments],
+            stdin=subprocess.DEVNULL, capture_output=True, env=self.environment, timeout=120,
+        )  # fmt: skip  # no text: line ends are compared, too
         return done.stdout.decode(), done.stderr.decode(), done.returncode
 
     def apply(self, *arguments: str) -> None:
