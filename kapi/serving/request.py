@@ -188,7 +188,7 @@ class APIRequest(server.Request):
         if self._pending_bytes is None:
             self._pending_bytes = PendingBytes(pending, self.body_size - size)
         if not self.body_refused and pending.full:
-            pending.shrink()
+            pending.shrink(self)
             if pending.full:
                 self.body_refused = True
                 pending.refused += 1

@@ -389,6 +389,17 @@ class Requests(SynchronousTestCase):
         gc.collect()
         self.assertEqual(runner.pending.size, 0)
 
+    def test_a_body_without_memory_for_it_is_read_to_a_bound(self) -> None:
+        """So that the client reads the answer; a longer one loses its connection."""
+        self.patch(request, "_MAX_DRAINED_BYTES", 500_000)
+        runner, connection, transport = self.connected()
+        runner.pending.limit = 1
+        connection.dataReceived(HEAD + b"Content-Length: 600000\r\n\r\n" + b"c" * 300_000)
+        connection.dataReceived(b"c" * 200_000)
+        self.assertEqual((transport.disconnecting, transport.disconnected), (False, False))
+        connection.dataReceived(b"c")
+        self.assertTrue(transport.disconnected)
+
     def test_a_body_that_is_refused_is_not_passed_on_afterwards(self) -> None:
         runner, connection, transport = self.connected()
         runner.streams_body = lambda uri: True  # type: ignore[method-assign]
