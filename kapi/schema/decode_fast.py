@@ -244,12 +244,10 @@ def _map(type_: Type) -> Shape:
             return value
 
         return dict, walk_strings
-    walk_elem, bytes_ = walk_of(elem), elem.kind is Kind.BYTES
+    walk_elem = walk_of(elem)
 
     def walk(value: Tree, keys: list[int]) -> Tree:
         keys[0] += len(value)
-        if bytes_ and None in value.values():
-            raise Unusual
         return {key: walk_elem(item, keys) for key, item in entries(value)}
 
     return dict, walk

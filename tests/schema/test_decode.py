@@ -60,6 +60,8 @@ def test_nulls_and_empty_values_disappear_as_go_has_it() -> None:
     assert obj["data"] == {"k": ""}
     assert obj["immutable"] is False, "a pointer keeps its zero value"
     assert "binaryData" not in obj
+    obj, _ = decoded('{"metadata":{"name":"a"},"data":{"k":null,"l":"YQ=="}}', GroupVersionKind("", "v1", "Secret"))
+    assert obj["data"] == {"k": "", "l": "YQ=="}
 
 
 def test_what_go_always_writes_appears() -> None:
