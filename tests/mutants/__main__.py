@@ -2,6 +2,7 @@
 
     python -m tests.mutants --sample 20                      # of validation, admission, authorization, storage and protocols
     python -m tests.mutants --only admission --only wire --sample 50 --seed 3
+    python -m tests.mutants --rules --only resources/networking --sample 200    # each rule once, which is left out
 
 It needs ``pip install .[mutants]``.  The tests that start no kapi run once, so that it knows which functions each of them calls;
 ``--calls FILE`` keeps that for the next time.  Then a mutation costs about a second.  It is noticed when a test fails, hangs or
@@ -23,7 +24,7 @@ import pytest
 
 from tests.mutants.forks import Calls, Fate, Forks
 from tests.mutants.killing import Checkout
-from tests.mutants.mutations import PACKAGES, Mutation, sample
+from tests.mutants.mutations import PACKAGES, Mutation, all_rules, sample
 
 ROOT = Path(__file__).parents[2]
 _PYTEST = (
@@ -39,6 +40,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     )
     parser.add_argument("--sample", type=int, default=20, help="how many mutations")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of the sample")
+    parser.add_argument("--rules", action="store_true", help="each rule once, which is left out, instead of a sample")
     parser.add_argument("--from", type=int, default=1, dest="first", help="the first one of the sample that is tried")
     parser.add_argument("--only", action="append", default=[], help="a package of kapi, such as admission/webhook")
     parser.add_argument(
@@ -48,9 +50,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--least", type=float, default=90.0, help="percent that should be noticed")
     parser.add_argument("--patience", type=float, default=20.0, help="seconds that a test may take longer")
     options = parser.parse_args(arguments)
-    chosen = list(
-        islice(sample(root, random.Random(options.seed), options.only or PACKAGES), options.first - 1, options.sample)
-    )
+    packages = options.only or PACKAGES
+    found = all_rules(root, packages) if options.rules else sample(root, random.Random(options.seed), packages)
+    chosen = list(islice(found, options.first - 1, options.sample))
     fates: Counter[str] = Counter()
 
     def try_all(forks: Forks) -> None:

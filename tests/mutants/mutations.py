@@ -1,4 +1,4 @@
-"""Small changes to a source file, by the operators of cosmic-ray."""
+"""Small changes to a source file: by the operators of cosmic-ray, or one rule less (``dropped.py``)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from cosmic_ray.ast import Visitor, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
+
+from tests.mutants import dropped
 
 #: what decides, counts or loops; not the operators of types in annotations
 OPERATORS = (
@@ -41,6 +43,8 @@ class Mutation(NamedTuple):
 
     def applied(self, source: str) -> str:
         """The mutated source."""
+        if self.operator in dropped.OPERATORS:
+            return dropped.applied(source, dropped.places(source)[self.number])
         made: str | None = mutate_code(source, _operator(self.operator), self.number)
         assert made is not None, self
         return made
@@ -140,11 +144,37 @@ def mutations_of(path: Path, source: str) -> list[Mutation]:
     ]
 
 
-def sample(root: Path, chance: random.Random, packages: Sequence[str] = PACKAGES) -> Iterator[Mutation]:
-    """Endless and at random; long files come more often, as more can be wrong in them.  None comes twice."""
-    files = [file for package in packages for file in sorted((root / "kapi" / package).rglob("*.py"))]
+def rules_of(path: Path, source: str) -> list[Mutation]:
+    """One for each rule of a file, without that rule."""
+    ranges = _Ranges()
+    ranges.visit(ast.parse(source))
+    return [
+        Mutation(path, place.operator, number, place.line, ranges.function(place.line))
+        for number, place in enumerate(dropped.places(source))
+    ]
+
+
+def all_rules(root: Path, packages: Sequence[str]) -> Iterator[Mutation]:
+    """Of each file, in order."""
+    for file in _files(root, packages):
+        yield from rules_of(file.relative_to(root), file.read_text())
+
+
+def _files(root: Path, packages: Sequence[str]) -> list[Path]:
+    files = [
+        file
+        for package in packages
+        for path in (root / "kapi" / package,)
+        for file in ([path] if path.suffix else sorted(path.rglob("*.py")))
+    ]
     if not files:
         raise LookupError(f"no files in {', '.join(packages)}")
+    return files
+
+
+def sample(root: Path, chance: random.Random, packages: Sequence[str] = PACKAGES) -> Iterator[Mutation]:
+    """Endless and at random; long files come more often, as more can be wrong in them.  None comes twice."""
+    files = _files(root, packages)
     weights = [file.stat().st_size for file in files]
     known: dict[Path, list[Mutation]] = {}
     seen: set[Mutation] = set()

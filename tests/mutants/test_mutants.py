@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("cosmic_ray", reason="needs the extra 'mutants'")
 
 from tests.mutants.killing import Checkout
-from tests.mutants.mutations import Mutation, mutations_of, sample
+from tests.mutants.mutations import Mutation, mutations_of, rules_of, sample
 
 ROOT = Path(__file__).parents[2]
 SOURCE = '''
@@ -134,6 +134,42 @@ def test_each_place_is_listed_once_and_changes_its_line() -> None:
         "return True": "uncalled",
     }  # fmt: skip
     assert len({each.applied(SOURCE) for each in found}) == len(found)
+
+
+RULES = """
+LEVELS = ("low", "high")
+BOTH = {"a": 1, **OTHERS}
+SPEC = struct(at("name", check(is_name)), at("level", enum(*LEVELS), second))
+
+
+def validate(obj, errors):
+    if obj not in ("x", "y"):
+        errors.append("bad")
+    errors += more(obj)
+    check_name(obj, errors)
+    if not obj:
+        raise ValueError
+    return obj
+"""
+
+
+def test_each_rule_is_left_out_once() -> None:
+    found = rules_of(Path("rules.py"), RULES)
+    lines = [(each.operator, each.applied(RULES).splitlines()[each.line - 1].strip(), each.function) for each in found]
+    assert lines == [
+        ("DropEntry", 'LEVELS = ("high")', None),
+        ("DropEntry", 'LEVELS = ("low",)', None),
+        ("DropEntry", "BOTH = {**OTHERS}", None),
+        ("DropEntry", 'BOTH = {"a": 1,}', None),
+        ("DropRule", 'SPEC = struct((lambda *_: ()), at("level", enum(*LEVELS), second))', None),
+        ("DropRule", 'SPEC = struct(at("name", check(is_name)), (lambda *_: ()))', None),
+        ("DropRule", 'SPEC = struct(at("name", check(is_name)), at("level", (lambda *_: ()), second))', None),
+        ("DropRule", 'SPEC = struct(at("name", check(is_name)), at("level", enum(*LEVELS), (lambda *_: ())))', None),
+        ("DropReport", 'if not __name__: errors.append("bad")', "validate"),
+        ("DropReport", "if not __name__: errors += more(obj)", "validate"),
+        ("DropReport", "if not __name__: check_name(obj, errors)", "validate"),
+        ("DropRaise", "if not __name__: raise ValueError", "validate"),
+    ]
 
 
 def test_what_becomes_of_each_mutation(project: Path) -> None:
