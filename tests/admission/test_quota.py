@@ -22,8 +22,8 @@ def resource_quota(hard: dict[str, str], used: dict[str, str] | None = None, **s
     return {"metadata": {"name": "q", "namespace": "n"}, "spec": {"hard": hard, **spec}, "status": status}
 
 
-def make(client: FakeClient) -> Plugin:
-    return quota.ResourceQuota(initializer(client, reactor=Clock()), None)
+def make(client: FakeClient, *limited: Object) -> Plugin:
+    return quota.ResourceQuota(initializer(client, reactor=Clock()), {"limitedResources": list(limited)})
 
 
 def used(client: FakeClient) -> dict[str, str]:
@@ -79,6 +79,61 @@ def test_only_what_grows_is_charged() -> None:
     assert used(client) == {"services.nodeports": "2"}
     with pytest.raises(Forbidden):
         change(3)
+
+
+def node_ports(count: int) -> Object:
+    metadata = {"name": "s", "namespace": "n", "resourceVersion": "1"}
+    ports = [{"port": 80, "nodePort": 30000 + number} for number in range(count)]
+    return {"metadata": metadata, "spec": {"type": "NodePort", "ports": ports}}
+
+
+NOT_COVERED = 'services "s" is forbidden: insufficient quota to consume: services.nodeports'
+
+
+@pytest.mark.parametrize("name", ["services.nodeports", "services", "pods"])
+@pytest.mark.parametrize(
+    ("count", "before", "text"),
+    [(1, 0, NOT_COVERED), (2, 1, NOT_COVERED), (1, 1, ""), (1, 2, "")],
+)
+def test_what_is_limited_grows_only_where_a_quota_covers_it(name: str, count: int, before: int, text: str) -> None:
+    limited = {"resource": "services", "matchContains": ["nodeports"]}
+    plugin = make(cluster(resource_quota({name: "5"})), limited)
+    request = attributes(node_ports(count), resource="services", kind="Service")
+    if before:
+        request = attributes(
+            node_ports(count), node_ports(before), operation=UPDATE, resource="services", kind="Service"
+        )
+    if text and name != "services.nodeports":
+        with pytest.raises(Forbidden) as caught:
+            finish(plugin.validate(request))
+        assert caught.value.message == text
+    else:
+        finish(plugin.validate(request))
+
+
+def test_other_resources_than_the_limited_ones_need_no_quota() -> None:
+    plugin = make(
+        cluster(resource_quota({"pods": "5"})), {"apiGroup": "apps", "resource": "services", "matchContains": [""]}
+    )
+    finish(plugin.validate(attributes(node_ports(1), resource="services", kind="Service")))
+
+
+def test_pods_of_a_limited_scope_need_a_quota_of_it() -> None:
+    important = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+    limited = {"resource": "pods", "matchScopes": [important]}
+    for quota_, allowed in (
+        (resource_quota({"pods": "5"}), False),
+        (resource_quota({"pods": "5"}, scopeSelector={"matchExpressions": [important]}), True),
+    ):
+        plugin = make(cluster(quota_), limited)
+        finish(plugin.validate(attributes(pod())))
+        request = attributes(pod("q", containers=[{"name": "c", "image": "i"}], priorityClassName="high"))
+        if allowed:
+            finish(plugin.validate(request))
+            continue
+        with pytest.raises(StatusError) as caught:
+            finish(plugin.validate(request))
+        assert caught.value.message == "insufficient quota to match these scopes: [{PriorityClass In [high]}]"
 
 
 def test_scopes() -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from kapi.admission.manifests import FIELD, GATE
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.policy.validating import ValidatingAdmissionPolicy
 from kapi.admission.source import GROUP, MAX_WAIT_SECONDS
 from kapi.admission.webhook.matching import read_hooks
+from kapi.admission.webhook.validating import ValidatingAdmissionWebhook
+from kapi.machinery.feature_gates import resolve
 from kapi.machinery.tree import Object
 from kapi.process.slices import Slices
 from kapi.resources.admissionregistration.policies import VALIDATING, VALIDATING_BINDING
+from kapi.resources.admissionregistration.webhooks import VALIDATING as VALIDATING_WEBHOOKS
 from kapi.runtime.sliced import run_by
 from tests.admission.fakes import FakeClient, attributes, initializer
 from tests.growth.counting import lines, stretches
@@ -148,6 +154,28 @@ class Changes(SynchronousTestCase):
         found = self.source.get()
         assert found is not None
         self.assertEqual(len(found[0].bindings), 2)
+
+    def test_configurations_wait_for_webhooks_that_are_being_read_only_where_files_have_some(self) -> None:
+        """Else a bad one could not be repaired while another is read again and again."""
+        rules = [{**RULE, "resources": ["services"]}] * 40
+        self.client.put(GROUP, HOOKS, {"metadata": {"name": "c"}, "webhooks": [{"name": "a.b", "rules": rules}]})
+        directory = Path(tempfile.mkdtemp())
+        self.addCleanup(directory.rmdir)
+        row = VALIDATING_WEBHOOKS
+        configuration = attributes(
+            {"metadata": {"name": "d"}}, group=GROUP, resource=row.plural, kind=row.kind, namespace=""
+        )
+        for configured, waits in ((None, False), ({FIELD: str(directory)}, True)):
+            made = initializer(self.client, reactor=self.clock, features=resolve({GATE: True}))
+            plugin = ValidatingAdmissionWebhook(made, configured)
+            for request, held in ((configuration, waits), (attributes({"metadata": {"name": "x"}}), True)):
+                answer = plugin.validate(request)
+                self.assertEqual(answer is not None, held)
+                if answer is not None:
+                    waiting = Deferred.fromCoroutine(answer)  # type: ignore[arg-type]  # it is a coroutine
+                    self.assertNoResult(waiting)
+                    waiting.addErrback(lambda failure: failure.trap(CancelledError))
+                    waiting.cancel()
 
     def test_who_asks_after_a_change_sees_it_though_another_is_being_read(self) -> None:
         waiting = Deferred.fromCoroutine(self.source.wait())

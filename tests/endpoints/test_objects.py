@@ -55,6 +55,21 @@ def test_a_name_that_leads_elsewhere_is_refused(api: MemoryAPI, name: str) -> No
     assert answer.json["kind"] == "Status"
 
 
+@pytest.mark.parametrize(
+    ("name", "shown", "text"),
+    [
+        ("a%25b", "a%b", "may not contain '%'"),
+        ("%2E", ".", "may not be '.'"),
+        ("%2E%2E", "..", "may not be '..'"),
+    ],
+)
+def test_a_name_that_is_no_segment_of_a_path_is_said_to_be_none(
+    api: MemoryAPI, name: str, shown: str, text: str
+) -> None:
+    answer = api.ask("GET", f"{MAPS}/{name}")
+    assert (answer.code, answer.json["message"]) == (400, f'Name parameter invalid: "{shown}": {text}')
+
+
 def test_update_needs_the_version_it_was_made_from(api: MemoryAPI) -> None:
     old = make(api, data={"k": "v"})
     new = api.ask("PUT", f"{MAPS}/a", {**old, "data": {"k": "w"}})

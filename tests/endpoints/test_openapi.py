@@ -430,6 +430,35 @@ def test_schemas_of_version_3_in_protobuf(schema: Any, path: tuple[int, ...], va
     assert Packed(protobuf_v3.schema(schema)).all(*path) == values
 
 
+@pytest.mark.parametrize(
+    ("message", "number", "inside", "path"),
+    [
+        ("document", 9, {}, ()),
+        ("info", 7, {"info": ...}, (2,)),
+        ("contact", 4, {"info": {"contact": ...}}, (2, 4)),
+        ("license", 3, {"info": {"license": ...}}, (2, 5)),
+        ("docs", 3, {"externalDocs": ...}, (8,)),
+        ("components", 10, {"components": ...}, (5,)),
+        ("scheme", 9, {"components": {"securitySchemes": {"n": ...}}}, (5, 7, 1, 2, 1)),
+        ("schema", 36, {"components": {"schemas": {"n": ...}}}, (5, 1, 1, 2, 1)),
+        ("paths", 2, {"paths": ...}, (4,)),
+        ("item", 14, {"paths": {"/": ...}}, (4, 1, 2)),
+        ("operation", 13, {"paths": {"/": {"get": ...}}}, (4, 1, 2, 4)),
+        ("parameter", 14, {"components": {"parameters": {"n": ...}}}, (5, 3, 1, 2, 1)),
+        ("body", 4, {"components": {"requestBodies": {"n": ...}}}, (5, 5, 1, 2, 1)),
+        ("header", 12, {"components": {"headers": {"n": ...}}}, (5, 6, 1, 2, 1)),
+        ("response", 5, {"components": {"responses": {"n": ...}}}, (5, 2, 1, 2, 1)),
+        ("content", 5, {"components": {"responses": {"n": {"content": {"m": ...}}}}}, (5, 2, 1, 2, 1, 3, 1, 2)),
+    ],
+)
+def test_extensions_of_each_message_of_version_3(message: str, number: int, inside: Any, path: tuple[int, ...]) -> None:
+    def filled(tree: Any) -> Any:
+        return {"x-" + message: 1} if tree in ({}, ...) else {key: filled(value) for key, value in tree.items()}
+
+    packed = Packed(protobuf_v3.document(filled(inside)))
+    assert packed.all(*path, number, 1) == [f"x-{message}".encode()]
+
+
 def test_other_paths_are_passed_on() -> None:
     assert answer(handler(), context("/openapi")) is None
 

@@ -158,6 +158,24 @@ class Followed(CacheTest):
         self.assertEqual(most, 3)
         self.assertEqual([name for _, name, *_ in self.told], [f"l{number}" for number in range(20)])
 
+    def test_the_watch_goes_on_when_half_of_what_waits_has_come(self) -> None:
+        resumed: list[int] = []
+        resume = self.subscription.resume
+
+        def noted() -> None:
+            resumed.append(len(self.told))
+            resume()
+
+        self.subscription.resume = noted  # type: ignore[method-assign]
+        with patch.object(deliveries, "_MAX_WAITING_EVENTS", 20):
+            for number in range(20):
+                self.create(f"l{number}", node=NODE)
+                self.caches._fan_out.flush()
+            self.turn()
+        self.assertEqual(len(self.told), 20)
+        (when,) = resumed
+        self.assertIn(when, (10, 11), "the next turn, which may have brought another")
+
     def test_a_watch_that_was_held_back_too_long_begins_anew(self) -> None:
         with patch.object(deliveries, "_MAX_WAITING_EVENTS", 3), patch.object(type(self.pods), "max_queued_events", 4):
             for number in range(20):

@@ -9,7 +9,9 @@ from twisted.internet.task import Clock
 
 from kapi.admission.interface import AdmissionChain
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import BadRequest
 from kapi.machinery.tree import Object
+from kapi.registry import read
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation
 from kapi.registry.registry import Registry
@@ -59,6 +61,14 @@ def test_admission_is_for_stores_of_before_and_after() -> None:
     one.admit_by(chain)
     secrets = next(row for row in BUILT_IN if row.group_resource == GroupResource("", "secrets"))
     assert before.admission is chain and one.add(secrets).admission is chain
+
+
+def test_a_name_with_a_slash_is_refused_before_it_is_looked_up() -> None:
+    """No path of a request has one in a name, but a program in the same process may ask with one."""
+    asked = read.get(registry().add(ROW), "n", "a/b")
+    with pytest.raises(BadRequest) as caught:
+        asked.send(None)
+    assert caught.value.message == "Name parameter invalid: \"a/b\": may not contain '/'"
 
 
 def late() -> Registry:

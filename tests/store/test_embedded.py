@@ -17,7 +17,7 @@ from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from kapi.store import embedded
-from kapi.store.embedded import EmbeddedValkey, find_binary, incomplete
+from kapi.store.embedded import EmbeddedValkey, find_binary, incomplete, make_own_directory
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import EmbeddedStore, shared_store
 from tests.store.contract import HEAD, TAIL, Recorder
@@ -238,6 +238,19 @@ class EmbeddedValkeyTest(TestCase):
         os.kill(left.pid, signal.SIGKILL)
         await ended
         self.assertFalse(left._listening())
+
+    def test_a_directory_for_sockets_is_of_its_user_alone(self) -> None:
+        path = self.directory / "sockets"
+        for mode in (None, 0o755, 0o701, 0o500):
+            if mode is not None:
+                path.chmod(mode)
+            make_own_directory(path)
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o500 if mode == 0o500 else 0o700)
+        (self.directory / "file").write_text("")
+        (self.directory / "link").symlink_to(path)
+        for name in ("file", "link"):
+            with self.assertRaises(OSError):
+                make_own_directory(self.directory / name)
 
     async def test_all_files_are_private_also_those_of_earlier_versions(self) -> None:
         old = self.directory / "appendonlydir"

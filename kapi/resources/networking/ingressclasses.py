@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ingressc
 
 from __future__ import annotations
 
-from kapi.machinery.field import Path, forbidden, required
+from kapi.machinery.field import Path, forbidden
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.networking.ingresses import REFERENCE
@@ -22,10 +22,8 @@ _DEFAULT_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"
 
 def _parameters(parameters: Object, path: Path, errors: Errors) -> None:
     REFERENCE(parameters, path, errors, None)
-    scope, namespace = parameters.get("scope"), parameters.get("namespace")
-    if scope is None:
-        errors.append(required(path.child("scope")))
-    elif scope == "Namespace":
+    scope, namespace = parameters["scope"], parameters.get("namespace")  # by default Cluster
+    if scope == "Namespace":
         if present(namespace, path, errors, "namespace", detail="`parameters.scope` is set to 'Namespace'"):
             check(label_name)(namespace, path.child("namespace"), errors, None)
     elif scope != "Cluster":

@@ -24,6 +24,13 @@ SUBDOMAIN = (
 )
 
 
+LABEL_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
 def ingress(**path: Any) -> list[Object]:
     return [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": SERVICE, **path}]}}]
 
@@ -78,6 +85,26 @@ HERE = "spec.rules[0].http.paths[0]"
             {"rules": ingress(backend={"service": {"name": "s", "port": {"number": 80, "name": "http"}}})},
             [f'{HERE}.backend: Invalid value: "": cannot set both port name & port number'],
         ),
+        (
+            {"rules": ingress(backend={"resource": {"kind": "", "name": "a/b"}})},
+            [
+                f"{HERE}.backend.resource.kind: Required value",
+                f"{HERE}.backend.resource.name: Invalid value: \"a/b\": may not contain '/'",
+            ],
+        ),
+        (
+            {"rules": ingress(backend={"service": {"name": "s", "port": {"name": "-"}}})},
+            [
+                f'{HERE}.backend.service.port.name: Invalid value: "-": must contain at least one letter (a-z)',
+                f'{HERE}.backend.service.port.name: Invalid value: "-": must not begin or end with a hyphen',
+            ],
+        ),
+        (
+            {"rules": ingress(backend={"service": {"name": "s", "port": {"number": 65536}}})},
+            [
+                f"{HERE}.backend.service.port.number: Invalid value: 65536: must be between 1 and 65535, inclusive",
+            ],
+        ),
         ({"rules": [{"http": {}}]}, ["spec.rules[0].http.paths: Required value"]),
         (
             {"rules": [{"host": "10.0.0.1"}]},
@@ -105,6 +132,16 @@ def test_a_bad_secret_name_may_stay() -> None:
     assert len(changes(ingresses.RESOURCE, good, spec={**good["spec"], "tls": [{"secretName": "C"}]})) == 1
 
 
+def test_bad_paths_of_a_wildcard_host_may_stay() -> None:
+    bad = [{"host": "*.a.b", "http": {"paths": []}}]
+    texts = ["spec.rules[0].http.paths: Required value"]
+    assert problems(ingresses.RESOURCE, spec={"rules": bad}) == texts
+    old = made(ingresses.RESOURCE, spec={"rules": bad})
+    assert changes(ingresses.RESOURCE, old, spec={"rules": bad, "defaultBackend": SERVICE}) == []
+    good = made(ingresses.RESOURCE, spec={"rules": [{**ingress()[0], "host": "*.a.b"}]})
+    assert changes(ingresses.RESOURCE, good, spec={"rules": bad}) == texts
+
+
 def test_the_class_annotation_fits_the_field_on_create_alone() -> None:
     annotation = "kubernetes.io/ingress.class"
     parts = {
@@ -122,6 +159,7 @@ def test_the_class_annotation_fits_the_field_on_create_alone() -> None:
     [
         ({"ip": "010.0.0.1"}, ["must not have leading 0s"]),
         ({"hostname": "10.0.0.1"}, ["must be a DNS name, not an IP address"]),
+        ({"hostname": "A"}, [SUBDOMAIN]),
         ({"ip": "10.0.0.1", "hostname": "a.b"}, []),
     ],
 )
@@ -130,6 +168,16 @@ def test_the_status_of_an_ingress(balancer: Object, texts: list[str]) -> None:
     status = {"loadBalancer": {"ingress": [balancer]}}
     found = changes(ingresses.RESOURCE, old, subresource="status", status=status)
     assert [text.split('": ', 1)[1] for text in found] == texts
+
+
+def test_a_status_with_an_address_in_another_form_is_warned_of() -> None:
+    status: Object = {"loadBalancer": {"ingress": [{"hostname": "a.b"}, {"ip": "FD00::1"}]}}
+    found = ingresses.RESOURCE.subresource("status")
+    assert found is not None and found.strategy is not None
+    obj = {**made(ingresses.RESOURCE, spec={"defaultBackend": SERVICE}), "status": status}
+    assert found.strategy.warnings_on_update(obj, obj, CTX) == [
+        'status.loadBalancer.ingress[1]: IPv6 address "FD00::1" should be in RFC 5952 canonical format ("fd00::1")'
+    ]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +198,13 @@ def test_the_status_of_an_ingress(balancer: Object, texts: list[str]) -> None:
             ["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"],
         ),
         (
+            {
+                "controller": "a.b/c",
+                "parameters": {"kind": "K", "name": "n", "scope": "Namespace", "namespace": "A"},
+            },
+            [f'spec.parameters.namespace: Invalid value: "A": {LABEL}'],
+        ),
+        (
             {"controller": "a.b/c", "parameters": {"scope": "All"}},
             [
                 "spec.parameters.kind: Required value",
@@ -167,6 +222,10 @@ def test_the_controller_of_a_class_is_fixed() -> None:
     old = made(ingressclasses.RESOURCE, spec={"controller": "a.b/c"})
     assert changes(ingressclasses.RESOURCE, old, spec={"controller": "a.b/d"}) == [
         'spec.controller: Invalid value: "a.b/d": field is immutable'
+    ]
+    assert changes(ingressclasses.RESOURCE, old, spec={"controller": "a.b/c", "parameters": {"scope": "Cluster"}}) == [
+        "spec.parameters.kind: Required value",
+        "spec.parameters.name: Required value",
     ]
 
 
@@ -194,6 +253,25 @@ def policy(**rule: Any) -> Object:
             policy(ports=[{"protocol": "X"}]),
             ['spec.ingress[0].ports[0].protocol: Unsupported value: "X": supported values: "TCP", "UDP", "SCTP"'],
         ),
+        (
+            policy(ports=[{"port": "-"}, {"port": 0, "endPort": 65536}]),
+            [
+                'spec.ingress[0].ports[0].port: Invalid value: "-": must contain at least one letter (a-z)',
+                'spec.ingress[0].ports[0].port: Invalid value: "-": must not begin or end with a hyphen',
+                "spec.ingress[0].ports[1].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                "spec.ingress[0].ports[1].endPort: Invalid value: 65536: must be between 1 and 65535, inclusive",
+            ],
+        ),
+        (
+            {
+                "podSelector": {"matchLabels": {"a": "-"}},
+                "egress": [{"to": [{"namespaceSelector": {"matchLabels": {"a": "-"}}}]}],
+            },
+            [
+                f'spec.podSelector.matchLabels: Invalid value: "-": {LABEL_VALUE}',
+                f'spec.egress[0].to[0].namespaceSelector.matchLabels: Invalid value: "-": {LABEL_VALUE}',
+            ],
+        ),
         (policy(**{"from": [{}]}), ["spec.ingress[0].from[0]: Required value: must specify a peer"]),
         (
             policy(**{"from": [{"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}),
@@ -219,6 +297,18 @@ def policy(**rule: Any) -> Object:
 )
 def test_the_spec_of_a_network_policy(spec: Object, texts: list[str]) -> None:
     assert problems(networkpolicies.RESOURCE, spec=spec) == texts
+
+
+def test_a_bad_value_in_an_expression_may_stay_in_the_pod_selector() -> None:
+    def selector(value: str) -> Object:
+        return {"podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": [value]}]}}
+
+    old = made(networkpolicies.RESOURCE, spec=selector("-"))
+    assert changes(networkpolicies.RESOURCE, old, spec={**selector("_"), "policyTypes": ["Ingress"]}) == []
+    good = made(networkpolicies.RESOURCE, spec=selector("a"))
+    assert changes(networkpolicies.RESOURCE, good, spec=selector("-")) == [
+        f'spec.podSelector.matchExpressions[0].values[0]: Invalid value: "-": {LABEL_VALUE}'
+    ]
 
 
 def test_the_types_of_a_policy_follow_its_rules() -> None:
@@ -270,6 +360,7 @@ def test_an_address_has_a_parent_for_good() -> None:
     assert changes(row, old, spec={"parentRef": {"resource": "services", "name": "t"}}) == [
         'spec.parentRef: Invalid value: {"Group":"","Resource":"services","Namespace":"","Name":"t"}: field is immutable'
     ]
+    assert changes(row, old, spec={})[0] == "spec.parentRef: Required value"
 
 
 @pytest.mark.parametrize(
@@ -282,6 +373,13 @@ def test_an_address_has_a_parent_for_good() -> None:
             [
                 'spec.cidrs: Invalid value: ["10.0.0.0/24","10.1.0.0/24"]: may specify no more than one IP for each IP '
                 "family, i.e 192.168.0.0/24 and 2001:db8::/64"
+            ],
+        ),
+        (
+            ["10.0.0.0/24", "fd00::/64", "10.1.0.0/24"],
+            [
+                'spec.cidrs: Invalid value: {"CIDRs":["10.0.0.0/24","fd00::/64","10.1.0.0/24"]}: '
+                "may only hold up to 2 values"
             ],
         ),
         (
@@ -304,6 +402,10 @@ def test_a_service_cidr_may_get_a_second_family_and_nothing_else() -> None:
     assert changes(row, old, spec={"cidrs": ["10.0.0.0/24", "fd00::/64"]}) == []
     assert changes(row, old, spec={"cidrs": ["10.1.0.0/24"]}) == [
         'spec.cidrs[0]: Invalid value: "10.1.0.0/24": field is immutable'
+    ]
+    assert changes(row, old, spec={"cidrs": ["10.1.0.0/24", "FD00::/64"]}) == [
+        'spec.cidrs[0]: Invalid value: "10.1.0.0/24": field is immutable',
+        'spec.cidrs[1]: Invalid value: "FD00::/64": must be in canonical form ("fd00::/64")',
     ]
     both = made(row, spec={"cidrs": ["10.0.0.0/24", "fd00::/64"]})
     assert changes(row, both, spec={"cidrs": ["10.0.0.0/24"]}) == [
