@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 import kapi
 from kapi.kubectl.commands import ENTRIES
+from kapi.options.options import Options
 
 ROOT = Path(__file__).parents[1]
 
@@ -130,6 +132,37 @@ def test_files_that_the_recipes_name_are_there() -> None:
         for name in re.findall(r"/opt/kapi/share/kapi/([\w.@-]+)", path.read_text())
     }
     assert len(installed) > 3 and installed <= set(files)
+
+
+def test_the_container_runs_without_root_and_writes_its_volume_only() -> None:
+    """The last stage of the recipe.  No registry of images is asked for: docs/howto/install.rst says how it was built."""
+    lines = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2].splitlines()[1:]
+    steps = [(name, rest) for name, _, rest in (line.partition(" ") for line in lines)]
+    single = dict(steps)
+    user = single["USER"]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user), "numbers: some clusters refuse a name, which may be root's"
+    assert "RUN" not in single  # all that root makes is in the stage before
+    assert ("COPY", f"--from=build --chown={user} /data {single['VOLUME']}") in steps
+    program, *flags = json.loads(single["ENTRYPOINT"])
+    options = Options.from_command_line(flags)
+    assert (program, options.storage.data_dir) == ("kapi", single["VOLUME"])
+    assert str(options.serving.secure_port) == single["EXPOSE"]
+    _, check = single["HEALTHCHECK"].split(" CMD ")
+    assert json.loads(check)[:2] == ["kapi", "get"] and f"--kubeconfig={single['VOLUME']}/admin.kubeconfig" in check
+
+
+def test_what_the_container_has_beside_python_is_small() -> None:
+    """60 MB at most, without bytecode, which is half as much again, and packed a third of both."""
+    needed = runpy.run_path(str(ROOT / "etc" / "sbom.py"))["needed"]("kapi")
+    files = [
+        Path(str(package.locate_file(file)))
+        for name, package in needed.items()
+        for file in (package.files or ())
+        if name != "kapi" and not {"tests", "test"} & {*file.parts}
+    ]
+    files += [path for path in (ROOT / "kapi").rglob("*") if "__pycache__" not in path.parts]
+    bytes_of = {path: path.stat().st_size for path in files if path.is_file() and path.suffix != ".pyc"}
+    assert 20_000_000 < sum(bytes_of.values()) < 60_000_000
 
 
 def test_packages_have_bytecode() -> None:
