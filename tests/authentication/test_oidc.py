@@ -213,7 +213,7 @@ class OIDCTest(TestCase):
         await meter.verifying(self.issuer, succeed(None))
         (family,) = (family for family in registry.collect() if family.name.endswith("_latency_seconds"))
         bounds = [sample.labels["le"] for sample in family.samples if sample.name.endswith("_bucket")]
-        wanted = "0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1.0 2.5 5.0 10.0 +Inf"
+        wanted = "0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 +Inf"
         self.assertEqual(bounds, wanted.split())
 
     async def test_a_client_that_hangs_up_takes_the_keys_from_nobody(self) -> None:
