@@ -144,10 +144,19 @@ class Plugin:
         return None
 
 
+class Tally:
+    """How often no plugin has refused, in all passes with the same labels: outlives the plugins of a logical cluster."""
+
+    __slots__ = ("passed",)
+
+    def __init__(self) -> None:
+        self.passed = 0
+
+
 class Pass:
     """What one pass of a chain is made of, for one operation on one resource: ``kind`` is admit or validate."""
 
-    __slots__ = ("called", "kind", "labels", "operation", "passed", "plugins", "spans")
+    __slots__ = ("called", "kind", "labels", "operation", "plugins", "spans", "tally")
 
     def __init__(self, kind: str, operation: str, plugins: list[Plugin], plural: str) -> None:
         self.kind = kind
@@ -155,10 +164,16 @@ class Pass:
         self.plugins = plugins
         #: without the plugins that do not apply to the resource
         self.called = [plugin for plugin in plugins if plugin.resources is None or plural in plugin.resources]
-        #: for metrics: the labels of those that are called, and how often none has refused
+        #: for metrics: the labels of those that are called
         self.labels: list[tuple[str, ...]] = [(plugin.name, operation, "false", kind) for plugin in self.called]
-        self.passed = 0
+        self.tally: Tally | None = None
         self.spans: list[list[float]] = []  # see Histogram.observe_spans
+
+    def not_called(self, until: Plugin | None = None) -> tuple[tuple[str, ...], ...]:
+        """The labels of the plugins that do not apply to the resource; those before ``until``, if given."""
+        plugins = self.plugins if until is None else self.plugins[: self.plugins.index(until)]
+        left_out = (plugin for plugin in plugins if plugin not in self.called)
+        return tuple((plugin.name, self.operation, "false", self.kind) for plugin in left_out)
 
 
 class AdmissionChain:

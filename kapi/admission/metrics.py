@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from kapi.admission.interface import Pass, Plugin
-from kapi.machinery.meters import Counter, Histogram
+from kapi.admission.interface import Pass, Tally
+from kapi.machinery.meters import Counter, Histogram, Labels
 from kapi.machinery.reloads import Reloads
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
@@ -30,7 +30,7 @@ class Meter(Collector):
             ("name", "operation", "rejected", "type"),
             _BUCKETS,
         )
-        self._passes: dict[Pass, None] = {}  # those that were passed since the last look
+        self._tallies: dict[tuple[Labels, ...], Tally] = {}  # by the labels of the plugins that were not called
         self._steps = Histogram(
             _PREFIX + "step_admission_duration_seconds",
             "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource "
@@ -126,25 +126,24 @@ class Meter(Collector):
         """
         self._controllers.observe_spans(marks, found.labels, found.spans)
         if not rejected:
-            if not found.passed:
-                self._passes[found] = None
-            found.passed += 1
+            tally = found.tally
+            if tally is None:
+                labels = found.not_called()
+                tally = found.tally = self._tallies.setdefault(labels, Tally())
+            tally.passed += 1
             return
         rejecting = found.called[len(marks) - 1]
         self._controllers.observe(time.perf_counter() - marks[-1], rejecting.name, found.operation, "true", found.kind)
-        self._not_called(found, found.plugins[: found.plugins.index(rejecting)], 1)
-
-    def _not_called(self, found: Pass, plugins: Sequence[Plugin], times: int) -> None:
-        for plugin in plugins:
-            if plugin not in found.called:
-                self._controllers.more(times, 0.0, plugin.name, found.operation, "false", found.kind)
+        for each in found.not_called(rejecting):
+            self._controllers.more(1, 0.0, *each)
 
     def _count_passes(self) -> None:
         """Of the plugins that were not called, what is not in the histogram yet."""
-        for found in self._passes:
-            self._not_called(found, found.plugins, found.passed)
-            found.passed = 0
-        self._passes.clear()
+        for labels, tally in self._tallies.items():
+            if tally.passed:
+                for each in labels:
+                    self._controllers.more(tally.passed, 0.0, *each)
+                tally.passed = 0
 
     def step(self, kind: str, operation: str, rejected: bool, seconds: float) -> None:
         """A whole pass."""

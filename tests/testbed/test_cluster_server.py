@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import orjson
 import pytest
@@ -264,3 +266,16 @@ def test_a_cluster_that_goes_while_it_starts_leaves_nobody_waiting(
     Deferred.fromCoroutine(world.clusters.remove(cluster.name)).addBoth(gone.append)
     world.until(lambda: request.finished and gone)
     assert (request.code, gone) == (503, [True])
+
+
+def test_nothing_keeps_what_served_a_cluster_that_was_removed(world: World, cluster: LogicalCluster) -> None:
+    """Not even the metrics of admission, which are read rarely."""
+    assert world.ask(cluster, "POST", MAPS, {"metadata": {"name": "m"}}).code == 201
+    world.until(lambda: served(cluster)._beginning and not served(cluster).beginning)
+    kept = [ref(served(cluster).caches), ref(served(cluster).client)]
+    gone: list[object] = []
+    Deferred.fromCoroutine(world.clusters.remove(cluster.name)).addBoth(gone.append)
+    world.until(lambda: gone)
+    world.reactor.advance(600)
+    gc.collect()
+    assert [one() for one in kept] == [None, None]
