@@ -320,7 +320,7 @@ class Builder:
         group = GroupVersion.parse(version)
         mapping = APIResource(*group, kind.lower(), kind, namespaced=False)
         name = (obj.get("metadata") or {}).get("name") or ""
-        return Info(self._factory.client(str(group)), mapping, "", name, obj=obj, source=source)
+        return Info(None, mapping, "", name, obj=obj, source=source)
 
     def _result(self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False) -> Result:
         chain = Chain(visitors)

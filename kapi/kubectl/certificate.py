@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
-from kapi.kubectl.command import Command, Help, Run
+from kapi.kubectl.command import Command, Help, Run, load
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
@@ -91,7 +91,21 @@ def _now() -> float:
 
 
 _FLAGS = (*FILENAME, *PRINT, Flag("force", "bool"))
-HELP = Help("SUBCOMMAND", "Approves or denies certificate signing requests.")
+
+
+async def run(factory: Factory, program: str) -> int:
+    """Shows the help, whatever the arguments are."""
+    from kapi.kubectl.help import command_help
+
+    factory.out.write(command_help(program, factory.command, load(factory.command)))
+    return 0
+
+
+HELP = Help(
+    "SUBCOMMAND",
+    "Approves or denies certificate signing requests.",
+    (("Approve a request", "certificate approve csr-1"),),
+)
 SUBCOMMANDS = (
     Command(
         "approve", "Approve certificate signing requests", _run("approve"), _FLAGS,

@@ -6,20 +6,13 @@ import os
 from pathlib import Path
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.command import Help
+from kapi.kubectl.command import Command, Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.machinery.tree import Object, dig
 
-FLAGS = (
-    *(Flag("output", short="o", default="json") if flag.name == "output" else flag for flag in PRINT),
-    Flag("output-directory"),
-    Flag("namespaces", "list"),
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("pod-running-timeout", "duration", default=20.0),
-)
 _LISTS = (
     ("v1", "events", "events"),
     ("v1", "replicationcontrollers", "replication-controllers"),
@@ -29,22 +22,9 @@ _LISTS = (
     ("apps/v1", "replicasets", "replicasets"),
     ("v1", "pods", "pods"),
 )
-HELP = Help(
-    "[dump]",
-    "Shows where the API server and the services of the cluster are; dump writes what is needed to find a fault.",
-    (
-        ("Show the addresses", "cluster-info"),
-        ("Write the state to a directory", "cluster-info dump --output-directory=state"),
-    ),
-)
 
 
 async def run(factory: Factory, program: str) -> int:
-    arguments = factory.flags.arguments
-    if arguments[:1] == ["dump"]:
-        return await _dump(factory)
-    if arguments:
-        raise CommandError(f'unknown command "{arguments[0]}" for "{program} cluster-info"', plain=True)
     namespace = factory.flags.get_string("namespace") or "kube-system"
     request = factory.client("v1").get().namespace(namespace).resource("services")
     try:
@@ -73,11 +53,13 @@ def _link(host: str, service: Object) -> str:
     return f"{host}/api/v1/namespaces/{service['metadata']['namespace']}/services/{name}/proxy"
 
 
-async def _dump(factory: Factory) -> int:
+async def _dump(factory: Factory, program: str) -> int:
+    from kapi.kubectl.local_patch import decoded
+
     flags = factory.flags
     directory, output = flags.get_string("output-directory"), flags.get_string("output")
     extension = {"json": ".json", "yaml": ".yaml"}.get(output, ".txt")
-    printer = printer_for(flags)
+    printer = printer_for(flags, typed=True)
     if output == "name":
         raise CommandError("list types are not supported by name printing: *v1.NodeList")
 
@@ -93,21 +75,17 @@ async def _dump(factory: Factory) -> int:
 
     async def listed(version: str, resource: str, namespace: str = "") -> Object:
         found: Object = await factory.client(version).get().namespace(namespace).resource(resource).do()
-        kind = str(found["kind"]).removesuffix("List")
-        found["items"] = [
-            {"kind": kind, "apiVersion": found["apiVersion"], **item} for item in found.get("items") or ()
-        ]
-        return found
+        return decoded({**found, "items": found.get("items") or None})
 
     write(printer.print(await listed("v1", "nodes")), "nodes")
     namespaces = flags.get_list("namespaces") or ["kube-system", factory.namespace]
     if flags.get_bool("all-namespaces"):
-        namespaces = [one["metadata"]["name"] for one in (await listed("v1", "namespaces"))["items"]]
+        namespaces = [one["metadata"]["name"] for one in (await listed("v1", "namespaces"))["items"] or ()]
     for namespace in namespaces:
         pods: list[Object] = []
         for version, resource, name in _LISTS:
             found = await listed(version, resource, namespace)
-            pods = found["items"]
+            pods = found["items"] or []
             write(printer.print(found), namespace, name)
         for pod in pods:
             write(await _logs(factory, pod), namespace, pod["metadata"]["name"], "logs", end=".txt")
@@ -137,3 +115,23 @@ def _raw_message(error: StatusError, name: str) -> str:
     if error.code < 500:
         return error.message
     return f'an error on the server ("unknown") has prevented the request from succeeding (get pods {name})'
+
+
+HELP = Help(
+    "[dump]",
+    "Shows where the API server and the services of the cluster are.",
+    (("Show the addresses", "cluster-info"),),
+)
+SUBCOMMANDS = (
+    Command(
+        "dump", "Write what is needed to find a fault", _dump,
+        (
+            *(Flag("output", short="o", default="json") if flag.name == "output" else flag for flag in PRINT),
+            Flag("output-directory"),
+            Flag("namespaces", "list"),
+            Flag("all-namespaces", "bool", short="A"),
+            Flag("pod-running-timeout", "duration", default=20.0),
+        ),
+        Help("", "", (("Write the state to a directory", "cluster-info dump --output-directory=state"),)),
+    ),
+)  # fmt: skip

@@ -114,10 +114,11 @@ async def run(factory: Factory, program: str) -> int:
     shells = factory.flags.arguments
     if len(shells) != 1:
         raise CommandError(
-            "Shell not specified." if not shells else "Too many arguments. Expected only the shell type."
+            "Shell not specified." if not shells else "Too many arguments. Expected only the shell type.",
+            usage=f"{program} completion",
         )
     if shells[0] not in SHELLS:
-        raise CommandError(f'Unsupported shell type "{shells[0]}".')
+        raise CommandError(f'Unsupported shell type "{shells[0]}".', usage=f"{program} completion")
     factory.out.write(script(shells[0], program))
     return 0
 

@@ -19,13 +19,19 @@ from kapi.kubectl.messages import CommandError
 from kapi.kubectl.openapi import read_document
 from kapi.machinery.golang import value_text
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.jsonpath import JSONPathError, read_fields
 from kapi.machinery.tree import Object, Tree
 
 _PIECE = re.compile(r"\n|[^\S\n\xa0]+|(?:[^\s]|\xa0)+")
 WIDTH, MARGIN = 80, 4  # characters
 MAX_ENUM = 4  # values shown in a list of fields
 _NONE: frozenset[str] = frozenset()
-FLAGS = (Flag("recursive", "bool"), Flag("api-version"), Flag("output", short="o", default="plaintext"))
+FLAGS = (
+    Flag("recursive", "bool", short="R"),
+    Flag("max-depth", "int", default=0, help="How deep --recursive goes; 0 has no end."),
+    Flag("api-version"),
+    Flag("output", short="o", default="plaintext"),
+)
 HELP = Help(
     "TYPE [--recursive] [--api-version=GROUP/VERSION]",
     "Describes the fields of a kind of object, from the OpenAPI documents of the server.",
@@ -72,10 +78,10 @@ class NoField(Exception):
 
 
 class SchemaText:
-    """``recursive``: also the fields of fields, without descriptions."""
+    """``recursive``: also the fields of fields, without descriptions, down to ``depth``, 0 for all."""
 
-    def __init__(self, document: Object, *, recursive: bool = False) -> None:
-        self._document, self._recursive = document, recursive
+    def __init__(self, document: Object, *, recursive: bool = False, depth: int = 0) -> None:
+        self._document, self._recursive, self._depth = document, recursive, depth
 
     def kind_of(self, group: str, version: str, resource: str) -> Object | None:
         """Group, version and kind of a resource, as its operations say."""
@@ -163,7 +169,7 @@ class SchemaText:
         properties, required = resolved.get("properties") or {}, set(resolved.get("required") or ())
         for name in sorted(properties):
             yield self._field(name, properties[name], name in required, level * 2)
-            if self._recursive:
+            if self._recursive and (not self._depth or level < self._depth):
                 yield from self._fields(properties[name], level + 1, seen)
         for part in _parts(resolved):
             yield from self._fields(part, level, seen)
@@ -255,8 +261,15 @@ async def run(factory: Factory, program: str) -> int:
         )
     if len(flags.arguments) > 1:
         raise CommandError("We accept only this format: explain RESOURCE\n")
-    text = flags.arguments[0].removesuffix(".")
-    found, fields = await _resource(factory, text)
+    depth = flags.get_int("max-depth")
+    if depth > 0 and not flags.get_bool("recursive"):
+        raise CommandError("--max-depth requires --recursive")
+    if depth < 0:
+        raise CommandError("--max-depth must be non-negative")
+    try:
+        found, fields = await _resource(factory, flags.arguments[0])
+    except JSONPathError as error:
+        raise CommandError(str(error)) from None
     group, version = found.group, found.version
     if flags.get_string("api-version"):
         group, version = GroupVersion.parse(flags.get_string("api-version"))
@@ -266,7 +279,7 @@ async def run(factory: Factory, program: str) -> int:
     document = await read_document(factory, group, version)
     if document is None:
         raise CommandError(f'couldn\'t find resource for "{named}"')
-    writer = SchemaText(document, recursive=flags.get_bool("recursive"))
+    writer = SchemaText(document, recursive=flags.get_bool("recursive"), depth=depth)
     if flags.get_string("output") != "plaintext":
         raise CommandError(f"unrecognized format: {flags.get_string('output')}")
     kind = writer.kind_of(group, version, found.name)
@@ -286,17 +299,38 @@ async def run(factory: Factory, program: str) -> int:
 
 
 async def _resource(factory: Factory, text: str) -> tuple[APIResource, list[str]]:
-    """The resource and the path of fields; ``deployments.apps.spec`` has a group, which only a plural may be followed by."""
-    name, *fields = text.split(".")
+    """The resource and the path of fields; ``deployments.apps.spec`` has a group, which only a plural may be followed by.
+
+    Raises CommandError and JSONPathError.
+    """
+    name, *parts = _path(text)
+    if name is None:
+        raise CommandError(_NO_FIELD.format("first node must be field node"))
+    if not name:
+        raise CommandError("a resource must be present, got: /, Resource=")
     try:
-        candidates = await factory.mapper.resources_for(name) if name else []
+        candidates = await factory.mapper.resources_for(name)
     except NoMatch as error:
         raise CommandError(str(error), plain=True) from None
-    if not all((name, *fields)):
-        raise CommandError("invalid jsonpath syntax, first node must be field node")
+    several = "all nodes must be field nodes"
     if not factory.flags.get_string("api-version"):
+        several = "first node must be field node"
         for one in candidates:
             full = f"{one.name}.{one.group}" if one.group else one.name
             if text.startswith(full):
-                return one, text[len(full) :].split(".")[1:]
-    return candidates[0], fields
+                return one, _fields(_path(text[len(full) :])[1:] if text != full else [], several)
+    return candidates[0], _fields(parts, several)
+
+
+_NO_FIELD = "invalid jsonpath syntax, {}"
+
+
+def _path(text: str) -> list[str | None]:
+    return read_fields("{." + text.removesuffix(".") + "}")
+
+
+def _fields(parts: list[str | None], problem: str) -> list[str]:
+    fields = [part for part in parts if part is not None]
+    if len(fields) < len(parts):
+        raise CommandError(_NO_FIELD.format(problem))
+    return fields

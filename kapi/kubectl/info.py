@@ -15,11 +15,14 @@ Transform = Callable[[Request], Request]
 
 
 class Info:
-    """``object`` was read from a file, or from the server by ``get``."""
+    """``object`` was read from a file, or from the server by ``get``.
+
+    ``client`` is None with ``--local``, which asks no server.
+    """
 
     def __init__(
         self,
-        client: RESTClient,
+        client: RESTClient | None,
         mapping: APIResource,
         namespace: str = "",
         name: str = "",
@@ -28,9 +31,19 @@ class Info:
         subresource: str = "",
         source: str = "",
     ) -> None:
-        self.client, self.mapping, self.name = client, mapping, name
+        self._client, self.mapping, self.name = client, mapping, name
         self.namespace = namespace if mapping.namespaced else ""
         self.object, self.subresource, self.source = obj, subresource, source
+
+    @property
+    def client(self) -> RESTClient:
+        assert self._client is not None, "this object is of no server"
+        return self._client
+
+    def item(self, obj: Object) -> Info:
+        """One of the objects of this list."""
+        metadata: Object = obj.get("metadata") or {}
+        return Info(self._client, self.mapping, metadata.get("namespace", ""), metadata.get("name", ""), obj=obj)
 
     @property
     def text(self) -> str:

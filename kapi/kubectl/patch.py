@@ -65,10 +65,11 @@ async def run(factory: Factory, program: str) -> int:
         count += 1
         before = info.object
         try:
-            if local:
+            if local or dry_run == "client":
                 from kapi.kubectl.local_patch import patched, unstructured
 
-                info.object = unstructured(patched(before or {}, json_text(patch).encode(), kind).tree)
+                text = patch if isinstance(patch, bytes) else json_text(patch).encode()
+                info.object = unstructured(patched(before or {}, text, kind).tree)
             else:
                 await _send(info, kind, patch, factory, program, dry_run)
         except (CommandError, StatusError) as error:
@@ -117,12 +118,12 @@ def _kind_and_patch(factory: Factory, dry_run: str) -> tuple[PatchType, Tree]:
 
 
 async def _send(info: Info, kind: PatchType, patch: Tree, factory: Factory, program: str, dry_run: str) -> None:
-    """With ``--dry-run=client`` too the server applies the patch, which knows the types, and does not store the result."""
+    """Raises CommandError and StatusError."""
     try:
         await info.patch(
             kind,
             patch,
-            dryRun=None if dry_run == "none" else "All",
+            dryRun="All" if dry_run == "server" else None,
             fieldManager=factory.flags.get_string("field-manager") or f"{program}-patch",
         )
     except StatusError as error:

@@ -135,17 +135,26 @@ async def _of_revision(factory: Factory, program: str) -> tuple[int, Result]:
 async def _status(factory: Factory, program: str) -> int:
     revision, result = await _of_revision(factory, program)
     infos = await result.infos()
+    errors: list[BaseException] = []
     for info in infos:
-        await follow(factory, info, revision)
-    raise_errors(result.errors)
+        try:
+            await follow(factory, info, revision)
+        except CommandError as error:
+            errors.append(error)
+    raise_errors(errors + result.errors)
     return 0 if infos else _nothing(factory)
 
 
 async def _history(factory: Factory, program: str) -> int:
     revision, result = await _of_revision(factory, program)
     errors: list[BaseException] = []
+    shown = printer_for(factory.flags, typed=True) if factory.flags.get_string("output") else None
     async for info in result.visit():
         try:
+            if shown is not None:
+                for one in await _shown(info, revision):
+                    factory.out.write(shown.print(one))
+                continue
             with_revision = f"with revision #{revision}" if revision else ""
             operation = f"{with_revision}\n{await history_text(factory, info, revision)}"
             factory.out.write(printer_for(factory.flags, operation).print(info.object or {}))
@@ -248,11 +257,40 @@ async def _owned(info: Info, resource: str) -> list[Object]:
 async def _revisions(info: Info) -> list[tuple[int, Object]]:
     """The revisions with the objects that stand for them, the newest last; 0 is that of a replica set without a number."""
     if info.mapping.kind == "Deployment":
-        sets = await _owned(info, "replicasets")
+        sets = _newest_last(info, await _owned(info, "replicasets"))
         found = [(int((one["metadata"].get("annotations") or {}).get(REVISION) or 0), one) for one in sets]
     else:
         found = [(int(one["revision"]), one) for one in await _owned(info, "controllerrevisions")]
     return sorted(found, key=lambda pair: pair[0])
+
+
+async def _shown(info: Info, revision: int) -> list[Object]:
+    """A revision, or all for 0, as objects: replica sets, or the workload as it was.  Raises CommandError and StatusError."""
+    from kapi.kubectl.local_patch import decoded
+
+    _check_history(info)
+    found = dict(await _revisions(info))
+    if revision:
+        if revision not in found:
+            raise CommandError("unable to find the specified revision")
+        found = {revision: found[revision]}
+    if info.mapping.kind == "Deployment":
+        return [decoded({"apiVersion": "apps/v1", "kind": "ReplicaSet", **one}) for one in found.values()]
+    return [decoded(_applied(info, one)) for one in found.values()]
+
+
+def _check_history(info: Info) -> None:
+    """Raises CommandError for a kind that has no revisions."""
+    if info.mapping.kind not in ("Deployment", "DaemonSet", "StatefulSet"):
+        raise CommandError(f"no history viewer has been implemented for {quote(_kind(info))}")
+
+
+def _newest_last(info: Info, sets: list[Object]) -> list[Object]:
+    """With the oldest replica set that has the deployment's pods behind the others; it stands for a revision of several."""
+    wanted = _without_hash((info.object or {})["spec"]["template"])
+    ordered = sorted(sets, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+    newest = next((one for one in ordered if _without_hash(one["spec"]["template"]) == wanted), None)
+    return sets if newest is None else [*(one for one in sets if one is not newest), newest]
 
 
 def _template_text(found: Object) -> str:
@@ -272,8 +310,7 @@ def _applied(info: Info, revision: Object) -> Object:
 
 async def history_text(factory: Factory, info: Info, revision: int) -> str:
     """The revisions as a table; with ``revision`` its pods.  Raises CommandError and StatusError."""
-    if info.mapping.kind not in ("Deployment", "DaemonSet", "StatefulSet"):
-        raise CommandError(f"no history viewer has been implemented for {quote(_kind(info))}")
+    _check_history(info)
     revisions = await _revisions(info)
     if not revisions:
         return "No rollout history found."

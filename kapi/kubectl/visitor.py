@@ -131,8 +131,7 @@ class Flattened:
                 yield info
                 continue
             for item in items_of(info.object):
-                metadata = item.get("metadata") or {}
-                yield Info(info.client, info.mapping, metadata.get("namespace", ""), metadata.get("name", ""), obj=item)
+                yield info.item(item)
 
 
 class Chain:

@@ -226,6 +226,13 @@ def read_template(text: str, allow_missing: bool) -> list[Chain]:
     return found
 
 
+def read_fields(text: str) -> list[str | None]:
+    """The parts of the path in a pair of braces: names of fields, None for parts of another kind.  Raises JSONPathError."""
+    reader = _Reader(text, 1, allow_missing=True)
+    reader.chain()
+    return [reader.fields.get(number) for number in range(reader.count)]
+
+
 class _Reader:
     """Parses one pair of braces; ``place`` is behind the ``{``, finally behind the ``}``."""
 
@@ -233,7 +240,12 @@ class _Reader:
         self._text, self.place, self._allow = text, place, allow_missing
         self._steps: list[Step] = []
         self._word = ""
+        self.fields: dict[int, str] = {}  # the names of steps that are fields, by the places of these steps
         self._descended = False  # the previous step is a recursive descent
+
+    @property
+    def count(self) -> int:
+        return len(self._steps)
 
     def chain(self) -> Chain:
         text = self._text
@@ -281,7 +293,9 @@ class _Reader:
 
     def _field(self) -> None:
         name = self._to_terminator(escapes=True)
-        self._add(wildcard if name == "*" else field(name.replace("\\", ""), self._allow))
+        if name != "*":
+            name = self.fields[len(self._steps)] = name.replace("\\", "")
+        self._add(wildcard if name == "*" else field(name, self._allow))
 
     def _recursive(self) -> None:
         if self._descended:
@@ -336,6 +350,7 @@ class _Reader:
         if len(parts) > 1:
             self._add(union([self._inner(f"[{part.strip(' ')}]") for part in parts]))
         elif match := _DICT_KEY.fullmatch(inner):
+            self.fields[len(self._steps)] = match[1]
             self._add(self._inner(f".{match[1]}").follow)
         elif match := _SLICE.fullmatch(inner):
             first, second, third = (part and _index(part.removeprefix(":")) for part in match.groups())

@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from kapi.kubectl.commands import client_command
 
+MANIFESTS = Path(__file__).parent / "files" / "local" / "deployment.yaml"
 CODE = """
 import sys
 from kapi.kubectl.commands import COMMANDS, module_of
@@ -56,7 +58,10 @@ def test_a_command_does_without_modules_that_only_twisted_names() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["version --client", "config view", "options", "get --help", "create configmap a --dry-run=client -o yaml"],
+    [
+        *("version --client", "config view", "options", "get --help", "create configmap a --dry-run=client -o yaml"),
+        *(f"{line} --local -f {MANIFESTS}" for line in ("label a=b", "annotate a=b", "set env A=b", "patch -p {}")),
+    ],
 )
 def test_a_command_that_waits_for_nothing_does_without_the_reactor(arguments: str) -> None:
     done = run("-X", "importtime", "-m", "kapi", *arguments.split(), "--kubeconfig=/dev/null")
