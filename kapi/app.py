@@ -100,7 +100,10 @@ class App(APIService):
         self._contexts = self._make_contexts()
         self._log_validity()
         self.url = local_url(serving.bind_address, self.port)
-        self.prepared = assemble(self._config(self.files, self.advertise, self.port), self._extension)
+        self._collector = Collector(self.reactor)
+        self.prepared = assemble(
+            self._config(self.files, self.advertise, self.port, self._collector.expect), self._extension
+        )
         self._name_authorities()
         config = self.prepared.config
         runner = RequestRunner(
@@ -117,7 +120,6 @@ class App(APIService):
         self.connections.run_by(runner)
         self.prepared.storage.caches.pending = runner.pending
         config.metrics.add(lambda: pending_families(runner.pending))
-        self._collector = Collector(self.reactor)
         self._memory = MemoryReturn(self.reactor)
         self._freeing = Freeing(self.reactor, config.slices.call)
         self.stalls = StallMonitor()

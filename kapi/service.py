@@ -14,7 +14,7 @@ from twisted.internet.defer import CancelledError, Deferred, FirstError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.assembly.config import Config
+from kapi.assembly.config import Config, ExpectGarbage, ignore_garbage
 from kapi.assembly.extension import Extension
 from kapi.assembly.prepared import PreparedServer
 from kapi.foundation import Foundation
@@ -97,13 +97,16 @@ class APIService(Service):
             flag = "--cert-dir" if directory else "--data-dir"
             raise ConfigError(f"{flag}: {keys}: {error}") from None
 
-    def _config(self, files: pki.Files, advertise: str, port: int) -> Config:
+    def _config(
+        self, files: pki.Files, advertise: str, port: int, expect_garbage: ExpectGarbage = ignore_garbage
+    ) -> Config:
         """``advertise`` and ``port``: where clients find the server."""
         foundation = self._foundation
         store, overrides = foundation.store, foundation.overrides
         return Config(
-            self.options, self.reactor, files, store, advertise, port, overrides, self._additions, foundation.egress
-        )
+            self.options, self.reactor, files, store, advertise, port, overrides, self._additions, foundation.egress,
+            expect_garbage,
+        )  # fmt: skip
 
     def startService(self) -> None:
         super().startService()

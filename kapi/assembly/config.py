@@ -69,6 +69,14 @@ class LifecycleSignals:
         self.watches = RequestWaitGroup()
 
 
+#: is told of so many blocks of memory that only a collection frees
+ExpectGarbage = Callable[[int], None]
+
+
+def ignore_garbage(blocks: int) -> None:
+    """Where the collector is not kapi's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The input: flags, stores, and the address of the server."""
@@ -84,6 +92,7 @@ class Config:
     )  # the stores of resources that are not in ``store``
     additions: Additions = NOTHING
     egress: Egress = DIRECT
+    expect_garbage: ExpectGarbage = ignore_garbage
 
     @property
     def stores(self) -> Sequence[RedisStore]:

@@ -200,6 +200,8 @@ class Collector:
         self._base = 0  # the fewest blocks since then
         self._put_off = 0  # checks in a row
         self._used = 0  # bytes after the last collection
+        self._expected = 0  # blocks of garbage that nothing but a collection frees
+        self._kept_some = False  # objects of after the start were frozen, and may be garbage
         self._call = Repeated(self.look, reactor, "collecting garbage")
 
     def start(self) -> None:
@@ -227,6 +229,21 @@ class Collector:
             self._put_off = 0
             self._keep(new)
 
+    def expect(self, blocks: int) -> None:
+        """Tells of garbage in cycles; collects when there is much of it, however many objects have to be traversed.
+
+        Else it would count as new objects, for which collections are put off, and be frozen in the end.
+        """
+        self._expected += blocks
+        if self._expected > _MAX_NEW_BLOCKS:
+            whole = self._kept_some
+            if whole:
+                self._heap.unfreeze()
+            self._collect()
+            if whole:
+                self._freeze()
+                self._whole = self._frozen
+
     def _keep(self, new: int) -> None:
         """Freezes the current objects, after a collection if they are few enough; once they have doubled, all are collected."""
         whole = self._frozen >= 2 * self._whole
@@ -235,6 +252,7 @@ class Collector:
         if whole or new <= _MAX_KEPT_BLOCKS:
             self._collect()
         self._freeze()
+        self._kept_some = True
         if whole:
             self._whole = self._frozen
 
@@ -247,5 +265,6 @@ class Collector:
         self._heap.collect()
         seconds = perf_counter() - begun
         self._used = self._heap.used()
+        self._expected = 0
         if seconds > _LOGGED_SECONDS:
             log.info("Garbage collection took {seconds:.2f} s, and nobody was served meanwhile", seconds=seconds)

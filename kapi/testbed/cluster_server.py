@@ -100,6 +100,7 @@ log = Logger()
 _DEFINITIONS = f"{EXTENSIONS_GROUP}/{DEFINITIONS}/"
 SERVICES = f"{AGGREGATOR_GROUP}/apiservices"
 _REMOTE_MARK = b'"service":'  # in the JSON of an APIService of another server
+_CHAIN_BLOCKS = 7_500  # of memory: a chain, its registry and its caches refer to each other
 _OWN_PATHS = "/kapi/"  # non-resource paths that each cluster answers itself
 
 
@@ -283,6 +284,8 @@ class ClusterServer:
         if self._chain is not None:
             await self._chain.stop()
         await self.caches.stop()
+        if self._chain is not None:
+            self._config.given.expect_garbage(_CHAIN_BLOCKS)
 
     def tick(self) -> None:
         self.caches.tick()

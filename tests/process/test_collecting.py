@@ -50,7 +50,7 @@ class Looks(SynchronousTestCase):
         collector = Collector(clock, self.heap)
         collector.start()
         self.addCleanup(collector.stop)
-        self.clock = clock
+        self.clock, self.collector = clock, collector
 
     def seconds(self, number: int, *, work: int = 1000, blocks: int) -> int:
         """The collections after as many seconds of work, and with so many blocks in use."""
@@ -95,6 +95,25 @@ class Looks(SynchronousTestCase):
         self.assertEqual(self.heap.looked, [10_000])
         self.seconds(60, blocks=2_000_000)
         self.assertEqual(self.heap.looked, [10_000, 2_000_000])
+
+    def test_much_that_is_known_to_be_garbage_is_collected_at_once(self) -> None:
+        """Else it would pass for bodies on their way."""
+        self.heap.made = 900_000
+        for blocks, collected in ((150_000, 0), (60_000, 1), (150_000, 1), (60_000, 2)):
+            self.collector.expect(blocks)
+            self.assertEqual(self.heap.collected, collected)
+        self.assertEqual(self.heap.looked, [500_000, 500_000])
+
+    def test_garbage_that_a_collection_has_found_is_expected_no_more(self) -> None:
+        self.collector.expect(150_000)
+        self.assertEqual(self.seconds(5, blocks=420_000), 1)
+        self.collector.expect(150_000)
+        self.assertEqual(self.heap.collected, 1)
+
+    def test_what_is_known_to_be_garbage_may_be_among_what_was_frozen(self) -> None:
+        self.assertEqual(self.seconds(60, blocks=1_300_000), 0)
+        self.collector.expect(250_000)
+        self.assertEqual((self.heap.looked, self.heap.frozen), ([1_300_000], 1_300_000))
 
     def test_bodies_that_were_frozen_and_have_gone_make_no_room_for_others(self) -> None:
         self.seconds(60, blocks=5_000_000)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.integration.server_process import ForkedServer
-from tests.security.attacker import Answer, Attacker
+from tests.security.attacker import Answer, Attacker, memory
 from tests.security.backends import Backend
 from tests.security.test_rights import GROUP, RBAC
 from tests.security.test_webhooks import HOOKS, answering
@@ -200,3 +200,19 @@ def test_a_write_that_is_under_way_when_its_cluster_goes_is_not_acknowledged(roo
         answer = writing.result(60)
         assert (answer.status, answer.tree["kind"]) == (503, "Status"), answer
         assert root.ask("GET", f"{maps}/late").status == 404
+
+
+def test_clusters_that_were_written_and_removed_leave_no_memory(clusters: ForkedServer, root: Attacker) -> None:
+    """0.55 MB each, until the process has doubled: what serves a cluster refers to itself in many circles."""
+    assert clusters.process is not None
+    after = []
+    for turn in range(3):
+        paths = [f"/clusters/turn-{turn}-{number}" for number in range(80)]
+        for path in paths:
+            assert root.ask("PUT", path, {}).status == 201
+            root.create(f"{path}/api/v1/namespaces/default/configmaps", {"metadata": {"name": "m"}})
+        for path in paths:
+            assert root.ask("DELETE", path).status == 200
+        after.append(memory(clusters.process.pid))
+    print(*(size >> 20 for size in after), "MB after each turn")
+    assert after[-1] < 1.3 * after[0]
