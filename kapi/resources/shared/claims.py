@@ -13,7 +13,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.names import is_dns1123_subdomain, label_name, subdomain_name
 from kapi.resources.shared.persistent_volumes import validate_access_modes
-from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
+from kapi.resources.shared.resource_names import round_resource_list
 from kapi.resources.shared.rules import Errors, check, enum, need
 from kapi.resources.shared.selectors import validate_label_selector
 
@@ -95,8 +95,6 @@ def validate_claim_spec(spec: Object, path: Path, errors: Errors, *, old_spec: O
         errors.append(required(here))
     elif compare(storage, "0") <= 0:
         errors.append(invalid(here, storage, "must be greater than zero"))
-    else:
-        errors += check_resource_quantity("storage", storage, here)
     if spec.get("storageClassName"):
         check(subdomain_name)(spec["storageClassName"], path.child("storageClassName"), errors, None)
     if spec.get("volumeMode") is not None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kapi.machinery.feature_gates import resolve
+from kapi.machinery.tree import Object
+from kapi.resources.core import persistentvolumeclaims, persistentvolumes, pods
+from kapi.resources.storage import volumeattachments
 from kapi.testing.memory_api import MemoryAPI, succeed
+from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 
 def created(**spec: Any) -> tuple[int, Any]:
@@ -96,3 +101,197 @@ def test_a_claim_may_name_a_source_in_another_namespace_with_its_gate(on: bool) 
     assert made.code == 201, made.json
     assert made.json["spec"].get("dataSourceRef") == ({"apiGroup": None, **source} if on else None)
     assert "dataSource" not in made.json["spec"]
+
+
+PORTAL = "1.2.3.4:1"
+ISCSI: Object = {"targetPortal": PORTAL, "iqn": "iqn.2001-04.a.b:c", "lun": 0}
+ZONE: Object = {
+    "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}]}
+}
+SECRET: Object = {"name": "s", "namespace": "n"}
+VALID = "must be a valid resource quantity"
+
+
+@pytest.mark.parametrize(
+    ("part", "texts"),
+    [
+        ({}, [": Required value: must specify a volume type"]),
+        ({"nfs": {"server": "s", "path": "/"}}, []),
+        ({"nfs": {"server": "s", "path": "/"}, "flocker": {"datasetName": "d"}},
+         [".nfs: Forbidden: may not specify more than 1 volume type"]),
+        ({"nfs": {"server": "s", "path": "/"}, "cephfs": {"monitors": ["m"]}},
+         [".cephFS: Forbidden: may not specify more than 1 volume type"]),
+        ({"local": {"path": "/a"}, "nodeAffinity": ZONE}, []),
+        ({"local": {"path": "/a"}}, [".nodeAffinity: Required value: Local volume requires node affinity"]),
+        ({"local": {"path": "/a/../b"}, "nodeAffinity": ZONE},
+         [".local.path: Invalid value: \"/a/../b\": must not contain '..'"]),
+        ({"local": {"path": ""}, "nodeAffinity": ZONE}, [".local.path: Required value"]),
+        ({"glusterfs": {"endpoints": "e", "path": "p", "endpointsNamespace": ""}},
+         [".glusterfs.endpointsNamespace: Invalid value: \"\": "
+          "if the endpointnamespace is set, it must be a valid namespace name"]),
+        ({"glusterfs": {"endpoints": "e", "path": "p", "endpointsNamespace": "A"}},
+         ['.glusterfs.endpointsNamespace: Invalid value: "A": <label>']),
+        ({"iscsi": {**ISCSI, "chapAuthSession": True, "secretRef": {"name": "s"}}}, []),
+        ({"iscsi": {**ISCSI, "targetPortal": ""}}, [".iscsi.targetPortal: Required value"]),
+        ({"iscsi": {**ISCSI, "targetPortal": "p" * 62, "initiatorName": ISCSI["iqn"]}}, []),
+        ({"iscsi": {**ISCSI, "targetPortal": "p" * 63, "initiatorName": ISCSI["iqn"]}},
+         [f".iscsi.targetportal: Invalid value: \"{'p' * 63}\": Total length of <volume name>:<iscsi.targetPortal> must be under "
+          "64 characters if iscsi.initiatorName is specified."]),
+        ({"iscsi": {**ISCSI, "iqn": ""}}, [".iscsi.iqn: Required value"]),
+        ({"iscsi": {**ISCSI, "lun": 256}}, [".iscsi.lun: Invalid value: 256: must be between 0 and 255, inclusive"]),
+        ({"iscsi": {**ISCSI, "chapAuthDiscovery": True}}, [".iscsi.secretRef: Required value"]),
+        ({"iscsi": {**ISCSI, "secretRef": {}}}, [".iscsi.secretRef.name: Required value"]),
+        ({"cinder": {"volumeID": "", "secretRef": {}}},
+         [".cinder.volumeID: Required value", ".cinder.secretRef.name: Required value",
+          ".cinder.secretRef.namespace: Required value"]),
+        ({"azureFile": {"secretName": "", "shareName": "", "secretNamespace": ""}},
+         [".azureFile.secretName: Required value", ".azureFile.shareName: Required value",
+          ".azureFile.secretNamespace: Required value"]),
+        ({"storageos": {"volumeName": "A", "volumeNamespace": "B", "secretRef": {}}},
+         ['.storageos.volumeName: Invalid value: "A": <label>', '.storageos.volumeNamespace: Invalid value: "B": <label>',
+          ".storageos.secretRef.name: Required value", ".storageos.secretRef.namespace: Required value"]),
+        ({"csi": {"driver": "d", "volumeHandle": "h", "nodePublishSecretRef": SECRET, "nodeStageSecretRef": {}}}, []),
+        ({"csi": {"driver": "", "volumeHandle": ""}}, [".csi.driver: Required value", ".csi.volumeHandle: Required value"]),
+        *[
+            ({"csi": {"driver": "d", "volumeHandle": "h", name: {"name": "A", "namespace": ""}}},
+             [f'.csi.{name}.name: Invalid value: "A": <subdomain>', f".csi.{name}.namespace: Required value"])
+            for name in ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
+        ],
+        ({"nfs": {"server": "s", "path": "/"}, "accessModes": []}, [".accessModes: Required value"]),
+        ({"nfs": {"server": "s", "path": "/"}, "accessModes": ["X"]},
+         ['.accessModes: Unsupported value: "X": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", '
+          '"ReadWriteOncePod"']),
+        ({"nfs": {"server": "s", "path": "/"}, "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]},
+         [".accessModes: Forbidden: may not use ReadWriteOncePod with other access modes"]),
+        ({"nfs": {"server": "s", "path": "/"}, "capacity": {}},
+         [".capacity: Required value", '.capacity: Unsupported value: null: supported values: "storage"']),
+        ({"nfs": {"server": "s", "path": "/"}, "capacity": {"storage": "-1"}},
+         [f".capacity[storage]: Invalid value: -1: {VALID}",
+          '.capacity[storage]: Invalid value: "-1": must be greater than zero']),
+        ({"nfs": {"server": "s", "path": "/"}, "persistentVolumeReclaimPolicy": "X"},
+         ['.persistentVolumeReclaimPolicy: Unsupported value: "X": supported values: "Delete", "Recycle", "Retain"']),
+        ({"hostPath": {"path": "/a/.."}, "persistentVolumeReclaimPolicy": "Recycle"},
+         [".hostPath.path: Invalid value: \"/a/..\": must not contain '..'",
+          ".persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'"]),
+        ({"nfs": {"server": "s", "path": "/"}, "nodeAffinity": {}},
+         [".nodeAffinity.required: Required value: must specify required node constraints"]),
+        ({"nfs": {"server": "s", "path": "/"}, "nodeAffinity": {"required": {"nodeSelectorTerms": []}}},
+         [".nodeAffinity.required.nodeSelectorTerms: Required value: must have at least one node selector term"]),
+        ({"nfs": {"server": "s", "path": "/"}, "storageClassName": "A"},
+         ['.storageClassName: Invalid value: "A": <subdomain>']),
+        ({"nfs": {"server": "s", "path": "/"}, "volumeMode": "X"},
+         ['.volumeMode: Unsupported value: "X": supported values: "Block", "Filesystem"']),
+        ({"csi": {"driver": "d", "volumeHandle": "h"}, "volumeAttributesClassName": "A"},
+         ['.volumeAttributesClassName: Invalid value: "A": <subdomain>']),
+        ({"csi": {"driver": "d", "volumeHandle": "h"}, "volumeAttributesClassName": ""},
+         [".volumeAttributesClassName: Required value: an empty string is disallowed"]),
+        ({"nfs": {"server": "s", "path": "/"}, "volumeAttributesClassName": "a"},
+         [".csi: Required value: has to be specified when using volumeAttributesClassName"]),
+    ],
+)  # fmt: skip
+def test_the_spec_of_a_volume(part: Object, texts: list[str]) -> None:
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **part}
+    assert short(problems(persistentvolumes.RESOURCE, spec=spec), "spec") == texts
+
+
+INLINE = "in the context of inline volumes"
+
+
+@pytest.mark.parametrize(
+    ("part", "texts"),
+    [
+        ({}, []),
+        ({"csi": None}, [f".csi: Required value: has to be specified {INLINE}", ": Required value: must specify a volume type"]),
+        ({"capacity": {"storage": "1"}}, [f".capacity: Forbidden: may not be specified {INLINE}"]),
+        ({"claimRef": {"name": "c", "namespace": "n"}}, [f".claimRef: Forbidden: may not be specified {INLINE}"]),
+        ({"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}, []),
+        ({"persistentVolumeReclaimPolicy": "Delete"},
+         [f".persistentVolumeReclaimPolicy: Forbidden: may only be Retain {INLINE}"]),
+        ({"nodeAffinity": ZONE}, [f".nodeAffinity: Forbidden: may not be specified {INLINE}"]),
+        ({"storageClassName": "a"}, [f".storageClassName: Forbidden: may not be specified {INLINE}"]),
+        ({"volumeMode": "Block"}, [f".volumeMode: Forbidden: may not specify volumeMode other than Filesystem {INLINE}"]),
+    ],
+)  # fmt: skip
+def test_the_spec_of_a_volume_that_an_attachment_carries(part: Object, texts: list[str]) -> None:
+    inline = {"csi": {"driver": "d", "volumeHandle": "h"}, "accessModes": ["ReadWriteOnce"], **part}
+    spec = {"attacher": "d", "nodeName": "n", "source": {"inlineVolumeSpec": inline}}
+    found = problems(volumeattachments.RESOURCE, spec=spec)
+    assert short(found, "spec.source.inlineVolumeSpec") == texts
+
+
+CLAIM: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+ITS: Object = {"kind": "PersistentVolumeClaim", "name": "c"}
+
+
+@pytest.mark.parametrize(
+    ("part", "texts"),
+    [
+        ({"dataSource": ITS, "dataSourceRef": ITS}, []),
+        ({"resources": {}}, [".resources[storage]: Required value"]),
+        ({"resources": {"requests": {"storage": "0"}}},
+         ['.resources[storage]: Invalid value: "0": must be greater than zero']),
+        ({"accessModes": []}, [".accessModes: Required value: at least 1 access mode is required"]),
+        ({"selector": {"matchLabels": {"a": "-"}}}, ['.selector.matchLabels: Invalid value: "-": <label value>']),
+        ({"storageClassName": "A"}, ['.storageClassName: Invalid value: "A": <subdomain>']),
+        ({"volumeMode": "X"}, ['.volumeMode: Unsupported value: "X": supported values: "Block", "Filesystem"']),
+        ({"volumeAttributesClassName": "A"}, ['.volumeAttributesClassName: Invalid value: "A": <subdomain>']),
+        ({"dataSource": ITS, "dataSourceRef": {**ITS, "name": "d"}}, [": Invalid value: {}: must match dataSourceRef"]),
+    ],
+)  # fmt: skip
+def test_the_spec_of_a_claim(part: Object, texts: list[str]) -> None:
+    assert short(problems(persistentvolumeclaims.RESOURCE, spec={**CLAIM, **part}), "spec") == texts
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ({"kind": "", "name": "", "apiGroup": "a"}, [".name: Required value", ".kind: Required value"]),
+        ({"kind": "K", "name": "n"},
+         [': Invalid value: "K": must be \'PersistentVolumeClaim\' when referencing the default apiGroup']),
+        ({"kind": "K", "name": "n", "apiGroup": "A"}, ['.apiGroup: Invalid value: "A": <subdomain>']),
+    ],
+)  # fmt: skip
+def test_what_a_claim_is_filled_from_is_checked_in_both_its_fields(source: Object, texts: list[str]) -> None:
+    spec = {**CLAIM, "dataSource": source, "dataSourceRef": source}
+    assert short(problems(persistentvolumeclaims.RESOURCE, spec=spec), "spec") == [
+        f".{name}{text}" for name in ("dataSource", "dataSourceRef") for text in texts
+    ]
+
+
+def test_a_source_in_another_namespace_has_a_form_and_is_given_once() -> None:
+    ctx = msgspec.structs.replace(CTX, features={"CrossNamespaceVolumeDataSource": True})
+    spec = {**CLAIM, "dataSource": ITS, "dataSourceRef": {**ITS, "namespace": "A"}}
+    assert short(problems(persistentvolumeclaims.RESOURCE, ctx, spec=spec), "spec") == [
+        '.dataSourceRef.namespace: Invalid value: "A": <label>',
+        ": Invalid value: {}: may not be specified when dataSourceRef.namespace is specified",
+    ]
+
+
+def test_a_claim_in_a_pod_has_the_same_rules_and_little_metadata() -> None:
+    def volume(**template: Any) -> list[str]:
+        claim = {"ephemeral": {"volumeClaimTemplate": {"spec": CLAIM, **template}}, "name": "v"}
+        found = problems(pods.RESOURCE, spec={"containers": [{"name": "c", "image": "i"}], "volumes": [claim]})
+        return short(found, "spec.volumes[0].ephemeral.volumeClaimTemplate")
+
+    assert volume(metadata={"labels": {"a": "b"}}) == []
+    assert volume(metadata={"annotations": {"-": ""}, "labels": {"-": ""}, "name": "n"}) == [
+        '.metadata.annotations: Invalid value: "-": <name part>',
+        '.metadata.labels: Invalid value: "-": <name part>',
+        ".metadata.name: Forbidden: cannot be set",
+    ]
+    assert volume(spec={**CLAIM, "accessModes": []}) == [
+        ".spec.accessModes: Required value: at least 1 access mode is required"
+    ]
+
+
+def test_a_claim_may_keep_a_selector_that_was_accepted() -> None:
+    def selector(value: str) -> Object:
+        return {
+            **CLAIM,
+            "volumeName": "v",
+            "selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": [value]}]},
+        }
+
+    row = persistentvolumeclaims.RESOURCE
+    old = made(row, spec=selector("-"))
+    assert changes(row, old, spec=old["spec"]) == []

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
-from tests.resources.strategy_kit import problems
+from tests.resources.strategy_kit import CTX, problems
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -21,6 +22,13 @@ VALUE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
     "an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+NAME_PART = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 
 
@@ -71,6 +79,18 @@ def test_fields_of_a_node(requirement: Object, texts: list[str]) -> None:
     assert of_node_term(matchFields=[requirement]) == [f"matchFields[0]{text}" for text in texts]
 
 
+def test_a_preference_for_nodes_is_checked_but_for_its_values() -> None:
+    def preferred(**expression: Any) -> list[str]:
+        term = {"weight": 1, "preference": {"matchExpressions": [expression]}}
+        return of_spec(affinity={"nodeAffinity": {PREFERRED: [term]}})
+
+    assert preferred(key="k", operator="In", values=["b c"]) == []
+    assert preferred(key="k", operator="X") == [
+        f"affinity.nodeAffinity.{PREFERRED}[0].preference.matchExpressions[0].operator: "
+        'Invalid value: "X": not a valid selector operator'
+    ]
+
+
 def test_a_node_selector_has_terms() -> None:
     path = f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
     assert of_spec(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}) == [
@@ -105,17 +125,24 @@ SELECTOR = {"matchLabels": {"a": "b"}}
         ({"matchLabelKeys": ["k"]}, ["matchLabelKeys: Forbidden: must not be specified when labelSelector is not set"]),
         ({"mismatchLabelKeys": ["k"]}, ["mismatchLabelKeys: Forbidden: must not be specified when labelSelector is not set"]),
         ({"labelSelector": SELECTOR, "matchLabelKeys": ["k"], "mismatchLabelKeys": ["l"]}, []),
+        ({"topologyKey": "-"}, [f'topologyKey: Invalid value: "-": {NAME_PART}']),
+        ({"labelSelector": SELECTOR, "matchLabelKeys": ["-"], "mismatchLabelKeys": ["_"]},
+         [f'matchLabelKeys[0]: Invalid value: "-": {NAME_PART}', f'mismatchLabelKeys[0]: Invalid value: "_": {NAME_PART}']),
+        ({"labelSelector": {"matchLabels": {"k": "v"}, "matchExpressions": [{"key": "k", "operator": "Exists"}]},
+          "matchLabelKeys": ["l", "k"]},
+         ["[1]: Invalid value: \"k\": exists in both matchLabelKeys and labelSelector"]),
         ({"labelSelector": SELECTOR, "matchLabelKeys": ["k"], "mismatchLabelKeys": ["k"]},
          ['matchLabelKeys[0]: Invalid value: "k": exists in both matchLabelKeys and mismatchLabelKeys']),
     ],
 )  # fmt: skip
 def test_other_pods(part: str, term: Object, texts: list[str]) -> None:
+    texts = [text if text.startswith("[") else f".{text}" for text in texts]
     assert of_spec(affinity={part: {REQUIRED: [{"topologyKey": "t", **term}]}}) == [
-        f"affinity.{part}.{REQUIRED}[0].{text}" for text in texts
+        f"affinity.{part}.{REQUIRED}[0]{text}" for text in texts
     ]
     preferred = {"weight": 1, "podAffinityTerm": {"topologyKey": "t", **term}}
     assert of_spec(affinity={part: {PREFERRED: [preferred]}}) == [
-        f"affinity.{part}.{PREFERRED}[0].podAffinityTerm.{text}" for text in texts
+        f"affinity.{part}.{PREFERRED}[0].podAffinityTerm{text}" for text in texts
     ]
 
 
@@ -154,6 +181,25 @@ def test_spreading(part: Object, texts: list[str]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("part", "texts"),
+    [
+        ({"labelSelector": SELECTOR, "matchLabelKeys": ["k"]}, []),
+        ({"matchLabelKeys": ["k"]}, [": Forbidden: must not be specified when labelSelector is not set"]),
+        ({"labelSelector": SELECTOR, "matchLabelKeys": ["k", "-"]}, [f'[1]: Invalid value: "-": {NAME_PART}']),
+        ({"labelSelector": SELECTOR, "matchLabelKeys": ["a"]},
+         ['[0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector']),
+        ({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}, "matchLabelKeys": ["a"]},
+         ['[0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector']),
+    ],
+)  # fmt: skip
+def test_keys_of_spreading_without_the_gate_that_merges_them(part: Object, texts: list[str]) -> None:
+    ctx = msgspec.structs.replace(CTX, features={"MatchLabelKeysInPodTopologySpreadSelectorMerge": False})
+    spec = {"containers": [{"name": "c", "image": "i:1"}], "topologySpreadConstraints": [{**SPREAD, **part}]}
+    found = problems(RESOURCE, ctx, spec=spec)
+    assert found == [f"spec.topologySpreadConstraints[0].matchLabelKeys{text}" for text in texts]
+
+
 def test_one_constraint_for_a_topology_and_an_action() -> None:
     assert of_spec(topologySpreadConstraints=[SPREAD, SPREAD]) == [
         'topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{t, DoNotSchedule}"'
@@ -176,6 +222,7 @@ def test_one_constraint_for_a_topology_and_an_action() -> None:
         ({"key": "k", "value": "a b"}, [f'.operator: Invalid value: "a b": {VALUE}']),
         ({"key": "k", "operator": "Exists", "value": "v"},
          ['.operator: Invalid value: "v": value must be empty when `operator` is \'Exists\'']),
+        ({"key": "-", "operator": "Exists"}, [f'.key: Invalid value: "-": {NAME_PART}']),
         ({"key": "k", "operator": "X"}, ['.operator: Unsupported value: "X": supported values: "Equal", "Exists"']),
         ({"key": "k", "operator": "Exists", "effect": "X"},
          ['.effect: Unsupported value: "X": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"']),
@@ -183,3 +230,26 @@ def test_one_constraint_for_a_topology_and_an_action() -> None:
 )  # fmt: skip
 def test_tolerations(toleration: Object, texts: list[str]) -> None:
     assert of_spec(tolerations=[toleration]) == [f"tolerations[0]{text}" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ("0", []),
+        ("-9223372036854775808", []),
+        ("", ["must be non-empty", 'strconv.ParseInt: parsing "": invalid syntax']),
+        ("01", ["must be a valid decimal integer in canonical form"]),
+        (
+            "1.5",
+            ["must be a valid decimal integer in canonical form", 'strconv.ParseInt: parsing "1.5": invalid syntax'],
+        ),
+        ("9223372036854775808", ['strconv.ParseInt: parsing "9223372036854775808": value out of range']),
+    ],
+)
+@pytest.mark.parametrize("operator", ["Lt", "Gt"])
+def test_tolerations_that_compare_with_their_gate(operator: str, value: str, texts: list[str]) -> None:
+    ctx = msgspec.structs.replace(CTX, features={"TaintTolerationComparisonOperators": True})
+    toleration = {"key": "k", "operator": operator, "value": value}
+    spec = {"containers": [{"name": "c", "image": "i:1"}], "tolerations": [toleration]}
+    found = problems(RESOURCE, ctx, spec=spec)
+    assert found == [f'spec.tolerations[0].value: Invalid value: "{value}": {text}' for text in texts]
