@@ -29,7 +29,7 @@ WITH_EFFECT = frozenset(
     MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutablePVNodeAffinity MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy NodeDeclaredFeatures
     OpenAPIEnums PodCertificateRequest PodDeletionCost PodLevelResources PodLogsQuerySplitStreams
-    PodTopologyLabelsAdmission RelaxedServiceNameValidation RemoteRequestHeaderUID ResourceHealthStatus
+    PodTopologyLabelsAdmission RelaxedDNSSearchValidation RelaxedServiceNameValidation RemoteRequestHeaderUID ResourceHealthStatus
     ResourceHealthStatusMessage RestartAllContainersOnContainerExits SELinuxMount
     ServiceAccountNodeAudienceRestriction ServiceCIDRStatusFieldWiping ShardedListAndWatch StorageVersionAPI
     StorageVersionHash StorageVersionMigrator StrictIPCIDRValidation

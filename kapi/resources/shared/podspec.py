@@ -170,10 +170,11 @@ def _dns_config(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
     if len(" ".join(searches).encode()) > 2048:
         text = "must not have more than 2048 characters (including spaces) in the search list"
         errors.append(field.invalid(here.child("searches"), searches, text))
+    rule = is_dns1123_subdomain_with_underscore if ctx.relaxed_searches else is_dns1123_subdomain
     for i, search in enumerate(searches):
-        if search != ".":
+        if search != "." or not ctx.relaxed_searches:
             name = search.removesuffix(".")
-            for text in is_dns1123_subdomain_with_underscore(name):
+            for text in rule(name):
                 errors.append(field.invalid(here.child("searches").index(i), name, text))
     for option, place in each(here.child("options"), config):
         need(option.get("name"), place, errors, detail="must not be empty")

@@ -226,6 +226,8 @@ def relax(options: PodOptions, old: Object, metadata: Object) -> None:
     options.recursive_selinux_only &= context.get("seLinuxChangePolicy") is None
     for sysctl in elements(context, "sysctls"):
         options.allow_host_sysctls |= host_sysctl(sysctl.get("name", ""), old, Path("")) is not None
+    for search in (old.get("dnsConfig") or {}).get("searches") or ():
+        options.relaxed_searches |= search == "." or "_" in search
     annotations = metadata.get("annotations") or {}
     if not options.allow_invalid_deletion_cost and not has_valid_deletion_cost(annotations):
         options.allow_invalid_deletion_cost = True

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
 from kapi.resources.definition import StrategyContext
+from kapi.resources.shared.podtemplate import template_options, validate_pod_template
 from tests.resources.strategy_kit import CTX, problems
 
 PRIVILEGED = replace(CTX, allow_privileged=True)
@@ -377,6 +379,20 @@ def test_overhead_is_of_resources() -> None:
     assert of_spec(overhead={"cpu": "1"}) == []
     (found,) = of_spec(overhead={"cpu": "-1"})
     assert "must be greater than or equal to 0" in found
+
+
+def test_searched_domains_are_names_of_hosts_before_the_rule_was_relaxed() -> None:
+    strict = replace(CTX, features={"RelaxedDNSSearchValidation": False})
+    assert of_spec(strict, dnsConfig={"searches": ["a.b.", "c"]}) == []
+    for search, name in (("_sip._tcp.a", "_sip._tcp.a"), (".", "")):
+        assert of_spec(dnsConfig={"searches": [search]}) == []
+        (found,) = of_spec(strict, dnsConfig={"searches": ["a", search]})
+        assert found == f'dnsConfig.searches[1]: Invalid value: "{name}": {SUBDOMAIN}'
+        for before, kept in (([search, "a"], True), (["a"], False), ([], False)):  # what is stored may stay, or move
+            options = template_options(strict, {"spec": {"dnsConfig": {"searches": before}}})
+            errors: list[FieldError] = []
+            validate_pod_template({"spec": {"dnsConfig": {"searches": [search]}}}, Path("t"), errors, options)
+            assert ("t.spec.dnsConfig.searches[0]" not in {error.field for error in errors}) is kept, (search, before)
 
 
 def test_static_pods_have_no_claims() -> None:
