@@ -67,7 +67,7 @@ def test_versions_of_configurations_are_read() -> None:
 
 
 #: flags of other programs on pages about the server: kubectl, kube-controller-manager, twistd, openssl, redis-cli, the
-#: benchmarks, ``python3 -m venv``, ``kapi restore``
+#: benchmarks, ``python3 -m venv``, podman, ``kapi restore``
 _OTHERS = {
     "logfile",
     "logger",
@@ -87,6 +87,7 @@ _OTHERS = {
     "service-account-private-key-file",
     "root-ca-file",
     "cluster-signing-cert-file",
+    "format",
 }
 _SERVER = ("operations.rst", "flags.rst", "configuration.rst", "compatibility.rst", "howto/*.rst", "explanation/*.rst")
 
