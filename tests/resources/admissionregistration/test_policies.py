@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kapi.machinery.tree import Object
+from kapi.resources.admissionregistration import policies
 from kapi.testing.memory_api import MemoryAPI, succeed
+from tests.resources.strategy_kit import problems, short
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 
@@ -73,3 +75,197 @@ def test_warnings_of_type_checks_name_their_expression_by_a_json_path(api: Memor
     (cause,) = answer.json["details"]["causes"]
     assert cause["field"] == "status.typeChecking.expressionWarnings[0].fieldRef"
     assert cause["message"].endswith(why)
+
+
+RULE: Object = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+LABEL = "<DNS-1035 label>"
+
+
+def policy(**spec: object) -> list[str]:
+    """The errors of a policy with this in its spec."""
+    given = {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "true"}], **spec}
+    return short(problems(policies.VALIDATING, spec=given), "spec.")
+
+
+@pytest.mark.parametrize(
+    ("rule", "texts"),
+    [
+        ({"operations": ["CREATE", "UPDATE"], "resources": ["pods", "pods/status", "*/scale"], "scope": "Namespaced"}, []),
+        ({"operations": []}, ["operations: Required value"]),
+        ({"operations": ["*", "CREATE"]},
+         ['operations: Invalid value: ["*","CREATE"]: if \'*\' is present, must not specify other operations']),
+        ({"apiGroups": []}, ["apiGroups: Required value"]),
+        ({"apiGroups": ["*", ""]},
+         ['apiGroups: Invalid value: ["*",""]: if \'*\' is present, must not specify other API groups']),
+        ({"apiVersions": []}, ["apiVersions: Required value"]),
+        ({"apiVersions": ["*", "v1"]},
+         ['apiVersions: Invalid value: ["*","v1"]: if \'*\' is present, must not specify other API versions']),
+        ({"apiVersions": ["v1", ""]}, ["apiVersions[1]: Required value"]),
+        ({"scope": "X"}, ['scope: Unsupported value: "X": supported values: "*", "Cluster", "Namespaced"']),
+        ({"resources": []}, ["resources: Required value"]),
+        ({"resources": [""]}, ["resources[0]: Required value"]),
+        ({"resources": ["pods/*", "pods/status"]},
+         ["resources[1]: Invalid value: \"pods/status\": if 'pods/*' is present, must not specify pods/status"]),
+        ({"resources": ["*/status", "pods/status"]},
+         ["resources[1]: Invalid value: \"pods/status\": if '*/status' is present, must not specify pods/status"]),
+        ({"resources": ["*/*", "pods"]},
+         ['resources: Invalid value: ["*/*","pods"]: if \'*/*\' is present, must not specify other resources']),
+        ({"resources": ["*", "pods"]},
+         ['resources: Invalid value: ["*","pods"]: '
+          "if '*' is present, must not specify other resources without subresources"]),
+        ({"resourceNames": ["a/b"]}, ["resourceNames[0]: Invalid value: \"a/b\": may not contain '/'"]),
+        ({"resourceNames": ["a", "a"]}, ['resourceNames[1]: Duplicate value: "a"']),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("field", ["resourceRules", "excludeResourceRules"])
+def test_a_rule_for_requests(field: str, rule: Object, texts: list[str]) -> None:
+    found = policy(matchConstraints={"resourceRules": [RULE], field: [{**RULE, **rule}]})
+    assert found == [f"matchConstraints.{field}[0].{text}" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        ({"apiVersion": "v1", "kind": "ConfigMap"}, []),
+        ({"apiVersion": "", "kind": ""}, ["apiVersion: Required value", "kind: Required value"]),
+        ({"apiVersion": "a/b/c", "kind": "K"},
+         ['apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c']),
+        ({"apiVersion": "A/v1", "kind": "K"}, ['apiVersion: Invalid value: "A": <subdomain>']),
+        ({"apiVersion": "a/", "kind": "K"}, ['apiVersion: Invalid value: "a/": version must be specified']),
+        ({"apiVersion": "a/V", "kind": "K"}, [f'apiVersion: Invalid value: "V": {LABEL}']),
+        ({"apiVersion": "v1", "kind": "-"},
+         [f'kind: Invalid value: "-": may have mixed case, but should otherwise match: {LABEL}']),
+    ],
+)  # fmt: skip
+def test_the_kind_of_parameters(kind: Object, texts: list[str]) -> None:
+    assert policy(paramKind=kind) == [f"paramKind.{text}" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("reference", "texts"),
+    [
+        ({"name": "a"}, []),
+        ({"selector": {}}, []),
+        ({}, [": Required value: one of name or selector must be specified"]),
+        ({"name": "a", "selector": {}},
+         [".name: Forbidden: name and selector are mutually exclusive",
+          ".selector: Forbidden: name and selector are mutually exclusive"]),
+        ({"name": "a/b"}, [".name: Invalid value: \"a/b\": may not contain '/'"]),
+        ({"selector": {"matchLabels": {"a": "-"}}}, ['.selector.matchLabels: Invalid value: "-": <label value>']),
+        ({"name": "a", "parameterNotFoundAction": ""}, [".parameterNotFoundAction: Required value"]),
+        ({"name": "a", "parameterNotFoundAction": "X"},
+         ['.parameterNotFoundAction: Unsupported value: "X": supported values: "Deny", "Allow"']),
+    ],
+)  # fmt: skip
+def test_the_parameters_of_a_binding(reference: Object, texts: list[str]) -> None:
+    spec = {
+        "policyName": "p", "validationActions": ["Deny"], "paramRef": {"parameterNotFoundAction": "Deny", **reference},
+    }  # fmt: skip
+    assert short(problems(policies.VALIDATING_BINDING, spec=spec), "spec.paramRef") == texts
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        ({"failurePolicy": "X"}, ['failurePolicy: Unsupported value: "X": supported values: "Fail", "Ignore"']),
+        ({"matchConstraints": {"resourceRules": []}}, ["matchConstraints.resourceRules: Required value"]),
+        ({"matchConstraints": {"resourceRules": [RULE], "matchPolicy": "X"}},
+         ['matchConstraints.matchPolicy: Unsupported value: "X": supported values: "Equivalent", "Exact"']),
+        ({"matchConstraints": {"resourceRules": [RULE], "objectSelector": {"matchLabels": {"a": "-"}}}},
+         ['matchConstraints.objectSelector.matchLabels: Invalid value: "-": <label value>']),
+        ({"matchConditions": [{"name": "", "expression": "true"}]}, ["matchConditions[0].name: Required value"]),
+        ({"matchConditions": [{"name": "-", "expression": "true"}]},
+         ['matchConditions[0].name: Invalid value: "-": <name part>']),
+        ({"matchConditions": [{"name": "a", "expression": " "}]}, ["matchConditions[0].expression: Required value"]),
+        ({"variables": [{"name": "a-b", "expression": "1"}]},
+         ['variables[0].name: Invalid value: "a-b": must be a valid CEL identifier']),
+        ({"variables": [{"name": "a", "expression": " "}]},
+         ["variables[0].expression: Required value: expression is not specified"]),
+        ({"validations": [{"expression": "true", "message": " "}]},
+         ['validations[0].message: Invalid value: " ": must be non-empty if specified']),
+        ({"validations": [{"expression": "true", "message": "a\nb"}]},
+         ['validations[0].message: Invalid value: "a\\nb": must not contain line breaks']),
+        ({"validations": [{"expression": "true", "messageExpression": " "}]},
+         ['validations[0].messageExpression: Invalid value: " ": must be non-empty if specified']),
+        ({"validations": [{"expression": "true", "reason": "X"}]},
+         ['validations[0].reason: Unsupported value: "X": supported values: "Forbidden", "Invalid", '
+          '"RequestEntityTooLarge"']),
+        ({"validations": []},
+         ["validations: Required value: validations or auditAnnotations must contain at least one item",
+          "auditAnnotations: Required value: validations or auditAnnotations must contain at least one item"]),
+        ({"auditAnnotations": [{"key": "k", "valueExpression": "'v'"}] * 2}, ['auditAnnotations[1].key: Duplicate value: "k"']),
+        ({"auditAnnotations": [{"key": "-", "valueExpression": "'v'"}]},
+         ['auditAnnotations[0].key: Invalid value: "a/-": <name part>']),
+        ({"auditAnnotations": [{"key": "k", "valueExpression": " "}]},
+         ["auditAnnotations[0].valueExpression: Required value: valueExpression is not specified"]),
+    ],
+)  # fmt: skip
+def test_the_spec_of_a_policy(spec: Object, texts: list[str]) -> None:
+    assert policy(**spec) == texts
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "wanted"),
+    [
+        ("expression", "1", "must evaluate to bool"),
+        ("expression", "nothing", "undeclared reference to 'nothing'"),
+        ("messageExpression", "1", "must evaluate to string"),
+    ],
+)
+def test_the_type_of_an_expression(field: str, text: str, wanted: str) -> None:
+    (found,) = policy(validations=[{"expression": "true", field: text}])
+    assert found.startswith(f'validations[0].{field}: Invalid value: "{text}": ') and wanted in found
+    if field == "expression":
+        (found,) = policy(matchConditions=[{"name": "a", "expression": text}])
+        assert found.startswith(f'matchConditions[0].expression: Invalid value: "{text}": ') and wanted in found
+
+
+def mutating(*mutations: Object, **spec: object) -> list[str]:
+    given = {
+        "matchConstraints": {"resourceRules": [RULE]},
+        "mutations": list(mutations),
+        "reinvocationPolicy": "Never",
+        **spec,
+    }
+    return short(problems(policies.MUTATING, spec=given), "spec.")
+
+
+MUTATION: Object = {"patchType": "JSONPatch", "jsonPatch": {"expression": '[JSONPatch{op: "remove", path: "/a"}]'}}
+
+
+@pytest.mark.parametrize(
+    ("mutations", "texts"),
+    [
+        ([], ["mutations: Required value: mutations must contain at least one item"]),
+        ([{"jsonPatch": {"expression": "[]"}}], ["mutations[0].patchType: Required value"]),
+        ([{"patchType": "X"}],
+         ['mutations[0].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch"']),
+        ([{"patchType": "JSONPatch"}], ["mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch"]),
+    ],
+)  # fmt: skip
+def test_the_mutations_of_a_policy(mutations: list[Object], texts: list[str]) -> None:
+    assert mutating(*mutations) == texts
+
+
+def test_when_a_mutating_policy_is_invoked_again() -> None:
+    assert mutating(MUTATION, reinvocationPolicy="X") == [
+        'reinvocationPolicy: Unsupported value: "X": supported values: "IfNeeded", "Never"'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        ({}, []),
+        ({"policyName": "A"}, ['policyName: Invalid value: "A": <subdomain>']),
+        ({"validationActions": []}, ["validationActions: Required value: at least one validation action is required"]),
+        ({"validationActions": ["X"]},
+         ['validationActions[0]: Unsupported value: "X": supported values: "Audit", "Deny", "Warn"']),
+        ({"validationActions": ["Deny", "Warn"]},
+         ['validationActions: Invalid value: ["Deny","Warn"]: must not contain both Deny and Warn '
+          "(repeating the same validation failure information in the API response and headers serves no purpose)"]),
+    ],
+)  # fmt: skip
+def test_the_spec_of_a_binding(spec: Object, texts: list[str]) -> None:
+    given = {"policyName": "p", "validationActions": ["Deny"], **spec}
+    assert short(problems(policies.VALIDATING_BINDING, spec=given), "spec.") == texts

@@ -11,7 +11,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.resources.core import configmaps, endpoints, limitranges, namespaces, nodes, resourcequotas, secrets
 from kapi.resources.scheduling import priorityclasses
-from tests.resources.strategy_kit import CTX, changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 
 def test_a_namespace_is_active_labelled_and_finalized_by_kubernetes() -> None:
@@ -192,3 +192,103 @@ def test_the_ranges_of_a_node_are_read_together() -> None:
         "error:invalid CIDR[1]: <nil> (invalid CIDR address: x)",
         'spec.podCIDRs: Invalid value: ["10.0.0.0/24","x"]: may specify no more than one CIDR for each IP family',
     ]
+
+
+TAINT: Object = {"key": "k", "effect": "NoSchedule"}
+FEATURE = (
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or "
+    "MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "texts"),
+    [
+        ({"spec": {"taints": [TAINT, {**TAINT, "effect": "NoExecute", "value": "v"}]}}, []),
+        ({"spec": {"taints": [{**TAINT, "key": "-"}]}}, ['metadata.taints[0].key: Invalid value: "-": <name part>']),
+        ({"spec": {"taints": [{**TAINT, "value": "-"}]}}, ['metadata.taints[0].value: Invalid value: "-": <label value>']),
+        ({"spec": {"taints": [{**TAINT, "effect": ""}]}}, ["metadata.taints[0].effect: Required value"]),
+        ({"spec": {"taints": [{**TAINT, "effect": "X"}]}},
+         ['metadata.taints[0].effect: Unsupported value: "X": '
+          'supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"']),
+        ({"spec": {"taints": [TAINT, {**TAINT, "value": "v"}]}},
+         ['metadata.taints[1]: Duplicate value: {"Key":"k","Value":"v","Effect":"NoSchedule","TimeAdded":null}: '
+          "taints must be unique by key and effect pair"]),
+        ({"status": {"capacity": {"cpu": "-1"}, "allocatable": {}}},
+         ['status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0']),
+        ({"status": {"capacity": {}, "allocatable": {"a.b/c": "1500m"}}},
+         ['status.allocatable.a.b/c: Invalid value: "1500m": must be an integer']),
+        ({"status": {"nodeInfo": {"swap": {"capacity": 1}}}}, []),
+        ({"status": {"nodeInfo": {"swap": {"capacity": 0}}}},
+         ["metadata.nodeSwapStatus.capacity: Invalid value: 0: must be greater than zero"]),
+        ({"status": {"declaredFeatures": ["A" * 253, "B/c"]}}, []),
+        ({"status": {"declaredFeatures": ["A" * 254]}},
+         [f'status.declaredFeatures[0]: Invalid value: "{"A" * 254}": invalid feature name "{"A" * 254}": '
+          "must be no more than 253 characters"]),
+        ({"status": {"declaredFeatures": ["a"]}},
+         [f'status.declaredFeatures[0]: Invalid value: "a": invalid feature name "a": {FEATURE}']),
+        ({"status": {"declaredFeatures": ["A", "A"]}}, ['status.declaredFeatures[1]: Duplicate value: "A"']),
+        ({"status": {"declaredFeatures": ["B", "A"]}},
+         ['status.declaredFeatures[1]: Invalid value: "A": list must be sorted alphabetically']),
+        ({"spec": {"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}}, []),
+        ({"spec": {"podCIDRs": ["10.0.0.0/24", "10.1.0.0/24"]}},
+         ['spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.1.0.0/24"]: '
+          "may specify no more than one CIDR for each IP family"]),
+    ],
+)  # fmt: skip
+def test_the_rules_of_a_node(parts: Object, texts: list[str]) -> None:
+    assert short(problems(nodes.RESOURCE, **parts)) == texts
+
+
+CONFIG_MAP: Object = {"namespace": "n", "name": "c", "kubeletConfigKey": "k"}
+IDENTITY: Object = {"uid": "u", "resourceVersion": "1"}
+
+
+@pytest.mark.parametrize(
+    ("subresource", "parts", "texts"),
+    [
+        ("", {"spec": {"configSource": {"configMap": CONFIG_MAP}}}, []),
+        ("", {"spec": {"configSource": {}}},
+         ['spec.configSource: Invalid value: {"ConfigMap":null}: exactly one reference subfield must be non-nil']),
+        ("", {"spec": {"configSource": {"configMap": {**CONFIG_MAP, **IDENTITY}}}},
+         ["spec.configSource.configMap.uid: Forbidden: uid must not be set in spec",
+          "spec.configSource.configMap.resourceVersion: Forbidden: resourceVersion must not be set in spec"]),
+        ("", {"spec": {"configSource": {"configMap": {"namespace": "A", "name": "A", "kubeletConfigKey": ""}}}},
+         ['spec.configSource.configMap.namespace: Invalid value: "A": <label>',
+          'spec.configSource.configMap.name: Invalid value: "A": <subdomain>',
+          "spec.configSource.configMap.kubeletConfigKey: Required value"]),
+        ("", {"spec": {"configSource": {"configMap": CONFIG_MAP}, "externalID": "x"}},
+         ["spec.externalID: Forbidden: may not be updated"]),
+        ("status", {"status": {"config": {"active": {"configMap": {**CONFIG_MAP, **IDENTITY}}}}}, []),
+        ("status", {"status": {"config": {"assigned": {"configMap": CONFIG_MAP}, "lastKnownGood": {}}}},
+         ["status.config.assigned.configMap.uid: Required value",
+          "status.config.assigned.configMap.resourceVersion: Required value",
+          'status.config.lastKnownGood: Invalid value: {"ConfigMap":null}: exactly one reference subfield must be non-nil']),
+        ("status", {"status": {"addresses": [{"type": "Hostname", "address": "a"}] * 2}},
+         ['status.addresses[1]: Duplicate value: {"Type":"Hostname","Address":"a"}']),
+        ("status", {"status": {"capacity": {"cpu": "-1"}}},
+         ['status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0']),
+        ("status", {"status": {"declaredFeatures": ["a"]}},
+         [f'status.declaredFeatures[0]: Invalid value: "a": invalid feature name "a": {FEATURE}']),
+    ],
+)  # fmt: skip
+def test_what_a_change_of_a_node_may_not_be(subresource: str, parts: Object, texts: list[str]) -> None:
+    """What it has of the removed dynamic configuration it may keep."""
+    old: Object = {
+        **made(nodes.RESOURCE),
+        "spec": {"configSource": {"configMap": CONFIG_MAP}},
+        "status": {"config": {}},
+    }
+    assert short(changes(nodes.RESOURCE, old, subresource=subresource, **parts)) == texts
+
+
+def test_the_ranges_of_a_nodes_pods_stay() -> None:
+    old = made(nodes.RESOURCE, spec={"podCIDRs": ["10.0.0.0/24", "fd00::/64"]})
+    fixed = 'spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid'
+    for cidrs, count in (
+        ([], 1),
+        (["10.0.0.0/24"], 1),
+        (["10.1.0.0/24", "fd00::/64"], 1),
+        (["10.1.0.0/24", "fd01::/64"], 2),
+    ):
+        assert changes(nodes.RESOURCE, old, spec={"podCIDRs": cidrs}) == [fixed] * count

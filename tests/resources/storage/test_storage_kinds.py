@@ -11,7 +11,7 @@ from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.core import persistentvolumeclaims, persistentvolumes
 from kapi.resources.storage import csidrivers, csinodes, csistoragecapacities, storageclasses, volumeattachments
-from tests.resources.strategy_kit import CTX, changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 VOLUME: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
 CLAIM: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -375,3 +375,112 @@ def test_a_driver_prevents_no_scheduling_unless_it_says_so(on: bool) -> None:
     strategy.prepare_for_update(changed, driver, ctx)
     assert not strategy.validate_update(changed, driver, ctx)
     assert changed["spec"].get(name) == (True if on else None)
+
+
+DRIVER: Object = {"name": "d", "nodeID": "n"}
+
+
+@pytest.mark.parametrize(
+    ("drivers", "texts"),
+    [
+        ([{**DRIVER, "topologyKeys": ["a", "b"], "allocatable": {"count": 0}}], []),
+        ([{**DRIVER, "name": "-"}], ['[0].name: Invalid value: "-": <subdomain>']),
+        ([{**DRIVER, "nodeID": ""}], ["[0].nodeID: Required value"]),
+        ([DRIVER, DRIVER], ['[1].name: Duplicate value: "d"']),
+        ([{**DRIVER, "topologyKeys": ["a", "a"]}], ['[0]: Duplicate value: "a"']),
+        ([{**DRIVER, "topologyKeys": ["-"]}], ['[0]: Invalid value: "-": <name part>']),
+    ],
+)
+def test_the_drivers_of_a_node(drivers: list[Object], texts: list[str]) -> None:
+    assert short(problems(csinodes.RESOURCE, spec={"drivers": drivers}), "spec.drivers") == texts
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        ({}, []),
+        ({"fsGroupPolicy": "X"},
+         ['.fsGroupPolicy: Unsupported value: "X": supported values: "File", "None", "ReadWriteOnceWithFSType"']),
+        ({"volumeLifecycleModes": ["X"]},
+         ['.volumeLifecycleModes: Unsupported value: "X": supported values: "Persistent", "Ephemeral"']),
+        ({"serviceAccountTokenInSecrets": True},
+         [".serviceAccountTokenInSecrets: Invalid value: true: "
+          "serviceAccountTokenInSecrets is set but no tokenRequests are specified"]),
+        ({"tokenRequests": [{"audience": "a", "expirationSeconds": (1 << 32) + 1}]},
+         [f".tokenRequests[0].expirationSeconds: Invalid value: {(1 << 32) + 1}: "
+          "may not specify a duration larger than 2^32 seconds"]),
+    ],
+)  # fmt: skip
+def test_the_spec_of_a_driver_when_it_is_made_and_changed(spec: Object, texts: list[str]) -> None:
+    ctx = msgspec.structs.replace(CTX, features={"CSIServiceAccountTokenSecrets": True})
+    assert short(problems(csidrivers.RESOURCE, ctx, spec=spec), "spec") == texts
+    old = made(
+        csidrivers.RESOURCE, ctx, spec={"serviceAccountTokenInSecrets": True} if "InSecrets" in str(spec) else {}
+    )
+    assert short(changes(csidrivers.RESOURCE, old, spec={**old["spec"], **spec}), "spec")[: len(texts)] == texts
+
+
+def test_a_capacity_names_its_class_and_selects_by_labels() -> None:
+    row = csistoragecapacities.RESOURCE
+    assert short(problems(row, storageClassName="A", nodeTopology={"matchLabels": {"a": "-"}})) == [
+        'nodeTopology.matchLabels: Invalid value: "-": <label value>',
+        'storageClassName: Invalid value: "A": <subdomain>',
+    ]
+    topology = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["-"]}]}
+    old = made(row, storageClassName="a", nodeTopology=topology)
+    assert changes(row, old) == []
+    assert short(changes(row, old, capacity="-1")) == [
+        'capacity: Invalid value: "-1": must be greater than or equal to 0'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "texts"),
+    [
+        ({"provisioner": ""}, ["provisioner: Required value"]),
+        ({"provisioner": "-"}, ['provisioner: Invalid value: "-": <name part>']),
+        ({"parameters": {"": "v"}}, ['parameters: Invalid value: "": field can not be empty.']),
+        ({"allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": []}]}]},
+         ["allowedTopologies[0].matchLabelExpressions[0].values: Required value"]),
+        ({"allowedTopologies": [{"matchLabelExpressions": [{"key": "-", "values": ["v"]}]}]},
+         ['allowedTopologies[0].matchLabelExpressions[0].key: Invalid value: "-": <name part>']),
+        ({"allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["v"]}] * 2}]},
+         ['allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: "a"']),
+    ],
+)  # fmt: skip
+def test_what_a_class_may_not_be(parts: Object, texts: list[str]) -> None:
+    assert short(problems(storageclasses.STORAGE_CLASS, **{"provisioner": "p", **parts})) == texts
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        ({}, []),
+        ({"attacher": ""}, [".attacher: Required value"]),
+        ({"nodeName": "A"}, ['.nodeName: Invalid value: "A": <subdomain>']),
+        ({"source": {"persistentVolumeName": "A"}}, ['.source.persistentVolumeName: Invalid value: "A": <subdomain>']),
+    ],
+)
+def test_the_spec_of_an_attachment(spec: Object, texts: list[str]) -> None:
+    given = {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}, **spec}
+    assert short(problems(volumeattachments.RESOURCE, spec=given), "spec") == texts
+
+
+@pytest.mark.parametrize(
+    ("status", "texts"),
+    [
+        ({"attachError": {"message": "m" * 1024, "errorCode": 0}}, []),
+        ({"attachmentMetadata": {"k": "v" * ((256 << 10) - 1)}}, []),
+        ({"attachmentMetadata": {"k": "v" * (256 << 10)}},
+         [".attachmentMetadata: Too long: may not be more than 262144 bytes"]),
+        ({"attachError": {"message": "m" * 1025}}, [".attachError.message: Too long: may not be more than 262144 bytes"]),
+        ({"detachError": {"errorCode": -1}},
+         [".detachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive"]),
+    ],
+)  # fmt: skip
+def test_the_status_of_an_attachment(status: Object, texts: list[str]) -> None:
+    old = made(
+        volumeattachments.RESOURCE, spec={"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    )
+    found = changes(volumeattachments.RESOURCE, old, subresource="status", status={"attached": False, **status})
+    assert short(found, "status") == texts
