@@ -16,6 +16,7 @@ from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.three_way import OpenAPISchema, three_way_patch
 from kapi.kubectl import last_applied
+from kapi.kubectl.apply_migration import migrate
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
@@ -47,6 +48,7 @@ _MISSING = (
     "{program} apply should only be used on resources created declaratively by either {program} create --save-config or "
     "{program} apply. The missing annotation will be patched automatically.\n"
 )
+_DELETED = "Warning: Detected changes to resource {} which is currently being deleted.\n"
 _DEFAULT = (
     "core/v1/ConfigMap", "core/v1/Endpoints", "core/v1/Namespace", "core/v1/PersistentVolumeClaim",
     "core/v1/PersistentVolume", "core/v1/Pod", "core/v1/ReplicationController", "core/v1/Secret", "core/v1/Service",
@@ -125,9 +127,7 @@ class ClientSideApply:
             return await self._pretend(info, modified, current)
         patch = await self.merge(info, modified, current)
         if patch and metadata.get("deletionTimestamp"):
-            self._factory.err.write(
-                f"Warning: Detected changes to resource {info.name} which is currently being deleted.\n"
-            )
+            self._factory.err.write(_DELETED.format(info.name))
         return "configured" if patch else "unchanged"
 
     async def _create(self, info: Info, modified: Object) -> str:
@@ -382,21 +382,24 @@ async def run(factory: Factory, program: str) -> int:
 
 def _by_server(factory: Factory, program: str, dry_run: str, fields: str) -> Apply:
     flags = factory.flags
+    manager = flags.get_string("field-manager") or program
+    options = {
+        "dryRun": "All" if dry_run == "server" else None,
+        "fieldValidation": fields,
+        "force": flags.get_bool("force-conflicts"),
+    }
 
     async def apply(info: Info) -> str:
         if not info.name:
             raise CommandError("resource name may not be empty")
+        manifest = info.object or {}
         try:
-            await info.patch(
-                "apply",
-                info.object,
-                dryRun="All" if dry_run == "server" else None,
-                fieldManager=flags.get_string("field-manager") or program,
-                fieldValidation=fields,
-                force=flags.get_bool("force-conflicts"),
-            )
+            await info.patch("apply", manifest, fieldManager=manager, **options)
         except Conflict as error:
             raise _conflict(error) from None
+        await migrate(info, manifest, manager, options, factory.err.write)
+        if (info.object or {})["metadata"].get("deletionTimestamp"):
+            factory.err.write(_DELETED.format(info.name))
         return "serverside-applied"
 
     return apply
