@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from kapi.machinery import tree
@@ -207,3 +208,95 @@ def test_a_daemon_sets_rolling_update_has_numbers_with_every_type() -> None:
     assert made(daemonsets.RESOURCE, updateStrategy={"type": "OnDelete"})["spec"]["updateStrategy"] == {
         "type": "OnDelete"
     }
+
+
+DAEMONS, SETS, DEPLOYED = daemonsets.RESOURCE, statefulsets.RESOURCE, deployments.RESOURCE
+PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "spec", "texts"),
+    [
+        (DAEMONS, {"updateStrategy": {"type": "OnDelete"}}, []),
+        (DAEMONS, {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": "10%"}}}, []),
+        (DAEMONS, {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}},
+         ["updateStrategy.rollingUpdate.maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero"]),
+        (DAEMONS, {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}},
+         ["updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"]),
+        (DAEMONS, {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "x", "maxSurge": "101%"}}},
+         [f'updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "x": {PERCENT}',
+          'updateStrategy.rollingUpdate.maxSurge: Invalid value: "101%": must not be greater than 100%']),
+        (DAEMONS, {"minReadySeconds": -1, "revisionHistoryLimit": -1},
+         ["minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+          "revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0"]),
+        (SETS, {"updateStrategy": {"type": "OnDelete"}}, []),
+        (SETS, {"updateStrategy": {"rollingUpdate": {"partition": -1}}},
+         ["updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0"]),
+        (DEPLOYED, {"strategy": {"rollingUpdate": {"maxUnavailable": "101%", "maxSurge": "x"}}},
+         [f'strategy.rollingUpdate.maxSurge: Invalid value: "x": {PERCENT}',
+          'strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%']),
+        (DEPLOYED, {"strategy": {"rollingUpdate": {"maxUnavailable": "x"}}},
+         [f'strategy.rollingUpdate.maxUnavailable: Invalid value: "x": {PERCENT}']),
+        (DEPLOYED, {"strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}},
+         ["strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"]),
+        (DEPLOYED, {"minReadySeconds": -1, "revisionHistoryLimit": -1},
+         ["minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+          "revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0"]),
+        (DEPLOYED, {"progressDeadlineSeconds": -1},
+         ["progressDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0",
+          "progressDeadlineSeconds: Invalid value: -1: must be greater than minReadySeconds"]),
+    ],
+)  # fmt: skip
+def test_how_pods_are_replaced(row: Resource, spec: Object, texts: list[str]) -> None:
+    assert problems(row, **spec) == [f"spec.{text}" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("unavailable", "texts"),
+    [
+        (1, []),
+        (0, ["0: cannot be 0"]),
+        ("101%", ['"101%": must not be greater than 100%']),
+        ("x", [f'"x": {PERCENT}', '"x": cannot be 0']),
+    ],
+)
+def test_how_many_pods_of_a_set_may_be_unavailable_with_its_gate(unavailable: int | str, texts: list[str]) -> None:
+    ctx = msgspec.structs.replace(CTX, features={"MaxUnavailableStatefulSet": True})
+    obj = made(SETS)
+    obj["spec"]["updateStrategy"] = {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": unavailable, "partition": 0},
+    }
+    assert [str(error) for error in SETS.strategy.validate(obj, ctx)] == [
+        f"spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: {text}" for text in texts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "part", "ending"),
+    [
+        (DAEMONS, "updateStrategy", 'supported values: "RollingUpdate", "OnDelete"'),
+        (SETS, "updateStrategy", "must be 'RollingUpdate' or 'OnDelete'"),
+        (DEPLOYED, "strategy", 'supported values: "Recreate", "RollingUpdate"'),
+    ],
+)
+def test_ways_to_replace_pods_that_nobody_knows(row: Resource, part: str, ending: str) -> None:
+    (found,) = problems(row, **{part: {"type": "X"}})
+    assert found.startswith(f"spec.{part}: ") and found.endswith(ending)
+
+
+@pytest.mark.parametrize(
+    ("parts", "texts"),
+    [
+        ({"data": {}, "revision": 0}, []),
+        ({"data": {}, "revision": -1}, ["revision: Invalid value: -1: must be greater than or equal to 0"]),
+        ({"revision": 1}, ["data: Required value: data is mandatory"]),
+        ({"data": [], "revision": 1}, ["data: Required value: data must be a valid JSON object"]),
+    ],
+)
+def test_what_a_revision_has(parts: Object, texts: list[str]) -> None:
+    obj: Object = {"metadata": {"name": "w", "namespace": "n"}, **parts}
+    assert [str(error) for error in controllerrevisions.RESOURCE.strategy.validate(obj, CTX)] == texts

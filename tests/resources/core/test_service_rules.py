@@ -8,7 +8,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.core.services import RESOURCE
-from tests.resources.strategy_kit import problems
+from tests.resources.strategy_kit import changes, made, problems, short
 
 PORT = {"port": 80, "protocol": "TCP", "targetPort": 80}
 NUMBER = "must be between 1 and 65535, inclusive"
@@ -157,3 +157,72 @@ RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 )  # fmt: skip
 def test_annotations(annotations: dict[str, str], kind: str, texts: list[str]) -> None:
     assert of_spec(annotations, type=kind) == texts
+
+
+IP = "may not change once set"
+BALANCER: Object = {
+    "type": "LoadBalancer", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"],
+    "externalTrafficPolicy": "Local", "healthCheckNodePort": 30001,
+}  # fmt: skip
+BOTH: Object = {
+    "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv4", "IPv6"],
+    "ipFamilyPolicy": "PreferDualStack",
+}  # fmt: skip
+FIRST: Object = {**BOTH, "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
+
+
+@pytest.mark.parametrize(
+    ("before", "part", "texts"),
+    [
+        (BOTH, {}, []),
+        (BOTH, FIRST, []),
+        (BOTH, {**FIRST, "ipFamilyPolicy": "PreferDualStack"},
+         ["ipFamilyPolicy: Invalid value: \"PreferDualStack\": "
+          f"must be set to 'SingleStack' when releasing the secondary {what}" for what in ("clusterIP", "ipFamily")]),
+        (BOTH, {"clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2", "fd00::1"]},
+         [f'clusterIPs[0]: Invalid value: ["10.0.0.2","fd00::1"]: {IP}']),
+        (BOTH, {**FIRST, "clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"]},
+         [f'clusterIPs[0]: Invalid value: ["10.0.0.2"]: {IP}']),
+        (BOTH, {"clusterIP": "", "clusterIPs": []},
+         ["clusterIPs[0]: Invalid value: null: primary clusterIP can not be unset"]),
+        (BALANCER, {"loadBalancerClass": "a/b"}, [f'loadBalancerClass: Invalid value: "a/b": {IP}']),
+        (BALANCER, {"healthCheckNodePort": 30002}, ["healthCheckNodePort: Forbidden: field is immutable"]),
+    ],
+)  # fmt: skip
+def test_what_a_change_may_not_do(before: Object, part: Object, texts: list[str]) -> None:
+    old = made(RESOURCE, spec={"ports": [PORT], **before})
+    found = short(changes(RESOURCE, old, spec={**old["spec"], **part}), "spec.")
+    assert [text for text in texts if text not in found] == []
+    assert bool(found) == bool(texts)
+
+
+INGRESS = "loadBalancer.ingress"
+
+
+@pytest.mark.parametrize(
+    ("kind", "ingress", "texts"),
+    [
+        ("LoadBalancer", {"ip": "1.2.3.4", "ipMode": "Proxy"}, []),
+        ("LoadBalancer", {"hostname": "a.b"}, []),
+        ("ClusterIP", {"hostname": "a.b"}, [": Forbidden: may only be used when `spec.type` is 'LoadBalancer'"]),
+        ("LoadBalancer", {"ip": "1.2.3.4"}, ["[0].ipMode: Required value: must be specified when `ip` is set"]),
+        ("LoadBalancer", {"ipMode": "VIP"}, ["[0].ipMode: Forbidden: may not be specified when `ip` is not set"]),
+        ("LoadBalancer", {"ip": "1.2.3.4", "ipMode": "X"},
+         ['[0].ipMode: Unsupported value: "X": supported values: "Proxy", "VIP"']),
+        ("LoadBalancer", {"hostname": "A"}, ['[0].hostname: Invalid value: "A": <subdomain>']),
+        ("LoadBalancer", {"hostname": "1.2.3.4"},
+         ['[0].hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address']),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_load_balancer(kind: str, ingress: Object, texts: list[str]) -> None:
+    old = made(RESOURCE, spec={"ports": [PORT], "type": kind})
+    found = changes(RESOURCE, old, subresource="status", status={"loadBalancer": {"ingress": [ingress]}})
+    assert short(found, f"status.{INGRESS}") == texts
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [("a.b.", []), ("", ["externalName: Required value"]), ("A", ['externalName: Invalid value: "A": <subdomain>'])],
+)
+def test_the_name_that_a_service_stands_for(name: str, texts: list[str]) -> None:
+    assert short(of_spec(type="ExternalName", externalName=name)) == texts

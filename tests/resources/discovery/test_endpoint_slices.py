@@ -10,7 +10,7 @@ from kapi.machinery.tree import Object
 from kapi.resources import discovery
 from kapi.resources.core import endpoints
 from kapi.resources.discovery import ENDPOINT_SLICE
-from tests.resources.strategy_kit import CTX, changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -152,3 +152,31 @@ def test_warnings_are_not_for_the_controllers() -> None:
 )
 def test_subsets_of_endpoints(subset: Object, texts: list[str]) -> None:
     assert problems(endpoints.RESOURCE, subsets=[subset]) == texts
+
+
+@pytest.mark.parametrize(
+    ("address", "texts"),
+    [
+        ("a.b.", []),
+        ("", [": Required value"]),
+        ("A.b", [': Invalid value: "A.b": <subdomain>']),
+        ("a", [': Invalid value: "a": should be a domain with at least two segments separated by dots']),
+        (f"{'a' * 64}.b", [f': Invalid value: "{"a" * 64}": must be no more than 63 characters']),
+    ],
+)
+def test_addresses_that_are_names(address: str, texts: list[str]) -> None:
+    found = short(problems(ENDPOINT_SLICE, **slice_of(address, kind="FQDN")), "endpoints[0].addresses[0]")
+    assert found == texts
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "texts"),
+    [
+        ({"nodeName": "A"}, ['.nodeName: Invalid value: "A": <subdomain>']),
+        ({"hints": {"forZones": [{"name": "-"}]}}, ['.hints.forZones[0].name: Invalid value: "-": <label value>']),
+        ({"hints": {"forNodes": [{"name": "A"}]}}, ['.hints.forNodes[0].name: Invalid value: "A": <subdomain>']),
+    ],
+)  # fmt: skip
+def test_what_else_an_endpoint_says(endpoint: Object, texts: list[str]) -> None:
+    found = problems(ENDPOINT_SLICE, **slice_of("10.0.0.1", **endpoint))
+    assert short(found, "endpoints[0]") == texts
