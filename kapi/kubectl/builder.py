@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from kapi.client.config import Config
 from kapi.client.discovery import APIResource
-from kapi.client.errors import ClientError, ConnectionFailed
+from kapi.client.errors import ConnectionFailed, NoMatch
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from kapi.kubectl.factory import Factory
@@ -280,7 +280,7 @@ class Builder:
             return self._local_info(obj, version, kind, source)
         try:
             mapping = await self._factory.mapper.kind_for(version, kind)
-        except ClientError:
+        except NoMatch:
             metadata = obj.get("metadata") or {}
             raise CommandError(
                 f'resource mapping not found for name: "{metadata.get("name", "")}" namespace: '

@@ -30,10 +30,10 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(place: Path, *arguments: str, **environment: str) -> str:
+def said(place: Path, *arguments: str, command: str = "get --raw /version", **environment: str) -> str:
     kept = {key: value for key, value in os.environ.items() if key not in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")}
     done = subprocess.run(
-        [sys.executable, "-m", "kapi", "get", "--raw", "/version", *arguments],
+        [sys.executable, "-m", "kapi", *command.split(), *arguments],
         cwd=place, env={**kept, "HOME": str(place), **environment}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1
@@ -50,6 +50,14 @@ def test_a_kubeconfig_that_is_there_or_named_comes_first(place: Path) -> None:
     (place / ".kube").mkdir()
     (place / ".kube" / "config").write_text(CONFIG.format(name="own"))
     assert said(place) == REFUSED.format("127.0.0.1:1")
+
+
+@pytest.mark.parametrize("verb", ["create", "apply", "get", "delete"])
+def test_files_tell_of_a_server_that_is_not_there_and_not_of_kinds(place: Path, verb: str) -> None:
+    """Once, however many objects the files have."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"
+    (place / "maps.yaml").write_text(text)
+    assert said(place, command=f"{verb} -f maps.yaml") == TOLD + REFUSED.format("127.0.0.1:1")
 
 
 def test_a_start_tells_on_a_terminal_what_to_type_next() -> None:
