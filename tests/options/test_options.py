@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.options.errors import ConfigError
 from kapi.options.flags import FlagError, duration, port_range
 from kapi.options.options import Options
@@ -330,3 +331,10 @@ def test_feature_gates_are_those_of_the_release() -> None:
     assert errors("--feature-gates=etcd:X=true") == [
         'invalid argument "etcd:X=true" for "--feature-gates" flag: component not registered: etcd'
     ]
+
+
+def test_the_defaults_of_the_flags_for_kubelets_are_those_of_a_program_without_flags() -> None:
+    found, settings = parse().kubelet.settings(), KubeletSettings()
+    assert (found.port, found.timeout, list(found.address_types)) == (
+        settings.port, settings.timeout, list(settings.address_types),
+    )  # fmt: skip

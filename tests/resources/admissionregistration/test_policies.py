@@ -6,6 +6,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import policies
+from kapi.resources.admissionregistration.expressions import compile_expression, environment
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.resources.strategy_kit import problems, short
 
@@ -269,3 +270,10 @@ def test_when_a_mutating_policy_is_invoked_again() -> None:
 def test_the_spec_of_a_binding(spec: Object, texts: list[str]) -> None:
     given = {"policyName": "p", "validationActions": ["Deny"], **spec}
     assert short(problems(policies.VALIDATING_BINDING, spec=given), "spec.") == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"), [("true", 0), ("object == null", 2), ("object == null && object == null", 4)]
+)
+def test_the_cost_of_an_expression_begins_at_zero(text: str, cost: int) -> None:
+    assert compile_expression(text, environment()).evaluate({"object": None}, 1000) == (True, cost)

@@ -186,6 +186,60 @@ class TestResize:
         (found,) = self.resized(self.burstable({"os": {"name": "windows"}}), more)
         assert found.endswith("Forbidden: windows pods cannot be resized")
 
+    @pytest.mark.parametrize(
+        ("resources", "text"),
+        [
+            ({"requests": {"cpu": "2", "memory": "1"}, "limits": {"cpu": "3"}}, ""),
+            (None, "spec.resources: Forbidden: pod-level resources cannot be removed"),
+            (
+                {"limits": {"cpu": "2"}},
+                "spec.resources.requests: Forbidden: pod-level resource requests cannot be removed",
+            ),
+            (
+                {"requests": {"cpu": "1"}},
+                "spec.resources.limits: Forbidden: pod-level resource limits cannot be removed",
+            ),
+            (
+                {"requests": {"cpu": "1", "hugepages-2Mi": "2Mi"}, "limits": {"cpu": "2", "hugepages-2Mi": "2Mi"}},
+                "spec: Forbidden: only cpu and memory resources are mutable at pod-level",
+            ),
+        ],
+    )
+    def test_amounts_of_the_pod_change_but_do_not_vanish(self, resources: Object | None, text: str) -> None:
+        old = self.burstable({"resources": {"requests": {"cpu": "1", "memory": "1"}, "limits": {"cpu": "2"}}})
+        found = change(old, "resize", resources=resources)
+        assert text in found if text else found == []
+
+    def test_a_pod_whose_claims_have_resources_of_the_node_is_not_resized(self) -> None:
+        old = self.burstable()
+        old["status"]["nodeAllocatableResourceClaimStatuses"] = [{"resourceClaimName": "c"}]
+        assert self.resized(old, {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}) == [
+            "spec: Forbidden: pods with node allocatable resource claims cannot be resized"
+        ]
+
+    @pytest.mark.parametrize(
+        ("container", "changed", "text"),
+        [
+            ({"restartPolicy": "Always"}, {"resources": {"requests": {"cpu": "2"}}}, ""),
+            ({"restartPolicy": "Always"}, {"resources": {"requests": {"cpu": "1", "ephemeral-storage": "1"}}},
+             "spec.initContainers[0]: Forbidden: only cpu and memory resources for init or sidecar containers are mutable"),
+            ({}, {"resources": {"requests": {"cpu": "2"}}}, ""),
+            ({"restartPolicy": "Always"}, {"name": "other"},
+             "spec.initContainers[0].name: Forbidden: initContainers may not be renamed or reordered on resize"),
+        ],
+    )  # fmt: skip
+    def test_init_containers(self, container: Object, changed: Object, text: str) -> None:
+        initial = {"name": "i", "image": "i", "resources": {"requests": {"cpu": "1"}}, **container}
+        old = self.burstable({"initContainers": [initial]})
+        found = change(old, "resize", initContainers=[{**old["spec"]["initContainers"][0], **changed}])
+        assert text in found if text else found == []
+
+    def test_other_amounts_of_a_container_stay(self) -> None:
+        old = self.burstable()
+        resources = {"requests": {"cpu": "1", "ephemeral-storage": "1"}, "limits": {"cpu": "2"}}
+        (found,) = self.resized(old, resources)
+        assert found.startswith("spec: Forbidden: only cpu and memory resources are mutable")
+
     @pytest.mark.parametrize("reported", [{"cpu": "1"}, None])
     def test_the_node_reports_what_containers_have(self, reported: Object | None) -> None:
         old = self.burstable()
