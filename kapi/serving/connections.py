@@ -43,6 +43,7 @@ def max_connections() -> int:
 
 log = Logger()
 _PERIOD_SECONDS = 10.0  # of one log line
+FULL = "full"  # the reason of connections that are no fault of their client's: its limit has to be raised
 
 
 class _Burst(msgspec.Struct):
@@ -88,11 +89,20 @@ class ConnectionErrors:
 
     @staticmethod
     def _log(reason: str, burst: _Burst) -> None:
+        peer = getattr(burst.peer, "host", burst.peer)
+        if reason == FULL:
+            log.warn(
+                "{count} connections refused; the last from {peer}: {error}",
+                count=burst.count,
+                peer=peer,
+                error=burst.error,
+            )
+            return
         log.info(
             "{count} connections ended by their clients' faults ({reason}); the last from {peer}: {error}",
             count=burst.count,
             reason=reason,
-            peer=getattr(burst.peer, "host", burst.peer),
+            peer=peer,
             error=burst.error,
         )
 

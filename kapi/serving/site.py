@@ -23,7 +23,7 @@ from kapi.process.timers import Repeated
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.transport import StreamTransport
-from kapi.serving.connections import HANDSHAKE_TIMEOUT, MAX_STREAMS, ConnectionErrors, Swept, max_connections
+from kapi.serving.connections import FULL, HANDSHAKE_TIMEOUT, MAX_STREAMS, ConnectionErrors, Swept, max_connections
 from kapi.serving.generic import Delegate
 from kapi.serving.http1 import Channel
 from kapi.serving.http2 import Http2
@@ -231,7 +231,8 @@ class Connections(Site):
     def buildProtocol(self, addr: object) -> Negotiator | None:  # type: ignore[override]
         """The protocol of a new connection; None ends it."""
         if self.full:
-            self.errors.add("full", addr, "no descriptors to spare", self.now)
+            error = f"there are {len(self.open)}, and the other file descriptors (ulimit -n) are reserved"
+            self.errors.add(FULL, addr, error, self.now)
             return None
         connection = Negotiator(self)
         connection.factory = self

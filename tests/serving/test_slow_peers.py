@@ -14,6 +14,7 @@ from unittest.mock import patch
 import h2.events
 from hyperframe.frame import DataFrame, HeadersFrame
 from twisted.internet.threads import deferToThread
+from twisted.logger import LogLevel, formatEvent, globalLogPublisher
 
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
@@ -108,7 +109,14 @@ class Many(SocketCase):
         self.patch(site, "max_connections", lambda: 3)
         first, *others = [await self.client() for _ in range(3)]
         late = self.plain()
+        told: list[dict[str, Any]] = []
+        globalLogPublisher.addObserver(told.append)
+        self.addCleanup(globalLogPublisher.removeObserver, told.append)
         self.assertEqual(await deferToThread(late.recv, 1), b"")
+        self.connections.errors.flush()
+        logged = [one for one in told if one.get("count") == 1]
+        self.assertEqual([one["log_level"] for one in logged], [LogLevel.warn])  # the client can do nothing about it
+        self.assertIn("there are 3, and the other file descriptors (ulimit -n) are reserved", formatEvent(logged[0]))
         self.assertEqual((await ask(first, f"GET {MAPS}"))[0], 200)
         for other in others:
             other.close()
