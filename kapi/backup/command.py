@@ -47,6 +47,13 @@ Usage: kapi backup FILE [flags of the server]
 Writes the objects of the store and the keys of the server to FILE, as they are at one moment; the server may run meanwhile.
 The flags are those of the server (--data-dir, --redis-servers, --redis-prefix, --cert-dir, --config-file): they tell where
 the store and the keys are. FILE has secrets and private keys, and only its owner may read it.
+
+Examples:
+  # Keep what the server in this directory has
+  kapi backup kapi.tgz
+
+  # Keep what the service has, by its flags
+  kapi backup /var/backups/kapi.tgz --config-file=/etc/kapi/kapi.conf
 """,
     "restore": f"""\
 Usage: kapi restore FILE [{_BUMP_FLAG}=N] [flags of the server]
@@ -56,6 +63,13 @@ The flags are those that the server will be started with.
 
   {_BUMP_FLAG}=N  raises the revision by N ({BUMP:,} if it is not given), so that clients with a later state begin anew.
                      0 is for a store that is moved, without any write after the backup.
+
+Examples:
+  # Fill a new data directory
+  kapi restore kapi.tgz --data-dir=restored
+
+  # Fill the directory of the service, which is stopped and has moved the former one away
+  kapi restore /var/backups/kapi.tgz --config-file=/etc/kapi/kapi.conf
 """,
 }
 

@@ -86,6 +86,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="kapi envtest-assets",
         description="Fill a directory with kube-apiserver, etcd and kubectl for envtest and its like.",
+        epilog="Example: kapi envtest-assets assets; KUBEBUILDER_ASSETS=$PWD/assets go test ./...",
     )
     parser.add_argument("directory", metavar="DIR", type=Path)
     parser.add_argument(

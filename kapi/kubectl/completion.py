@@ -33,10 +33,16 @@ _WITH_RESOURCES = (
 
 HELP = Help(
     "(bash | zsh | fish)",
-    "Prints a script that completes commands, flags and resources in a shell.",
+    "Prints a script that completes commands, flags and resources in a shell. In bash and zsh\n"
+    "source <(kapi completion bash) (or zsh) loads it into the shell.",
     (
-        ("Load it into this bash", "completion bash | source /dev/stdin"),
-        ("Keep it for fish", "completion fish"),
+        (
+            "Keep it for bash, with the package bash-completion",
+            "completion bash > ~/.local/share/bash-completion/completions/kapi",
+        ),
+        ("Keep it for zsh", 'completion zsh > "${fpath[1]}/_kapi"'),
+        ("Keep it for fish", "completion fish > ~/.config/fish/completions/kapi.fish"),
+        ("Load it into this fish", "completion fish | source"),
     ),
 )
 
@@ -105,6 +111,7 @@ _{program}() {{
     if (( ${{#found}} )); then _describe {program} found; else _files; fi
 }}
 (( $+functions[compdef] )) && compdef _{program} {program}
+[[ "${{funcstack[1]}}" = _{program} ]] && _{program}  # from a directory of fpath the first use loads this file
 """
 #: word -> description
 Words = dict[str, str]

@@ -6,7 +6,9 @@ import io
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +137,21 @@ def test_bash_completes_commands_and_flags() -> None:
     assert bash("kapi api-", 63) == [
         f"{name}  -- {ENTRIES[name].summary}" for name in ("api-resources", "api-versions")
     ]
+
+
+def test_zsh_completes_at_the_first_key() -> None:
+    """From a directory of ``fpath`` the file is the function, which has to complete itself when it is loaded."""
+    text = script("zsh", "kapi")
+    path = shutil.which("zsh")
+    assert text.startswith("#compdef kapi\n") and '"${funcstack[1]}" = _kapi' in text
+    if path is not None:
+        ask = (
+            "_describe() { print -l -- ${(P)2} }; words=(kapi envtest); CURRENT=2; fpath=($PWD); autoload _kapi; _kapi"
+        )
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / "_kapi").write_text(text)
+            done = subprocess.run([path, "-f", "-c", ask], cwd=directory, text=True, capture_output=True, check=True)
+        assert any(line.startswith("envtest-assets:") for line in done.stdout.splitlines())
 
 
 def test_the_programs_of_the_list_exist() -> None:
