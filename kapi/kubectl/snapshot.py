@@ -16,7 +16,11 @@ from kapi.kubectl.pods_of import write_bytes
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.machinery.tree import Object, Tree
 
-FLAGS = (FLAG, Flag("filename", short="f"), Flag("no-headers", "bool"))
+FLAGS = (
+    FLAG,
+    Flag("filename", short="f", help="The file that save writes and load reads; - is standard output or input."),
+    Flag("no-headers", "bool"),
+)
 MAX_REQUEST = 2_000_000  # bytes of a file that are sent in one request
 _LINES = "application/x-kapi-snapshot"
 #: action -> whether it is about one snapshot, and whether it has a file

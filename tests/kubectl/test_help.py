@@ -6,6 +6,7 @@ import io
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,13 @@ def test_each_command_describes_itself(path: str) -> None:
     assert [flag.name for flag in (*command.flags, *GLOBAL) if not text_of(flag)] == []
     if command.run is not None:
         assert command.help.examples, "an example is missing"
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.program])
+def test_each_program_shows_an_example_of_itself(name: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "kapi", name, "--help"], text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0
+    assert f"kapi {name} " in done.stdout.partition("Example")[2]
 
 
 @pytest.mark.parametrize("path", TREE)
