@@ -115,9 +115,9 @@ class ServingOptions(FlagSet):
         self.ciphers = [CIPHER_SUITES[name] for name in self.tls_cipher_suites if name in CIPHER_SUITES]
         if self.tls_cipher_suites and not self.ciphers:  # TLS 1.2 has none of them
             self.minimum_version = VERSIONS[1]
-        needs_rsa = {not suite.startswith("ECDHE-ECDSA-") for suite in self.ciphers}
+        ec_suites = {suite.startswith("ECDHE-ECDSA-") for suite in self.ciphers}
         #: a generated certificate has a key of one of these kinds, else of the first; upstream's are RSA always
-        self.key_kinds = ("RSA",) if True in needs_rsa else ("ECDSA",) if needs_rsa else ("ECDSA", "RSA")
+        self.key_kinds = ("RSA",) if False in ec_suites else ("ECDSA",) if ec_suites else ("ECDSA", "RSA")
 
     def validate(self) -> list[str]:
         errors = []
