@@ -335,6 +335,6 @@ def test_feature_gates_are_those_of_the_release() -> None:
 
 def test_the_defaults_of_the_flags_for_kubelets_are_those_of_a_program_without_flags() -> None:
     found, settings = parse().kubelet.settings(), KubeletSettings()
-    assert (found.port, found.timeout, list(found.address_types)) == (
-        settings.port, settings.timeout, list(settings.address_types),
+    assert (found.port, found.timeout, list(found.address_types), found.bytes_per_second) == (
+        settings.port, settings.timeout, list(settings.address_types), 0,
     )  # fmt: skip

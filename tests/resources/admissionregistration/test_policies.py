@@ -6,7 +6,12 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import policies
-from kapi.resources.admissionregistration.expressions import compile_expression, environment
+from kapi.resources.admissionregistration.expressions import (
+    OUT_OF_BUDGET,
+    EvaluationError,
+    compile_expression,
+    environment,
+)
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.resources.strategy_kit import problems, short
 
@@ -275,5 +280,13 @@ def test_the_spec_of_a_binding(spec: Object, texts: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "cost"), [("true", 0), ("object == null", 2), ("object == null && object == null", 4)]
 )
-def test_the_cost_of_an_expression_begins_at_zero(text: str, cost: int) -> None:
+def test_the_cost_of_an_expression(text: str, cost: int) -> None:
     assert compile_expression(text, environment()).evaluate({"object": None}, 1000) == (True, cost)
+
+
+def test_an_expression_that_iterates_has_no_time_limit_but_its_budget() -> None:
+    expression = compile_expression("[object, object].all(x, x == null)", environment())
+    assert expression.evaluate({"object": None}, 1000)[0] is True
+    with pytest.raises(EvaluationError) as caught:
+        expression.evaluate({"object": None}, 3)
+    assert str(caught.value) == OUT_OF_BUDGET
