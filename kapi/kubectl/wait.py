@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twisted.internet.task import deferLater
+
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
@@ -16,7 +18,10 @@ from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
 from kapi.machinery.golang import value_text
 from kapi.machinery.jsonpath import JSONPathError
+from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
+
+POLL_SECONDS = 0.5  # between looks for objects that are not there yet
 
 FLAGS = (
     *FILENAME,
@@ -61,6 +66,8 @@ async def run(factory: Factory, program: str) -> int:
     deleting = all(text.lower() == "delete" for text in flags.get_list("for"))
     if not deleting:
         builder.latest()
+    if _created in conditions:
+        await _appeared(factory, builder, end)
     result = await builder.do()
     result.ignore_not_found = deleting
     errors: list[BaseException] = []
@@ -69,16 +76,33 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("no matching resources found")
     for info in infos:
         try:
-            await _wait_all(factory, info, conditions, end, printer)
+            await _wait_all(factory, info, conditions, None if timeout == 0 else end, printer)
         except CommandError as error:
             errors.append(error)
     raise_errors(result.errors + errors)
     return 0
 
 
-async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: float, printer: Printer) -> None:
+async def _appeared(factory: Factory, builder: Builder, end: float) -> None:
+    """Waits until the objects are there.  Raises CommandError and StatusError."""
+    while True:
+        result = await builder.do()
+        infos = await result.infos()
+        if infos and not result.errors:
+            return
+        if len(result.errors) > 1 or not all(isinstance(error, NotFound) for error in result.errors):
+            raise_errors(result.errors)
+        if factory.reactor.seconds() >= end:
+            raise CommandError("timed out waiting for the condition")
+        await deferLater(factory.reactor, POLL_SECONDS)
+
+
+async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: float | None, printer: Printer) -> None:
+    """``end``: None for a single look.  Raises CommandError."""
     final = None
     for done in conditions:
+        if done is _deleted and end is not None and end <= factory.reactor.seconds():
+            raise CommandError("context deadline exceeded")  # as for all objects after the one that took the time
         if info.object is None and done is _deleted:
             if not await _exists(info):
                 return
@@ -96,8 +120,6 @@ async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: f
 
 
 async def _exists(info: Info) -> bool:
-    from kapi.machinery.status import NotFound
-
     try:
         await info.get()
     except NotFound:

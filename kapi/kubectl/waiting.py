@@ -48,20 +48,25 @@ async def wait_until_gone(factory: Factory, infos: list[tuple[Info, str]], timeo
         await wait_for(factory, info, gone, end)
 
 
-async def wait_for(factory: Factory, info: Info, done: Callable[[Object | None], bool], end: float) -> Object | None:
-    """Waits until ``done(object)`` is true; returns the object.  ``end`` is a time of the reactor.  Raises CommandError."""
-    resource = info.mapping.name + (f".{info.mapping.group}" if info.mapping.group else "")
-    if end <= factory.reactor.seconds():
+async def wait_for(
+    factory: Factory, info: Info, done: Callable[[Object | None], bool], end: float | None
+) -> Object | None:
+    """Waits until ``done(object)`` is true; returns the object.  ``end`` is a time of the reactor, None for a single look.
+
+    Raises CommandError.
+    """
+    named = f"{info.mapping.name}/{info.name}"
+    if end is None:
         found, current = await _now(info, done)
         if not found:
-            raise CommandError(f"condition not met for {resource}/{info.name}")
+            raise CommandError(f"condition not met for {named}")
         return current
     running: Deferred[Object | None] = Deferred.fromCoroutine(_wait(info, done))
     running.addTimeout(max(0.0, end - factory.reactor.seconds()), factory.reactor)
     try:
         return await running
     except TimeoutError:
-        raise CommandError(f"timed out waiting for the condition on {resource}/{info.name}") from None
+        raise CommandError(f"timed out waiting for the condition on {named}") from None
 
 
 async def _now(info: Info, done: Callable[[Object | None], bool]) -> tuple[bool, Object | None]:

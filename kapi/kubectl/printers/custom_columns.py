@@ -25,7 +25,7 @@ class CustomColumnsPrinter(Printer):
     def __init__(self, columns: list[tuple[str, str]], no_headers: bool = False) -> None:
         self._headers = [header for header, _ in columns]
         try:
-            self._paths = [Template(relaxed(path)) for _, path in columns]
+            self._specs = [relaxed(path) for _, path in columns]
         except JSONPathError as error:
             raise CommandError(str(error)) from None
         self._has_headers = no_headers
@@ -68,9 +68,13 @@ class CustomColumnsPrinter(Printer):
         if not self._has_headers:
             writer.row(self._headers)
             self._has_headers = True
+        try:
+            paths = [Template(text) for text in self._specs]
+        except JSONPathError as error:
+            raise CommandError(str(error), output=writer.flush()) from None
         for item in obj["items"] if isinstance(obj.get("items"), list) else [obj]:
             try:
-                writer.row([self._cell(path, item) for path in self._paths])
+                writer.row([self._cell(path, item) for path in paths])
             except JSONPathError as error:  # with the rows before it
                 raise CommandError(str(error), output=writer.flush()) from None
         return writer.flush()
