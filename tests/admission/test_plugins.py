@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from kapi.admission import catalogue
 from kapi.admission.chain import build_chain
-from kapi.admission.interface import DELETE, UPDATE, Attributes, Plugin
+from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kapi.admission.plugins import (
     always_pull_images,
     certificates,
@@ -27,6 +28,7 @@ from kapi.admission.plugins import (
 )
 from kapi.machinery import status, tree
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.resources.catalogue import BUILT_IN
 from tests.admission.certificates import make_request, make_unreadable_request
@@ -339,3 +341,37 @@ def test_a_signing_request_is_judged_by_what_its_signer_reads(
     client = signer.endswith("-client")
     made = certificates.CertificateSubjectRestriction if client else node_restriction.NodeRestriction
     assert ("system:masters" if client else "CN=system:node:n1") in refusal(made(initializer()), request)
+
+
+SIGNER = "example.com/signer"
+_REQUEST: Object = {"metadata": {"name": "r"}, "spec": {"signerName": SIGNER}}
+_BUNDLE: Object = {"metadata": {"name": "b"}, "spec": {"signerName": SIGNER, "trustBundle": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("made", "verb", "text", "new", "old", "subresource"),
+    [
+        (certificates.CertificateApproval, "approve", "approve requests with", _REQUEST, _REQUEST, "approval"),
+        (certificates.CertificateSigning, "sign", "sign requests with", {**_REQUEST, "status": {"certificate": "c"}},
+         _REQUEST, "status"),
+        (certificates.CertificateSigning, "sign", "sign requests with", {**_REQUEST, "status": {"conditions": [{}]}},
+         _REQUEST, "status"),
+        (certificates.ClusterTrustBundleAttest, "attest", "attest for", _BUNDLE, None, ""),
+        (certificates.ClusterTrustBundleAttest, "attest", "attest for", {**_BUNDLE, "spec": {**_BUNDLE["spec"], "a": "b"}},
+         _BUNDLE, ""),
+    ],
+)  # fmt: skip
+def test_acting_for_a_signer_needs_its_permission(
+    made: Any, verb: str, text: str, new: Object, old: Object | None, subresource: str
+) -> None:
+    plural = "clustertrustbundles" if verb == "attest" else "certificatesigningrequests"
+    request = attributes(
+        new, old, operation=CREATE if old is None else UPDATE, group="certificates.k8s.io", resource=plural,
+        kind="K", subresource=subresource, namespace="",
+    )  # fmt: skip
+    for asked, allowed in ((verb, True), ("get", False)):
+        plugin = made(initializer(cluster(), authorizer=Rules((asked, "signers"))))
+        if allowed:
+            finish(plugin.validate(request))
+        else:
+            assert refusal(plugin, request).endswith(f'user not permitted to {text} signerName "{SIGNER}"')
