@@ -24,6 +24,8 @@ _ALONE_TURN_SECONDS = 0.01  # while one flow is alone: longer turns cost less
 _ALONE_AFTER_SECONDS = 0.05  # without work of another flow, and without long computations
 _MIN_SECONDS = 0.0005  # that a piece of work has, however late in a turn it begins
 NEW_CONNECTIONS_WEIGHT = 60.0  # of connections without a request yet; other levels' weights are their seats
+#: of their first reads after the handshake, never more than there were handshakes: the seats of all levels by default
+FIRST_READS_WEIGHT = 600.0
 
 
 class Turn:
@@ -54,13 +56,21 @@ class Turn:
         self.alone: Flow | None = None
         self._nobody = Flow(Level("unclassified"))
         self._new_connections = Level("new connections", NEW_CONNECTIONS_WEIGHT)
-        self._hosts: WeakValueDictionary[str, Flow] = WeakValueDictionary()
+        self._first_reads = Level("first reads", FIRST_READS_WEIGHT)
+        self._hosts: WeakValueDictionary[tuple[Level, str], Flow] = WeakValueDictionary()
 
     def new_connection_flow(self, host: str) -> Flow:
         """The flow of connections from ``host`` that had no request yet."""
-        flow = self._hosts.get(host)
+        return self._host_flow(self._new_connections, host)
+
+    def first_read_flow(self, host: str) -> Flow:
+        """The flow of the first reads after their handshakes."""
+        return self._host_flow(self._first_reads, host)
+
+    def _host_flow(self, level: Level, host: str) -> Flow:
+        flow = self._hosts.get((level, host))
         if flow is None:
-            flow = self._hosts[host] = Flow(self._new_connections)
+            flow = self._hosts[level, host] = Flow(level)
         return flow
 
     # -- whether there is time
@@ -184,7 +194,7 @@ class Turn:
         if flow is not self._last:
             self.alone = None
             # handshakes cost no less when done together
-            self._last = flow if flow.level is not self._new_connections else None
+            self._last = None if flow.level is self._new_connections or flow.level is self._first_reads else flow
             self._alone_from = now + _ALONE_AFTER_SECONDS
             self._until = min(self._until, self._began + self._seconds)
         self._limit = max(self._until, now + _MIN_SECONDS)

@@ -25,6 +25,7 @@ from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES, TLSWriting
 log = Logger()
 
 _MAX_SMALL_READS = 2 * MAX_READS  # records read in one turn when they are not full
+_FIRST_READS = 4  # after a handshake, in which a client of either protocol sends a request
 _READS_PER_LOOK = 16  # after a read that found nothing more, so many reads do not try
 _LINGER_SECONDS = 5.0  # for the client to read the last bytes, before the socket is closed
 #: what Go's server answers a client that speaks HTTP without TLS
@@ -58,12 +59,13 @@ class TLSConnection(TLSWriting, tcp.Server):
     _skipped_looks = 0  # reads until it is tried again to read more than one record
     _reading = False
     _closing: IDelayedCall | None = None  # the timer that closes the socket
+    _first_reads = 0  # after the handshake, which have a flow of their own while no request came
 
     def __init__(self, sock: socket.socket, *arguments: Any) -> None:
         self._tlsConnection = self.create(sock)
         self._tlsConnection.set_accept_state()
         super().__init__(sock, *arguments)
-        self.flow = self.turn.new_connection_flow(str(self.client[0]))
+        self.flow = self._unknown = self.turn.new_connection_flow(str(self.client[0]))
 
     @property
     def wrappedProtocol(self) -> object:
@@ -101,13 +103,20 @@ class TLSConnection(TLSWriting, tcp.Server):
             self.reactor.removeReader(self)
             if not self._awaits_read:
                 self._awaits_read = True
-                self.turn.wait(self._read_late, self.flow)
+                self.turn.wait(self._read_late, self._read_flow())
             return None
-        before = self.turn.begin(self.flow)
+        before = self.turn.begin(self._read_flow())
         try:
             return self._read_some()
         finally:
             self.turn.end(before)
+
+    def _read_flow(self) -> Flow:
+        """Whose the next read is."""
+        if not self._first_reads or self.flow is not self._unknown:
+            return self.flow
+        self._first_reads -= 1
+        return self.turn.first_read_flow(str(self.client[0]))
 
     def _read_late(self) -> None:
         """Does the read that had to wait, as the reactor would."""
@@ -148,6 +157,7 @@ class TLSConnection(TLSWriting, tcp.Server):
             if not self._established:
                 tls.do_handshake()
                 self._established = True
+                self._first_reads = _FIRST_READS
                 self._multiplexed = self.negotiatedProtocol == b"h2"
                 return None
             for count in range(_MAX_SMALL_READS):

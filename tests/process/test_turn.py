@@ -163,15 +163,17 @@ class Budget(Case):
         self.assertEqual(self.order.count("waits"), 30)
 
     def test_handshakes_do_not_however_long_there_was_nothing_else(self) -> None:
-        new = self.turn.new_connection_flow("192.0.2.1")
-        for _ in range(200):
-            self.turn.wait(self.piece("a"), new)
-        while self.clock.calls:
-            self.assertLessEqual(len(self.passes()), 3)
-        for _ in range(9):
-            self.turn.wait(self.piece("b"), new)
-        self.turn.wait(self.piece("known"), self.quiet)
-        self.assertIn("known", self.passes() + self.passes(), "nor do known clients wait for all of them")
+        for new in (self.turn.new_connection_flow("192.0.2.1"), self.turn.first_read_flow("192.0.2.1")):
+            for _ in range(200):
+                self.turn.wait(self.piece("a"), new)
+            while self.clock.calls:
+                self.assertLessEqual(len(self.passes()), 3)
+            for _ in range(9):
+                self.turn.wait(self.piece("b"), new)
+            self.turn.wait(self.piece("known"), self.quiet)
+            self.assertIn("known", self.passes() + self.passes(), "nor do known clients wait for all of them")
+            while self.clock.calls:
+                self.passes()
 
     def test_each_host_has_a_flow_and_all_new_connections_have_one_share(self) -> None:
         crowd, other = (self.turn.new_connection_flow(host) for host in ("10.0.0.1", "10.0.0.2"))
@@ -188,6 +190,20 @@ class Budget(Case):
         last = len(self.order) - self.order[::-1].index("known")
         self.assertLess(self.order.index("other"), 15)
         self.assertLessEqual(self.order[:last].count("handshake"), 40)
+
+    def test_first_reads_after_a_handshake_wait_for_no_other_handshakes(self) -> None:
+        known = Flow(Level("exempt", 1800))
+        for _ in range(200):
+            self.turn.wait(self.piece("handshake"), self.turn.new_connection_flow("10.0.0.1"))
+            self.turn.wait(self.piece("known"), known)
+        first = self.turn.first_read_flow("10.0.0.1")
+        self.assertIs(self.turn.first_read_flow("10.0.0.1"), first)
+        for _ in range(20):
+            self.turn.wait(self.piece("first read"), first)
+        while self.order.count("first read") < 20:
+            self.passes()
+        self.assertLess(self.order.count("handshake"), 10)
+        self.assertTrue(50 <= self.order.count("known") <= 70, "whoever is known has a share as before")
 
 
 class Order(Case):

@@ -67,6 +67,21 @@ class Sockets(SocketCase):
         self.busy = False
         self.assertEqual((await ask(socks[0], f"GET {MAPS}"))[0], 200)
 
+    async def test_the_first_reads_after_a_handshake_have_a_flow_of_their_own(self) -> None:
+        flows: list[Flow] = []
+        wait = self.turn.wait
+        self.patch(self.turn, "wait", lambda work, flow: (flows.append(flow), wait(work, flow)))
+        sock = await self.client()
+        new, first = self.turn.new_connection_flow("127.0.0.1"), self.turn.first_read_flow("127.0.0.1")
+        await self.until(lambda: self.transports()[0].established)
+        self.assertEqual(set(flows), {new})
+        flows.clear()
+        for number in range(1, 7):
+            sock.sendall(b"GET /"[number - 1 : number] or b"a")
+            await self.until(lambda: len(flows) == number)  # noqa: B023
+        self.assertEqual(flows, [first] * 4 + [new] * 2, "as long as no request has come")
+        sock.close()
+
     async def test_a_client_that_goes_is_noticed(self) -> None:
         for sock in await self.known(3):
             sock.close()
