@@ -32,7 +32,6 @@ from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 
 _SET = re.compile(r".+=.*", re.DOTALL)
-_SUBSCRIPT = re.compile(r"(.+?)\['(.*)'\]", re.DOTALL)
 _FIELDS = ("name", "namespace", "uid")  # of metadata, that pods can refer to
 
 
@@ -235,8 +234,8 @@ class _Values:
 
 def _field(metadata: Object, path: str) -> str:
     """Raises CommandError."""
-    if (found := _SUBSCRIPT.fullmatch(path)) is not None:
-        of, key = found.groups()
+    of, subscript, key = path.removesuffix("']").partition("['")
+    if of and subscript and path.endswith("']"):
         if of not in ("metadata.annotations", "metadata.labels"):
             raise CommandError(f"fieldPath {quote(path)} does not support subscript")
         field = of.removeprefix("metadata.")

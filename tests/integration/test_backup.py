@@ -267,7 +267,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     """Those of docs/operations.rst, with other paths, and without what needs a system with systemd and a user kapi."""
     page = (Path(__file__).parents[2] / "docs" / "operations.rst").read_text()
     section = page[page.index("\nBackup and restore\n") : page.index("\nEncryption at rest\n")]
-    lines = [line.strip() for line in section.splitlines() if line.startswith("    ")]
+    *lines, find, fix = [line.strip() for line in section.splitlines() if line.startswith("    ")]
     assert [line.split()[0] for line in lines] == ["kapi", "systemctl", "mv", "kapi", "chown", "systemctl"]
     data, backups = tmp_path / "lib" / "kapi", tmp_path / "backups"
     backups.mkdir()
@@ -276,14 +276,16 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     server.data = data
     data.parent.mkdir()
 
-    def typed(line: str) -> None:
+    def typed(line: str, answer: str = "") -> None:
         for there, here in (
             ("/var/backups", backups), ("/etc/kapi/kapi.conf", tmp_path / "kapi.conf"), ("/var/lib", data.parent),
+            (".venv/bin/python", sys.executable),
             ("kapi:kapi", f"{os.getuid()}:{os.getgid()}"), ("kapi-2026-01-31.tgz", "kapi-$(date +%F).tgz"),
         ):  # fmt: skip
             line = line.replace(there, str(here))
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env={**os.environ, "PATH": path})
+        environment = {**os.environ, "PATH": path}
+        ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, input=answer)
         assert ended.returncode == 0, (line, ended.stdout, ended.stderr)
 
     actions = iter((server.end, server.start))
@@ -297,6 +299,14 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
                 next(actions)()
             else:
                 typed(line)
+        client = Client(server)
+        assert client.names() >= {"kept"}
+        client.close()
+        server.end()
+        with (data / "store" / "appendonlydir" / "appendonly.aof.1.incr.aof").open("ab") as file:
+            file.write(bytes(100))
+        typed(f"{find}\n{fix}", "y\n")
+        server.start()
         client = Client(server)
         assert client.names() >= {"kept"}
         client.close()

@@ -168,7 +168,7 @@ def test_a_proxy_that_fails_is_told(tmp_path: Path, backend: Backend, proxies: C
         metrics = api_request(server, "GET", "metrics")[1].decode()
         for stage, count in (("proxy", 4), ("connect", 2)):
             labels = f'{{protocol="http_connect",stage="{stage}",transport="tcp"}}'
-            assert f"apiserver_egress_dialer_dial_failure_count{labels} {count}.0" in metrics
+            assert f"apiserver_egress_dialer_dial_failure_count{labels} {count}\n" in metrics
         assert not backend.requests
     finally:
         assert server.stop() == 0
