@@ -33,7 +33,14 @@ def stop_at_signals(reactor: Reactor, again: Callable[[], object]) -> None:
         log.info("Received {signal}, shutting down.", signal=number.name)
         stop_reactor(reactor)
 
+    stopping = False
+
     def stop(number: signal.Signals) -> None:
+        nonlocal stopping
+        if stopping:  # another thread received it while the handlers were exchanged
+            again()
+            return
+        stopping = True
         leave_at_signals(again)
         reactor.callFromThread(begin, number)  # a line of the log may be half written now
 
