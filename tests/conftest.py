@@ -37,7 +37,7 @@ settings.register_profile("search", settings.get_profile("kapi"), derandomize=Fa
 settings.register_profile("few", settings.get_profile("kapi"), max_examples=20)
 settings.load_profile("kapi")
 
-_WORKERS = 3  # for each core: nearly half of its time a test waits for a server, a timer or a disk
+_WORKERS = 2  # for each core: nearly half of its time a test waits for a server, a timer or a disk
 
 
 class _AsItIs:
