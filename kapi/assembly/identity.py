@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Union
 
 import msgspec
@@ -91,16 +91,14 @@ class Identity:
         built = build_authentication(settings)
         issuer = self.issuer.of_realm(realm, environment.clock)
         discovery = None if self.discovery is None else self.discovery.of(issuer.issuer)
-        return Identity(
-            built.requests,
-            built.tokens,
-            issuer,
-            discovery,
-            self.proxy_headers,
-            settings,
-            usage,
-            self.signer,
-            self.external,
+        return replace(
+            self,
+            requests=built.requests,
+            tokens=built.tokens,
+            issuer=issuer,
+            discovery=discovery,
+            settings=settings,
+            usage=usage,
         )
 
     @property

@@ -252,9 +252,8 @@ def _order_raw_member(outcome: _Outcome, raw: str) -> None:
 
 def _keep_raw_member(obj: Object, raw: str, outcome: _Outcome, stored: bytes) -> None:
     """Passes on the numbers and strings of such a member as they were written, where the patch does not reach it."""
-    if not isinstance(obj.get(raw), dict) or outcome.reaches(
-        raw
-    ):  # without an apiVersion nothing is left of the object
+    # without an apiVersion nothing is left of the object
+    if not isinstance(obj.get(raw), dict) or outcome.reaches(raw):
         return
     text = member_text(stored, raw)
     if text is not None:

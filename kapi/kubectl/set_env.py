@@ -18,8 +18,8 @@ from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.updates import (
     CONTAINERS,
     OBJECTS,
-    ChangeSpec,
-    changed,
+    changed_pods,
+    check,
     has_pods,
     pod_spec,
     read_objects,
@@ -127,21 +127,15 @@ async def _env(factory: Factory, program: str) -> int:
     raise_errors(result.errors)
     for info in infos:
         if has_pods(info):
-            await _show(factory, info, changed(info, lambda obj, info=info: _change(obj, info, change)))  # type: ignore[misc]
+            await _show(factory, info, changed_pods(info, change)[0])
     return 0
-
-
-def _change(obj: Object, info: Info, change: ChangeSpec) -> None:
-    change(info, pod_spec(obj, info))
 
 
 def _check(factory: Factory, resources: list[str]) -> None:
     """Raises CommandError for flags that contradict each other."""
     flags = factory.flags
-    if flags.get_bool("local") and dry_run_strategy(flags.get_string("dry-run")) == "server":
-        raise CommandError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
-    if not resources and not flags.get_list("filename"):
-        raise CommandError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
+    if problems := check(factory, dry_run_strategy(flags.get_string("dry-run")), resources):
+        raise problems[-1]
     if flags.get_bool("list") and flags.get_string("output"):
         raise CommandError("--list and --output may not be specified together")
     if flags.get_list("keys") and not flags.get_string("from"):

@@ -138,6 +138,12 @@ def changed(info: Info, change: Change) -> Object:
     return found
 
 
+def changed_pods(info: Info, change: ChangeSpec) -> tuple[Object, list[str]]:
+    """A copy of the object whose pods are changed, and what could not be done.  Raises CommandError."""
+    problems: list[str] = []
+    return changed(info, lambda obj: problems.extend(change(info, pod_spec(obj, info)))), problems
+
+
 def containers_of(spec: Object) -> list[Object]:
     return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
@@ -172,13 +178,8 @@ async def update_pods(
     updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
     errors: list[BaseException] = []
     for info in infos:
-        problems: list[str] = []
-
-        def change_object(obj: Object, info: Info = info, problems: list[str] = problems) -> None:
-            problems += change(info, pod_spec(obj, info))
-
         try:
-            wanted = changed(info, change_object)
+            wanted, problems = changed_pods(info, change)
         except CommandError as error:
             errors.append(CommandError(f"error: {object_name(info)} {error}\n"))
             continue

@@ -236,25 +236,27 @@ class Collector:
         """
         self._expected += blocks
         if self._expected > _MAX_NEW_BLOCKS:
-            whole = self._kept_some
-            if whole:
-                self._heap.unfreeze()
-            self._collect()
-            if whole:
-                self._freeze()
-                self._whole = self._frozen
+            if self._kept_some:
+                self._collect_whole()
+            else:
+                self._collect()
 
     def _keep(self, new: int) -> None:
         """Freezes the current objects, after a collection if they are few enough; once they have doubled, all are collected."""
-        whole = self._frozen >= 2 * self._whole
-        if whole:
-            self._heap.unfreeze()
-        if whole or new <= _MAX_KEPT_BLOCKS:
+        self._kept_some = True
+        if self._frozen >= 2 * self._whole:
+            self._collect_whole()
+            return
+        if new <= _MAX_KEPT_BLOCKS:
             self._collect()
         self._freeze()
-        self._kept_some = True
-        if whole:
-            self._whole = self._frozen
+
+    def _collect_whole(self) -> None:
+        """Collects all objects, and freezes what is left."""
+        self._heap.unfreeze()
+        self._collect()
+        self._freeze()
+        self._whole = self._frozen
 
     def _freeze(self) -> None:
         self._heap.freeze()

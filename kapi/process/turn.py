@@ -137,7 +137,7 @@ class Turn:
     def _end(self) -> None:
         """Does what waits until the time is over; at least one piece of short work and one slice."""
         shares, long = self._shares, self._long
-        if self.alone is not None:
+        if shares and self.alone is not None:
             # its connections that did not ask may have taken the whole turn
             self._until = self._limit = self._timer() + _ALONE_TURN_SECONDS
         while shares:
