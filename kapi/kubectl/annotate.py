@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.marks import CAUGHT, Change, Marker, check, finish, objects, resources_and_pairs
 from kapi.kubectl.marks import FLAGS as FLAGS
+from kapi.kubectl.marks import Change, Marker, check, objects, resources_and_pairs
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.writing import dry_run_strategy
 
@@ -35,10 +35,9 @@ async def run(factory: Factory, program: str) -> int:
     marker = Marker(factory, program, "annotate", change)
     printer = marker.printer("annotated")
     result = await objects(factory, program, resources)
-    errors: list[BaseException] = []
     async for info in result.visit():
         obj = info.object or {}
-        try:
+        with result.caught():
             if conflicts := [pair for pair in marker.conflicts(obj) if pair[0] != _CAUSE]:
                 shown = "; ".join(f"'{key}' already has a value ({value})" for key, value in conflicts)
                 raise CommandError(f"--overwrite is false but found the following declared annotation(s): {shown}")
@@ -46,11 +45,9 @@ async def run(factory: Factory, program: str) -> int:
             if marker.sends:
                 await marker.send(info)
                 obj = info.object or {}
-        except CAUGHT as error:
-            errors.append(error)
-            continue
-        if factory.flags.get_bool("list"):
-            marker.show_list(info, obj, result.single)
-        else:
-            factory.out.write(printer.print(obj))
-    return finish(errors, result)
+            if factory.flags.get_bool("list"):
+                marker.show_list(info, obj, result.single)
+            else:
+                factory.out.write(printer.print(obj))
+    result.finish()
+    return 0

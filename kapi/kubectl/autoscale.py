@@ -11,7 +11,7 @@ from kapi.kubectl.creating import DRY_RUN, add_last_applied, metadata, post
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.updates import given_objects
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
@@ -58,20 +58,16 @@ async def run(factory: Factory, program: str) -> int:
     done = "created" if dry_run == "client" else "autoscaled"
     printer = printer_for(flags, f"{done}{dry_run_suffix(dry_run)}", typed=True)
     result = await given_objects(factory, program)
-    errors: list[BaseException] = []
     found = False
     async for info in result.visit():
-        try:
+        with result.caught():
             _check_scale(info.mapping)
             made = _autoscaler(factory, info, metrics)
             if dry_run != "client":
                 made = await _create(factory, program, info, made)
-        except (CommandError, StatusError) as error:
-            errors.append(error)
-            continue
-        found = True
-        factory.out.write(printer.print(made))
-    raise_errors(errors + result.errors)
+            found = True
+            factory.out.write(printer.print(made))
+    result.finish()
     if not found:
         raise CommandError("no objects passed to autoscale")
     return 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Command, Help, Run, load
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.machinery.status import Conflict, NotFound
 from kapi.machinery.time import stamp
@@ -36,17 +35,13 @@ async def _decide_all(factory: Factory, program: str, name: str) -> int:
     if names:
         builder.resource_type_or_name(["certificatesigningrequests", *names])
     result = await builder.do()
-    errors: list[BaseException] = []
     found = 0
     async for info in result.visit():
-        try:
+        with result.caught():
             await _decide(info, program, name, flags.get_bool("force"))
-        except (CommandError, StatusError) as error:
-            errors.append(error)
-            continue
-        found += 1
-        factory.out.write(printer.print(info.object or {}))
-    raise_errors(errors + result.errors)
+            found += 1
+            factory.out.write(printer.print(info.object or {}))
+    result.finish()
     if not found:
         factory.out.write("No resources found\n")
     return 0

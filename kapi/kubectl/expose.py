@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kapi.client.errors import StatusError
 from kapi.kubectl.command import Help
 from kapi.kubectl.create_workloads import int_or_string
 from kapi.kubectl.creating import DRY_RUN, OVERRIDES, create_generated, labels_of, overridden
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.updates import given_objects, pod_spec
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
@@ -57,15 +56,11 @@ async def run(factory: Factory, program: str) -> int:
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     printer = printer_for(flags, f"exposed{dry_run_suffix(dry_run)}", typed=True)
     result = await given_objects(factory, program)
-    errors: list[BaseException] = []
     async for info in result.visit():
-        try:
+        with result.caught():
             made = await create_generated(factory, program, overridden(factory, _service(factory, info)), "services")
-        except (CommandError, StatusError) as error:
-            errors.append(error)
-            continue
-        factory.out.write(printer.print(made))
-    raise_errors(errors + result.errors)
+            factory.out.write(printer.print(made))
+    result.finish()
     return 0
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.marks import CAUGHT, Change, Marker, check, finish, objects, resources_and_pairs
 from kapi.kubectl.marks import FLAGS as FLAGS
+from kapi.kubectl.marks import Change, Marker, check, objects, resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.writing import dry_run_strategy
 from kapi.machinery.golang import quote
@@ -31,10 +31,9 @@ async def run(factory: Factory, program: str) -> int:
     check(factory, resources, change, "label", "pod")
     marker = Marker(factory, program, "label", change)
     result = await objects(factory, program, resources)
-    errors: list[BaseException] = []
     async for info in result.visit():
         obj = info.object or {}
-        try:
+        with result.caught():
             if conflicts := marker.conflicts(obj):
                 raise_errors(
                     [
@@ -47,14 +46,12 @@ async def run(factory: Factory, program: str) -> int:
                 _tell_missing(factory, info.object or {}, change)
                 if added or removed:
                     await marker.send(info)
-        except CAUGHT as error:
-            errors.append(error)
-            continue
-        if factory.flags.get_bool("list"):
-            marker.show_list(info, obj, result.single)
-        else:
-            factory.out.write(marker.printer(_operation(added, removed)).print(obj))
-    return finish(errors, result)
+            if factory.flags.get_bool("list"):
+                marker.show_list(info, obj, result.single)
+            else:
+                factory.out.write(marker.printer(_operation(added, removed)).print(obj))
+    result.finish()
+    return 0
 
 
 def _tell_missing(factory: Factory, obj: Object, change: Change) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import Aggregate, CommandError, raise_errors
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.visitor import Result
@@ -157,12 +156,3 @@ class Marker:
     def printer(self, operation: str) -> Printer:
         """For several objects in turn; ``label`` has one for each object, so that nothing separates what it prints."""
         return printer_for(self._factory.flags, operation + dry_run_suffix(self.dry_run))
-
-
-def finish(errors: list[BaseException], result: Result) -> int:
-    """Raises the errors of the objects, if there are any."""
-    raise_errors(errors + result.errors)
-    return 0
-
-
-CAUGHT = (Aggregate, CommandError, StatusError)

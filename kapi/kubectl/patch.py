@@ -14,7 +14,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import dry_run_strategy
 from kapi.machinery.golang import quote
@@ -59,12 +59,11 @@ async def run(factory: Factory, program: str) -> int:
     elif not flags.get_list("filename"):
         builder.latest()
     result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()
-    errors: list[BaseException] = []
     count = 0
     async for info in result.visit():
         count += 1
         before = info.object
-        try:
+        with result.caught():
             if local or dry_run == "client":
                 from kapi.kubectl.local_patch import patched, unstructured
 
@@ -72,12 +71,9 @@ async def run(factory: Factory, program: str) -> int:
                 info.object = unstructured(patched(before or {}, text, kind).tree)
             else:
                 await _send(info, kind, patch, factory, program, dry_run)
-        except (CommandError, StatusError) as error:
-            errors.append(error)
-            continue
-        operation = "patched" if before != info.object else "patched (no change)"
-        factory.out.write(printer_for(flags, operation).print(info.object or {}))
-    raise_errors(errors + result.errors)
+            operation = "patched" if before != info.object else "patched (no change)"
+            factory.out.write(printer_for(flags, operation).print(info.object or {}))
+    result.finish()
     if not count:
         raise CommandError("no objects passed to patch")
     return 0

@@ -16,7 +16,7 @@ from kapi.kubectl.describers.pods import template
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info, items_of
-from kapi.kubectl.messages import CommandError, aggregate, raise_errors
+from kapi.kubectl.messages import CommandError, aggregate
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.kubectl.rollout_status import REVISION, follow
@@ -135,22 +135,18 @@ async def _of_revision(factory: Factory, program: str) -> tuple[int, Result]:
 async def _status(factory: Factory, program: str) -> int:
     revision, result = await _of_revision(factory, program)
     infos = await result.infos()
-    errors: list[BaseException] = []
     for info in infos:
-        try:
+        with result.caught((CommandError,)):
             await follow(factory, info, revision)
-        except CommandError as error:
-            errors.append(error)
-    raise_errors(errors + result.errors)
+    result.finish()
     return 0 if infos else _nothing(factory)
 
 
 async def _history(factory: Factory, program: str) -> int:
     revision, result = await _of_revision(factory, program)
-    errors: list[BaseException] = []
     shown = printer_for(factory.flags, typed=True) if factory.flags.get_string("output") else None
     async for info in result.visit():
-        try:
+        with result.caught():
             if shown is not None:
                 for one in await _shown(info, revision):
                     factory.out.write(shown.print(one))
@@ -158,9 +154,7 @@ async def _history(factory: Factory, program: str) -> int:
             with_revision = f"with revision #{revision}" if revision else ""
             operation = f"{with_revision}\n{await history_text(factory, info, revision)}"
             factory.out.write(printer_for(factory.flags, operation).print(info.object or {}))
-        except (CommandError, StatusError) as error:
-            errors.append(error)
-    raise_errors(errors + result.errors)
+    result.finish()
     return 0
 
 
@@ -169,18 +163,15 @@ async def _undo(factory: Factory, program: str) -> int:
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     _check(factory)
     result = await read_objects(factory, program, flags.arguments)
-    errors: list[BaseException] = []
     async for info in result.visit():
         obj: Object = info.object or {}
         if LAST_APPLIED in (obj["metadata"].get("annotations") or {}):
             name = f"{info.mapping.name}/{info.name}"
             factory.err.write(_MANAGED.format(name=name, program=program, annotation=LAST_APPLIED))
-        try:
+        with result.caught():
             done = await rolled_back(factory, program, info, flags.get_int("to-revision"), dry_run)
             factory.out.write(printer_for(flags, done + dry_run_suffix(dry_run)).print(obj))
-        except (CommandError, StatusError) as error:
-            errors.append(error)
-    raise_errors(errors + result.errors)
+    result.finish()
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.client.errors import NoMatch, StatusError
+from kapi.client.errors import NoMatch
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.describers.cluster import taint_text
@@ -69,10 +69,9 @@ async def run(factory: Factory, program: str) -> int:
     names = [] if everything or labels else resources[1:]
     builder = Builder(factory, program).labels(labels).select_all(everything).flatten().latest()
     result = await builder.resource_type_or_name(["node", *names], allow_empty_selector=False).do()
-    errors: list[BaseException] = []
     async for info in result.visit():
         obj = info.object or {}
-        try:
+        with result.caught():
             operation, taints = _changed(obj, add, remove, overwrite=flags.get_bool("overwrite"))
             if dry_run == "client":
                 obj = {**obj, "spec": {**(obj.get("spec") or {}), "taints": taints}}
@@ -87,11 +86,8 @@ async def run(factory: Factory, program: str) -> int:
                     fieldValidation=fields,
                 )
                 obj = info.object or {}
-        except (CommandError, StatusError) as error:
-            errors.append(error)
-            continue
-        factory.out.write(printer_for(flags, operation).print(obj))
-    raise_errors(errors + result.errors)
+            factory.out.write(printer_for(flags, operation).print(obj))
+    result.finish()
     return 0
 
 

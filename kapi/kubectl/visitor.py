@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -11,10 +12,11 @@ from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
 from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
-from kapi.kubectl.messages import CommandError, aggregate
+from kapi.kubectl.messages import Aggregate, CommandError, aggregate, raise_errors
 from kapi.machinery.status import BadRequest, NotFound
 from kapi.machinery.tree import Object
 
+_CAUGHT = (Aggregate, CommandError, StatusError)
 EXTENSIONS = (".json", ".yaml", ".yml")
 
 
@@ -268,6 +270,7 @@ class Result:
         self.single, self.targets_single_items = single, targets_single_items
         self.ignore_not_found = False
         self.errors = list(errors)
+        self._failed: list[BaseException] = []
 
     async def visit(self, *, to_first_error: bool = False) -> AsyncIterator[Info]:
         """The objects; ``errors`` has the errors afterwards."""
@@ -285,3 +288,15 @@ class Result:
     def raise_errors(self) -> None:
         """Raises an Aggregate of the errors, if there are any."""
         aggregate(self.errors)
+
+    @contextlib.contextmanager
+    def caught(self, kinds: tuple[type[Exception], ...] = _CAUGHT) -> Iterator[None]:
+        """Keeps an error in what is done with an object for ``finish``, so that the next object follows."""
+        try:
+            yield
+        except kinds as error:
+            self._failed.append(error)
+
+    def finish(self) -> None:
+        """Raises the errors that were caught and those of reading, if there are any; a single one as it is."""
+        raise_errors(self._failed + self.errors)
