@@ -23,7 +23,6 @@ from kapi.kubectl.flags import Flag
 from kapi.kubectl.go_json import json_text, sorted_fields
 from kapi.kubectl.info import Info, items_of
 from kapi.kubectl.messages import CommandError, raise_errors
-from kapi.kubectl.openapi import read_document
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import FLAGS as DELETE
@@ -212,7 +211,7 @@ class ClientSideApply:
         found = self._documents.get((group, version))
         if found is None:
             try:
-                found = await read_document(self._factory, group, version) or {}
+                found = await self._factory.openapi(group, version) or {}
             except (StatusError, ClientError):
                 found = {}
             self._documents[group, version] = found

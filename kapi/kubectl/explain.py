@@ -16,7 +16,6 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
-from kapi.kubectl.openapi import read_document
 from kapi.machinery.golang import value_text
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.jsonpath import JSONPathError, read_fields
@@ -276,7 +275,7 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_string("output") == "plaintext-openapiv2":
         raise CommandError("--output=plaintext-openapiv2 is not supported: the server documents itself in OpenAPI v3")
     named = f"{group}/{version}, Resource={found.name}"
-    document = await read_document(factory, group, version)
+    document = await factory.openapi(group, version)
     if document is None:
         raise CommandError(f'couldn\'t find resource for "{named}"')
     writer = SchemaText(document, recursive=flags.get_bool("recursive"), depth=depth)

@@ -12,6 +12,7 @@ from kapi.client.config import Config
 from kapi.kubectl.flags import Flags
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.machinery.golang import parse_duration
+from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor, installed_reactor
 
 if TYPE_CHECKING:  # not every command discovers, or asks a server at all
@@ -183,6 +184,16 @@ class Factory:
         from kapi.client.session import base_path
 
         return RESTClient(self.session, base_path(group_version) if group_version else "")
+
+    async def openapi(self, group: str, version: str) -> Object | None:
+        """The OpenAPI v3 document of a group version, None when the server has none.  Raises StatusError and ClientError."""
+        client = self.client()
+        paths = (await client.get().abs_path("/openapi/v3").do()).get("paths") or {}
+        place = paths.get(f"apis/{group}/{version}" if group else f"api/{version}")
+        if place is None:
+            return None
+        found: Object = await client.get().abs_path(place["serverRelativeURL"]).do()
+        return found
 
     async def close(self) -> None:
         if self._built:

@@ -14,7 +14,6 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
-from kapi.kubectl.openapi import read_document
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.visitor import Result
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
@@ -124,7 +123,7 @@ class Updates:
         key = (group, version, kind)
         if key not in self._schemas:
             try:
-                document = await read_document(self._factory, group, version) or {}
+                document = await self._factory.openapi(group, version) or {}
             except (StatusError, ClientError):
                 document = {}
             self._schemas[key] = OpenAPISchema.of_kind(document, group, version, kind)

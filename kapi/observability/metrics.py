@@ -1,8 +1,9 @@
 """The metrics of one process under upstream's names: which are shown with which label values, and metrics about them.
 
 Values that change with each request are plain numbers, turned into metric families only at a scrape: a prometheus-client child
-costs a lock for each increment.
-Upstream: component-base ``metrics/legacyregistry``, ``metrics/opts.go``, ``metrics/prometheus/meta``.
+costs a lock for each increment.  The text is byte for byte what Go's client library writes.
+Upstream: component-base ``metrics/legacyregistry``, ``metrics/opts.go``, ``metrics/prometheus/meta``;
+``github.com/prometheus/common/expfmt``, ``text_create.go``.
 """
 
 from __future__ import annotations
@@ -18,13 +19,43 @@ from twisted.internet.defer import DeferredLock
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.each import costly
 from kapi.machinery.meters import Histogram as LabelledHistogram
-from kapi.observability.exposition import CONTENT_TYPE, header, lines
+from kapi.machinery.meters import number_text
 from kapi.observability.request_metrics import LATENCY, RequestMetrics
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.routing import Routes
 
 UNEXPECTED = "unexpected"  # what any other value of a label becomes
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+#: types of the client library that Prometheus' text format has not
+_TYPES = {"info": "gauge", "stateset": "gauge", "gaugehistogram": "histogram", "unknown": "untyped"}
+#: to the name of a family, which the client library has without it
+_SUFFIXES = {"counter": "_total", "info": "_info"}
+_VALUE = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+_HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
+
+
+def header(family: Metric) -> str:
+    """The lines before the samples of a family."""
+    name = family.name + _SUFFIXES.get(family.type, "")
+    return (
+        f"# HELP {name} {family.documentation.translate(_HELP)}\n# TYPE {name} {_TYPES.get(family.type, family.type)}\n"
+    )
+
+
+def lines(samples: Iterable[Sample]) -> str:
+    """A line for each sample: labels by name, the bound of a bucket last."""
+    return "".join(map(_line, samples))
+
+
+def _line(sample: Sample) -> str:
+    name, labels = sample.name, sample.labels
+    if labels:
+        pairs = [f'{label}="{labels[label].translate(_VALUE)}"' for label in sorted(labels) if label != "le"]
+        if "le" in labels:
+            pairs.append(f'le="{labels["le"]}"')
+        name = f"{name}{{{','.join(pairs)}}}"
+    return f"{name} {number_text(sample.value)}\n"
 
 
 class Shape:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kapi.observability.exposition import CONTENT_TYPE
+from kapi.observability.metrics import CONTENT_TYPE
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.health import HealthChecks

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509 import load_pem_x509_certificates
 from twisted.logger import Logger
 
-from kapi.authentication.oidc.algorithms import ALGORITHMS
+from kapi.authentication.oidc import ALGORITHMS
 from kapi.machinery.golang import quote
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.flags import FlagSet, duration, pairs, string

@@ -20,7 +20,7 @@ from kapi.authentication.configuration import (
     load_authentication,
 )
 from kapi.authentication.interface import TokenAuthenticator
-from kapi.authentication.oidc.algorithms import ALGORITHMS
+from kapi.authentication.oidc import ALGORITHMS
 from kapi.authentication.webhook import WebhookTokenAuthenticator
 from kapi.authorization.abac import ABACAuthorizer, parse_policies
 from kapi.authorization.build import Mode, modes_of

@@ -18,7 +18,7 @@ from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
 from kapi.authentication.interface import Authenticated, AuthenticationError
-from kapi.authentication.oidc.algorithms import ALGORITHMS
+from kapi.authentication.oidc import ALGORITHMS
 from kapi.authentication.oidc.authenticator import OIDCAuthenticator
 from kapi.authentication.oidc.configuration import entry_from_flags, validate_entries
 from kapi.authentication.oidc.distributed import DistributedClaims

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
-from kapi.observability.exposition import header, lines
+from kapi.observability.metrics import header, lines
 
 
 def exposed(*collectors: Counter | Gauge | Histogram) -> list[str]:

@@ -10,8 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 
 from kapi.machinery.meters import Counter, Histogram, number_text
-from kapi.observability.exposition import header, lines
-from kapi.observability.metrics import Exposition, Metrics
+from kapi.observability.metrics import Exposition, Metrics, header, lines
 from kapi.request.response import Response
 from tests.filters.requests import request
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from kapi import cel
 from kapi.authentication.cache import TOKEN_CACHES, ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer
-from kapi.authentication.oidc.algorithms import ALGORITHMS
+from kapi.authentication.oidc import ALGORITHMS
 from kapi.authentication.oidc.configuration import Expressions
 from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.provider import Provider
