@@ -18,7 +18,7 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors, need, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported, report
 from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
 #: a label of local APIServices that says who manages them; those with "onstart" and "true" are the server's own
@@ -96,8 +96,8 @@ class APIServiceStrategy(PlainStrategy):
                 required(_SPEC.child("group"), "only v1 may have an empty group and it better be legacy kube")
             )
         elif group:
-            errors.extend(invalid(_SPEC.child("group"), group, text) for text in is_dns1123_subdomain(group))
-        errors.extend(invalid(_SPEC.child("version"), version, text) for text in is_dns1035_label(version))
+            report(is_dns1123_subdomain(group), group, _SPEC, errors, "group")
+        report(is_dns1035_label(version), version, _SPEC, errors, "version")
         for field, limit in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
             value = spec.get(field, 0)
             if not 0 < value <= limit:
@@ -161,10 +161,7 @@ API_SERVICE = Resource(
     group="apiregistration.k8s.io",
     version="v1",
     kind="APIService",
-    plural="apiservices",
-    namespaced=False,
     categories=("api-extensions",),
-    storage_version_hash="InPBPD7+PqM=",
     strategy=APIServiceStrategy(),
     status=APIServiceStatusStrategy,
     table=_TABLE,

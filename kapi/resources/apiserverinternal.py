@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kapi.machinery.each import each_of, elements
-from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.field import Path, invalid
 from kapi.machinery.names import regex_text
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, need, report
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
 _STATUS = Path("status")
@@ -72,7 +72,7 @@ def _check_status(obj: Object, errors: Errors) -> None:
 def _check_server(server: Object, path: Path, errors: Errors) -> None:
     name, encoding = server.get("apiServerID", ""), server.get("encodingVersion", "")
     decodable = server.get("decodableVersions") or []
-    errors += [invalid(path.child("apiServerID"), name, text) for text in subdomain_name(name)]
+    report(subdomain_name(name), name, path, errors, "apiServerID")
     if texts := _api_version_texts(encoding):
         errors.append(invalid(path.child("encodingVersion"), encoding, ",".join(texts)))
     for version, here in each_of(path.child("decodableVersions"), decodable):
@@ -92,11 +92,10 @@ def _check_conditions(conditions: list[Object], errors: Errors) -> None:
             text = f"the type of the condition is not unique, it also appears in conditions[{seen[kind]}]"
             errors.append(invalid(here.child("type"), kind, text))
         seen[kind] = i
-        errors += [invalid(here.child("type"), kind, text) for text in is_label_key(kind)]
-        errors += [invalid(here.child("status"), kind, text) for text in is_label_key(condition.get("status", ""))]
+        report(is_label_key(kind), kind, here, errors, "type")
+        report(is_label_key(condition.get("status", "")), kind, here, errors, "status")
         for name in ("reason", "message"):
-            if not condition.get(name):
-                errors.append(required(here.child(name), f"{name} cannot be empty"))
+            need(condition.get(name), here, errors, name, detail=f"{name} cannot be empty")
 
 
 class StorageVersionStrategy(PlainStrategy):
@@ -137,8 +136,6 @@ STORAGE_VERSION = Resource(
     group="internal.apiserver.k8s.io",
     version="v1alpha1",
     kind="StorageVersion",
-    plural="storageversions",
-    namespaced=False,
     strategy=StorageVersionStrategy(),
     status=StorageVersionStatusStrategy,
     table=printing.table(

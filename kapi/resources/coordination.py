@@ -11,9 +11,8 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.gated import drop_disabled, gated
-from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_config_map_key, is_label_key
-from kapi.resources.shared.rules import Errors, need, not_supported
+from kapi.resources.shared.rules import Errors, need, report, supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -54,19 +53,15 @@ def validate_strategy(strategy: str, path: Path, errors: Errors) -> None:
     """A known strategy, or a custom one with a domain."""
     parts = strategy.split("/")
     if len(parts) == 1:
-        if strategy != "OldestEmulationVersion":
-            errors.append(not_supported(path, strategy, ("OldestEmulationVersion",)))
+        supported(strategy, ("OldestEmulationVersion",), path, errors)
     else:
-        errors += [invalid(path, strategy, problem) for problem in is_label_key(strategy)]
+        report(is_label_key(strategy), strategy, path, errors)
 
 
 LEASE = Resource(
     group="coordination.k8s.io",
     version="v1",
     kind="Lease",
-    plural="leases",
-    namespaced=True,
-    storage_version_hash="gqkMMb/YqFM=",
     strategy=LeaseStrategy(),
     table=printing.table(
         printing.NAME,
@@ -86,6 +81,7 @@ class LeaseCandidateStrategy(PlainStrategy):
     qualified_finalizers = False
     allow_create_on_update = True
     allow_unconditional_update = False
+    immutable = ("spec.leaseName",)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
@@ -105,11 +101,6 @@ class LeaseCandidateStrategy(PlainStrategy):
             errors.append(required(_SPEC.child("emulationVersion"), text))
         validate_strategy(strategy, _SPEC.child("strategy", "strategy"), errors)  # upstream names the field twice
 
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        self.check(obj, old, errors, ctx)
-        new, before = ((one.get("spec") or {}).get("leaseName", "") for one in (obj, old))
-        validate_immutable(new, before, _SPEC.child("leaseName"), errors)
-
 
 def _version(spec: Object, name: str, errors: Errors) -> Semver:
     text = spec.get(name) or ""
@@ -126,8 +117,6 @@ LEASE_CANDIDATE = Resource(
     group="coordination.k8s.io",
     version="v1beta1",
     kind="LeaseCandidate",
-    plural="leasecandidates",
-    namespaced=True,
     strategy=LeaseCandidateStrategy(),
     table=printing.table(
         printing.NAME,

@@ -6,8 +6,10 @@ A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
 
 from __future__ import annotations
 
+import base64
 import builtins
 import functools
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple, Protocol
@@ -90,6 +92,8 @@ class Strategy:
     covers_metadata_changes = False
     #: whether ``begin_deletion`` may change an object
     marks_deletion = False
+    #: whether the objects are in namespaces
+    namespaced = True
 
     def default(self, obj: Object) -> None:
         """Sets defaults, as the decoder upstream does; runs before admission on every write."""
@@ -238,6 +242,14 @@ SCALE = Subresource("scale", group="autoscaling", version="v1", kind="Scale", ha
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
+def plural_of(kind: str) -> str:
+    """The usual plural of a kind (upstream: ``meta.UnsafeGuessKindToResource``)."""
+    name = kind.lower()
+    if name.endswith("s"):
+        return name + "es"
+    return name[:-1] + "ies" if name.endswith("y") else name + "s"
+
+
 @functools.lru_cache(2048)
 def _stored_as(group: str, plural: str) -> GroupResource:
     """The same object for all registries of a process."""
@@ -251,14 +263,14 @@ class Resource:
     group: str
     version: str
     kind: str
-    plural: str
-    namespaced: bool
+    plural: str = ""  # "" becomes that of the kind
+    namespaced: bool = True  # False, too, where the strategy says so
     singular: str = ""  # "" becomes the kind in lower case
     list_kind: str = ""  # "" becomes the kind with "List"
     verbs: tuple[str, ...] = VERBS
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    storage_version_hash: str = ""
+    storage_version_hash: str | None = None  # None becomes that of the storage version; "" is not shown
     subresources: tuple[Subresource, ...] = ()
     strategy: Strategy = field(default_factory=Strategy)
     table: TableColumns | None = None  # None: name and age
@@ -300,10 +312,18 @@ class Resource:
         if status is not None:
             subresource = Subresource("status", strategy=status(self.strategy))
             object.__setattr__(self, "subresources", (*self.subresources, subresource))
+        if not self.strategy.namespaced:
+            object.__setattr__(self, "namespaced", False)
+        if not self.plural:
+            object.__setattr__(self, "plural", plural_of(self.kind))
         if not self.singular:
             object.__setattr__(self, "singular", self.kind.lower())
         if not self.list_kind:
             object.__setattr__(self, "list_kind", self.kind + "List")
+        if self.storage_version_hash is None:
+            stored = f"{self.storage_resource.group}/{self.storage_version or self.version}/{self.kind}"
+            digest = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
+            object.__setattr__(self, "storage_version_hash", "" if self.handler else digest)
         if self.schema is None:  # it is built in
             deprecated, removed_in = deprecation(self.group, self.version, self.kind)
             object.__setattr__(self, "deprecated", deprecated)
@@ -359,10 +379,7 @@ class Resource:
 
 def review(group: str, kind: str, *, namespaced: bool = False) -> Resource:
     """A resource that is created only, and answered instead of stored (upstream: ``pkg/registry/authorization``)."""
-    plural = kind.lower() + "s"
-    return Resource(
-        group=group, version="v1", kind=kind, plural=plural, namespaced=namespaced, verbs=("create",), handler=plural
-    )
+    return Resource(group, "v1", kind, namespaced=namespaced, verbs=("create",), handler=plural_of(kind))
 
 
 def selectable(path: str) -> Callable[[Object], str]:

@@ -11,7 +11,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6, validate_endpoint_ip
-from kapi.resources.shared.metadata import validate_immutable, validate_labels, validate_metadata
+from kapi.resources.shared.metadata import validate_labels
 from kapi.resources.shared.names import (
     is_dns1123_label,
     is_dns1123_subdomain,
@@ -20,7 +20,7 @@ from kapi.resources.shared.names import (
     subdomain_name,
 )
 from kapi.resources.shared.rules import Errors, Rule, at, at_most, check, distinct, enum, need, same, struct, supported
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_TOPOLOGY, _MAX_HINTS = 1000, 100, 20000, 16, 8
@@ -116,12 +116,13 @@ def _ports(ports: list[Object], path: Path, errors: Errors) -> None:
 
 
 class EndpointSliceStrategy(PlainStrategy):
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
+    immutable = ("addressType",)
+
     def default(self, obj: Object) -> None:
         for port in elements(obj, "ports"):
-            if port.get("name") is None:
-                port["name"] = ""
-            if port.get("protocol") is None:
-                port["protocol"] = "TCP"
+            port.setdefault("name", "")
+            port.setdefault("protocol", "TCP")
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["metadata"]["generation"] = 1
@@ -149,13 +150,6 @@ class EndpointSliceStrategy(PlainStrategy):
         # stored endpoints may stay
         if found and (old is None or not same(old.get("endpoints"), obj.get("endpoints"))):
             errors += found
-
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors)
-        self.check(obj, old, errors, ctx)
-        validate_immutable(obj.get("addressType"), old.get("addressType"), Path("addressType"), errors)
-        return errors
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         deprecated = ["spec.addressType: FQDN endpoints are deprecated"] if obj.get("addressType") == "FQDN" else []
@@ -195,9 +189,6 @@ ENDPOINT_SLICE = Resource(
     group="discovery.k8s.io",
     version="v1",
     kind="EndpointSlice",
-    plural="endpointslices",
-    namespaced=True,
-    storage_version_hash="qgS0xkrxYAI=",
     strategy=EndpointSliceStrategy(),
     table=printing.table(
         printing.NAME,

@@ -10,13 +10,13 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.affinity import validate_tolerations
 from kapi.resources.shared.compute import validate_resources
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.metadata import validate_immutable, validate_labels, validate_metadata_update
+from kapi.resources.shared.metadata import validate_labels
 from kapi.resources.shared.names import label_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.resource_names import round_resource_list
 from kapi.resources.shared.rules import Errors, check
 from kapi.resources.shared.rules import required as require
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 from kapi.resources.shared.volume_warnings import NODE_LABELS
 
 
@@ -39,6 +39,8 @@ class RuntimeClassStrategy(PlainStrategy):
     qualified_finalizers = False
     allow_create_on_update = True
     allow_unconditional_update = False
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
+    immutable = ("handler",)
 
     def default(self, obj: Object) -> None:
         round_resource_list((obj.get("overhead") or {}).get("podFixed"))
@@ -53,29 +55,15 @@ class RuntimeClassStrategy(PlainStrategy):
             validate_labels(scheduling.get("nodeSelector") or {}, path.child("nodeSelector"), errors)
             _tolerations(scheduling.get("tolerations") or [], path.child("tolerations"), errors)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        self._new_metadata(obj, errors)
-        self.check(obj, old, errors, ctx)
-        validate_metadata_update(obj, old, errors, qualified_finalizers=False)
-        validate_immutable(obj.get("handler"), old.get("handler"), Path("handler"), errors)
-        return errors
-
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         selector = (obj.get("scheduling") or {}).get("nodeSelector") or {}
         return [f"scheduling.nodeSelector: {NODE_LABELS[key]}" for key in selector if key in NODE_LABELS]
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 RUNTIME_CLASS = Resource(
     group="node.k8s.io",
     version="v1",
     kind="RuntimeClass",
-    plural="runtimeclasses",
-    namespaced=False,
-    storage_version_hash="WQTu1GL3T2Q=",
     strategy=RuntimeClassStrategy(),
     table=printing.table(
         printing.NAME, printing.column("Handler", lambda obj, now: obj.get("handler", "")), printing.AGE

@@ -78,10 +78,7 @@ POD_DISRUPTION_BUDGET = Resource(
     group="policy",
     version="v1",
     kind="PodDisruptionBudget",
-    plural="poddisruptionbudgets",
-    namespaced=True,
     short_names=("pdb",),
-    storage_version_hash="EVWiDmWqyJw=",
     strategy=DisruptionBudgetStrategy(),
     status=DisruptionBudgetStatusStrategy,
     table=table(

@@ -13,7 +13,6 @@ from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_path_segment_name, path_segment_name, subdomain_name
 from kapi.resources.shared.rules import Errors, check, need, not_supported, supported
 from kapi.resources.shared.rules import required as require
@@ -59,8 +58,7 @@ def validate_subject(subject: Object, path: Path, errors: Errors, *, namespaced:
         if not namespaced and not subject.get("namespace"):
             errors.append(required(path.child("namespace")))
     elif kind in ("User", "Group"):
-        if group != GROUP:
-            errors.append(not_supported(path.child("apiGroup"), group, (GROUP,)))
+        supported(group, (GROUP,), path, errors, "apiGroup")
     else:
         errors.append(not_supported(path.child("kind"), kind, _KINDS))
 
@@ -87,9 +85,6 @@ ROLE = Resource(
     group="rbac.authorization.k8s.io",
     version="v1",
     kind="Role",
-    plural="roles",
-    namespaced=True,
-    storage_version_hash="7FuwZcIIItM=",
     strategy=RoleStrategy(),
 )
 
@@ -97,6 +92,7 @@ ROLE = Resource(
 class RoleBindingStrategy(PlainStrategy):
     name_rule = staticmethod(path_segment_name)
     allow_create_on_update = True
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
     kinds: ClassVar[tuple[str, ...]] = ("Role", "ClusterRole")
 
     def default(self, obj: Object) -> None:
@@ -107,25 +103,19 @@ class RoleBindingStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         reference = obj.get("roleRef") or {}
         group, kind = reference.get("apiGroup", ""), reference.get("kind", "")
-        if group != GROUP:
-            errors.append(not_supported(_REFERENCE.child("apiGroup"), group, (GROUP,)))
+        supported(group, (GROUP,), _REFERENCE, errors, "apiGroup")
         supported(kind, self.kinds, _REFERENCE, errors, "kind")
         require("name", then=check(is_path_segment_name))(reference, _REFERENCE, errors, ctx)
         for subject, here in each_of(Path("subjects"), obj.get("subjects")):
             validate_subject(subject, here, errors, namespaced=self.namespaced)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors, namespaced=self.namespaced, name=path_segment_name)
-        self.check(obj, old, errors, ctx)
-        validate_metadata_update(obj, old, errors)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         reference, before = obj.get("roleRef") or {}, old.get("roleRef") or {}
         names = ("apiGroup", "kind", "name")
         if any(reference.get(name, "") != before.get(name, "") for name in names):
             # the internal type's fields, as Go writes a value that has no JSON names
             shown = {go: reference.get(name, "") for go, name in zip(("APIGroup", "Kind", "Name"), names, strict=True)}
             errors.append(invalid(_REFERENCE, shown, "cannot change roleRef"))
-        return errors
 
 
 def role(obj: Object, now: float) -> str:
@@ -142,9 +132,6 @@ ROLE_BINDING = Resource(
     group="rbac.authorization.k8s.io",
     version="v1",
     kind="RoleBinding",
-    plural="rolebindings",
-    namespaced=True,
-    storage_version_hash="eGsCzGH6b1g=",
     strategy=RoleBindingStrategy(),
     table=printing.table(
         printing.NAME,
@@ -191,9 +178,6 @@ CLUSTER_ROLE = Resource(
     group="rbac.authorization.k8s.io",
     version="v1",
     kind="ClusterRole",
-    plural="clusterroles",
-    namespaced=False,
-    storage_version_hash="bYE5ZWDrJ44=",
     strategy=ClusterRoleStrategy(),
 )
 
@@ -207,9 +191,6 @@ CLUSTER_ROLE_BINDING = Resource(
     group="rbac.authorization.k8s.io",
     version="v1",
     kind="ClusterRoleBinding",
-    plural="clusterrolebindings",
-    namespaced=False,
-    storage_version_hash="48tpQ8gZHFc=",
     strategy=ClusterRoleBindingStrategy(),
     table=printing.table(
         printing.NAME,

@@ -35,8 +35,7 @@ class MigrationStrategy(PlainStrategy):
         if not _resource(obj).get("resource"):
             errors.append(required(Path("spec").child("resource", "resource"), "resource is required"))
 
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        self.check(obj, old, errors, ctx)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         new, before = _resource(obj), _resource(old)
         for name in ("group", "resource"):
             if new.get(name, "") != before.get(name, ""):
@@ -91,8 +90,6 @@ STORAGE_VERSION_MIGRATION = Resource(
     group="storagemigration.k8s.io",
     version="v1beta1",
     kind="StorageVersionMigration",
-    plural="storageversionmigrations",
-    namespaced=False,
     strategy=MigrationStrategy(),
     status=MigrationStatusStrategy,
     table=printing.table(

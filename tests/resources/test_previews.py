@@ -222,3 +222,14 @@ def test_a_change_in_one_version_is_told_to_watchers_of_the_other(api: MemoryAPI
     assert api.ask("POST", f"{NETWORKING}/v1/servicecidrs", cidr).code == 201
     api.turn()
     assert b'"apiVersion":"networking.k8s.io/v1beta1"' in watch.written
+
+
+def test_each_kind_that_is_stored_has_the_hash_of_its_storage_version() -> None:
+    """As Kubernetes: the first 8 bytes of the SHA-256 of group/version/kind, the same for all versions of the kind."""
+    rows = {(row.group, row.version, row.plural): row for row in (*BUILT_IN, *PREVIEWS)}
+    hashes = {key: row.storage_version_hash for key, row in rows.items()}
+    assert hashes["", "v1", "configmaps"] == "qFsyl6wFWjQ="
+    assert hashes["autoscaling", "v1", "horizontalpodautoscalers"] == "qwQve8ut294="  # stored as v2
+    assert hashes["events.k8s.io", "v1", "events"] == hashes["", "v1", "events"] == "r2yiGXH7wu8="
+    assert hashes["coordination.k8s.io", "v1alpha2", "leasecandidates"] == "lvME0iHWE20="  # stored as v1beta1
+    assert {key[2] for key, row in rows.items() if bool(row.handler) == bool(row.storage_version_hash)} == set()

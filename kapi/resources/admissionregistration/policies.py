@@ -37,7 +37,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import subdomain_name
-from kapi.resources.shared.rules import Errors, distinct, need, not_supported, present, supported
+from kapi.resources.shared.rules import Errors, distinct, need, not_supported, present, report, supported
 from kapi.resources.shared.strategies import StatusOnlyStrategy
 
 _SPEC = Path("spec")
@@ -74,8 +74,7 @@ class _Policy(_Guarded):
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
-        if spec.get("failurePolicy") is None:
-            spec["failurePolicy"] = "Fail"
+        spec.setdefault("failurePolicy", "Fail")
         default_match(spec.get("matchConstraints"))
 
     def _common(self, spec: Object, old: Object | None, errors: Errors) -> Composition:
@@ -280,7 +279,7 @@ class BindingStrategy(_Guarded):
         spec = obj.get("spec") or {}
         name = spec.get("policyName") or ""
         if need(name, _SPEC, errors, "policyName"):
-            errors.extend(invalid(_SPEC.child("policyName"), name, text) for text in subdomain_name(name))
+            report(subdomain_name(name), name, _SPEC, errors, "policyName")
         validate_param_ref(spec.get("paramRef"), _SPEC.child("paramRef"), errors)
         validate_match(spec.get("matchResources"), _SPEC.child("matchResources"), errors)
         if self.actions:
@@ -348,10 +347,7 @@ VALIDATING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
     kind="ValidatingAdmissionPolicy",
-    plural="validatingadmissionpolicies",
-    namespaced=False,
     categories=("api-extensions",),
-    storage_version_hash="6OxvlMmQ6is=",
     strategy=ValidatingPolicyStrategy(),
     status=ValidatingPolicyStatusStrategy,
     table=policy_table(
@@ -366,10 +362,7 @@ VALIDATING_BINDING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
     kind="ValidatingAdmissionPolicyBinding",
-    plural="validatingadmissionpolicybindings",
-    namespaced=False,
     categories=("api-extensions",),
-    storage_version_hash="v9715VZqakg=",
     strategy=BindingStrategy(actions=True),
     table=BINDING_TABLE,
 )
@@ -379,8 +372,6 @@ MUTATING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
     kind="MutatingAdmissionPolicy",
-    plural="mutatingadmissionpolicies",
-    namespaced=False,
     categories=("api-extensions",),
     storage_version_hash="LYmCf+UMVdg=",
     strategy=MutatingPolicyStrategy(),
@@ -394,8 +385,6 @@ MUTATING_BINDING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
     kind="MutatingAdmissionPolicyBinding",
-    plural="mutatingadmissionpolicybindings",
-    namespaced=False,
     categories=("api-extensions",),
     storage_version_hash="90V5FRZZ3Zg=",
     strategy=BindingStrategy(actions=False),

@@ -27,19 +27,16 @@ _MAX_CONDITIONS = 64
 
 def default_rules(rules: list[Object] | None) -> None:
     for rule in elements(rules):
-        if rule.get("scope") is None:
-            rule["scope"] = "*"
+        rule.setdefault("scope", "*")
 
 
 def default_match(match: Object | None) -> None:
     """Match resources of policies and bindings."""
     if match is None:
         return
-    if match.get("matchPolicy") is None:
-        match["matchPolicy"] = "Equivalent"
+    match.setdefault("matchPolicy", "Equivalent")
     for selector in ("namespaceSelector", "objectSelector"):
-        if match.get(selector) is None:
-            match[selector] = {}
+        match.setdefault(selector, {})
     default_rules(match.get("resourceRules"))
     default_rules(match.get("excludeResourceRules"))
 

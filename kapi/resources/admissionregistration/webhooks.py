@@ -63,11 +63,8 @@ class ConfigurationStrategy(PlainStrategy):
             errors.append(invalid(Path("metadata").child("name"), obj["metadata"]["name"], _RESERVED))
         return errors
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [f"metadata.name: {_RESERVED}"] if _is_static(obj) else []
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 def _is_static(obj: Object) -> bool:
@@ -93,8 +90,7 @@ class WebhookStrategy(ConfigurationStrategy):
             if self.mutating:
                 defaults["reinvocationPolicy"] = "Never"
             for field, value in defaults.items():
-                if webhook.get(field) is None:
-                    webhook[field] = value
+                webhook.setdefault(field, value)
             default_rules(webhook.get("rules"))
             service = (webhook.get("clientConfig") or {}).get("service")
             if service is not None and service.get("port") is None:
@@ -239,10 +235,7 @@ VALIDATING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
     kind="ValidatingWebhookConfiguration",
-    plural="validatingwebhookconfigurations",
-    namespaced=False,
     categories=("api-extensions",),
-    storage_version_hash="B0wHjQmsGNk=",
     strategy=WebhookStrategy(mutating=False),
     table=TABLE,
 )
@@ -252,10 +245,7 @@ MUTATING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
     kind="MutatingWebhookConfiguration",
-    plural="mutatingwebhookconfigurations",
-    namespaced=False,
     categories=("api-extensions",),
-    storage_version_hash="Sqi0GUgDaX0=",
     strategy=WebhookStrategy(mutating=True),
     table=TABLE,
 )

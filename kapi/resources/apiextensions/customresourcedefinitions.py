@@ -81,6 +81,7 @@ def _mark_terminating(crd: Object, now: str) -> None:
 
 
 class CustomResourceDefinitionStrategy(Strategy):
+    namespaced = False
     marks_deletion = True
     allow_unconditional_update = False
     reset_fields = ("status",)
@@ -96,8 +97,7 @@ class CustomResourceDefinitionStrategy(Strategy):
                 names["singular"] = kind.lower()
             if not names.get("listKind") and kind:
                 names["listKind"] = kind + "List"
-        if spec.get("conversion") is None:
-            spec["conversion"] = {"strategy": "None"}
+        spec.setdefault("conversion", {"strategy": "None"})
         service = ((spec["conversion"].get("webhook") or {}).get("clientConfig") or {}).get("service")
         if service is not None and service.get("port") is None:
             service["port"] = 443
@@ -181,8 +181,6 @@ RESOURCE = Resource(
     group="apiextensions.k8s.io",
     version="v1",
     kind="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
     short_names=("crd", "crds"),
     categories=("api-extensions",),
     storage_version_hash="jfWCUB31mvA=",

@@ -26,7 +26,7 @@ from kapi.resources.apiextensions.version_rules import (
     validate_subresources,
 )
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
-from kapi.resources.shared.rules import need, supported
+from kapi.resources.shared.rules import need, report, supported
 from kapi.schema.structural.pruning import has_defaults
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
@@ -306,8 +306,7 @@ def _schema_presence(
 
 def _version(spec: Object, version: Object, path: Path, options: Options, errors: list[FieldError]) -> None:
     warning = version.get("deprecationWarning")
-    for text in deprecation_texts(bool(version.get("deprecated")), warning):
-        errors.append(invalid(path.child("deprecationWarning"), warning, text))
+    report(deprecation_texts(bool(version.get("deprecated")), warning), warning, path, errors, "deprecationWarning")
     subresources = version.get("subresources") or spec.get("subresources") or {}
     name = version.get("name", "")
     validate_schema(

@@ -48,9 +48,6 @@ RESOURCE = Resource(
     group="apps",
     version="v1",
     kind="ControllerRevision",
-    plural="controllerrevisions",
-    namespaced=True,
-    storage_version_hash="85nkx63pcBU=",
     strategy=ControllerRevisionStrategy(),
     table=table(
         NAME,

@@ -94,8 +94,7 @@ class DaemonSetStrategy(ReplicasStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         strategy = spec.setdefault("updateStrategy", {})
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
+        strategy["type"] = strategy.get("type") or "RollingUpdate"
         if strategy["type"] == "RollingUpdate":
             strategy.setdefault("rollingUpdate", {}).setdefault("maxUnavailable", 1)
         rolling = strategy.get("rollingUpdate")
@@ -166,11 +165,8 @@ RESOURCE = Resource(
     group="apps",
     version="v1",
     kind="DaemonSet",
-    plural="daemonsets",
-    namespaced=True,
     short_names=("ds",),
     categories=("all",),
-    storage_version_hash="dd7pWHUlMKQ=",
     strategy=DaemonSetStrategy(),
     status=DaemonSetStatusStrategy,
     table=replace(

@@ -60,8 +60,7 @@ def default_deployment(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     strategy = spec.setdefault("strategy", {})
-    if not strategy.get("type"):
-        strategy["type"] = "RollingUpdate"
+    strategy["type"] = strategy.get("type") or "RollingUpdate"
     if strategy["type"] == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", "25%")
@@ -149,11 +148,8 @@ RESOURCE = Resource(
     group="apps",
     version="v1",
     kind="Deployment",
-    plural="deployments",
-    namespaced=True,
     short_names=("deploy",),
     categories=("all",),
-    storage_version_hash="8aSe+NMegvE=",
     subresources=(SCALE,),
     strategy=DeploymentStrategy(),
     status=DeploymentStatusStrategy,

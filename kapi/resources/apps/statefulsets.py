@@ -35,7 +35,7 @@ from kapi.resources.shared.replicas import (
     validate_int_or_percent,
     validate_selector,
 )
-from kapi.resources.shared.rules import Errors, need, not_supported, same
+from kapi.resources.shared.rules import Errors, need, not_supported, report, same
 from kapi.resources.shared.strategies import PlainStatusStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -59,8 +59,7 @@ def _default_claim(claim: Object) -> None:
     claim.setdefault("metadata", {})
     default_claim_spec(claim.setdefault("spec", {}))
     status = claim.setdefault("status", {})
-    if not status.get("phase"):
-        status["phase"] = "Pending"
+    status["phase"] = status.get("phase") or "Pending"
 
 
 def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
@@ -123,8 +122,7 @@ def validate_spec(
     if start < 0:
         errors.append(field.invalid(_SPEC.child("ordinals.start"), start, "must be greater than or equal to 0"))
     service = spec.get("serviceName")
-    for text in is_dns1123_label(service) if service and not update else ():
-        errors.append(field.invalid(_SPEC.child("serviceName"), service, text))
+    report(is_dns1123_label(service) if service and not update else (), service, _SPEC, errors, "serviceName")
     selector = spec.get("selector")
     validate_selector(selector, _SPEC.child("selector"), errors, "statefulset")
     if selector is not None and not selectors.is_convertible(selector):
@@ -152,8 +150,7 @@ class StatefulSetStrategy(ReplicasStrategy):
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
-        if not spec.get("podManagementPolicy"):
-            spec["podManagementPolicy"] = "OrderedReady"
+        spec["podManagementPolicy"] = spec.get("podManagementPolicy") or "OrderedReady"
         strategy = spec.setdefault("updateStrategy", {})
         if not strategy.get("type"):
             strategy["type"] = "RollingUpdate"
@@ -163,8 +160,7 @@ class StatefulSetStrategy(ReplicasStrategy):
             rolling.setdefault("partition", 0)
         retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
         for part in ("whenDeleted", "whenScaled"):
-            if not retention.get(part):
-                retention[part] = "Retain"
+            retention[part] = retention.get(part) or "Retain"
         spec.setdefault("replicas", 1)
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("serviceName", "")
@@ -229,11 +225,8 @@ RESOURCE = Resource(
     group="apps",
     version="v1",
     kind="StatefulSet",
-    plural="statefulsets",
-    namespaced=True,
     short_names=("sts",),
     categories=("all",),
-    storage_version_hash="H+vl74LkKdo=",
     subresources=(SCALE,),
     strategy=StatefulSetStrategy(),
     status=StatefulSetStatusStrategy,

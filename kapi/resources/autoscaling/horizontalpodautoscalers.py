@@ -29,6 +29,7 @@ from kapi.resources.shared.rules import (
     holds,
     need,
     not_supported,
+    report,
     required,
     struct,
 )
@@ -88,8 +89,7 @@ def _reference(ref: Object, path: Path, errors: Errors, any_version: bool, witho
     for part in ("kind", "name"):
         value = ref.get(part, "")
         need(value, path, errors, part)
-        for text in is_path_segment_name(value) if value else ():
-            errors.append(field.invalid(path.child(part), value, text))
+        report(is_path_segment_name(value) if value else (), value, path, errors, part)
     problem = "" if any_version else _version_problem(ref, without_group)
     if problem:
         errors.append(field.invalid(path.child("apiVersion"), ref.get("apiVersion", ""), problem))
@@ -266,10 +266,8 @@ class AutoscalerStrategy(PlainStrategy):
     def default(self, obj: Object) -> None:
         drop_own_annotations(obj)
         spec = obj.setdefault("spec", {})
-        if spec.get("minReplicas") is None:
-            spec["minReplicas"] = 1
-        if not spec.get("metrics"):
-            spec["metrics"] = [cpu_metric(DEFAULT_UTILIZATION)]
+        spec.setdefault("minReplicas", 1)
+        spec["metrics"] = spec.get("metrics") or [cpu_metric(DEFAULT_UTILIZATION)]
         behavior = spec.get("behavior")
         if behavior is not None:
             for part, rules in (("scaleUp", _UP), ("scaleDown", _DOWN)):
@@ -358,11 +356,8 @@ RESOURCE = Resource(
     group="autoscaling",
     version="v2",
     kind="HorizontalPodAutoscaler",
-    plural="horizontalpodautoscalers",
-    namespaced=True,
     short_names=("hpa",),
     categories=("all",),
-    storage_version_hash="qwQve8ut294=",
     subresources=(STATUS,),
     strategy=STRATEGY,
     table=TABLE,
@@ -373,11 +368,8 @@ RESOURCE_V1 = Resource(
     group="autoscaling",
     version="v1",
     kind="HorizontalPodAutoscaler",
-    plural="horizontalpodautoscalers",
-    namespaced=True,
     short_names=("hpa",),
     categories=("all",),
-    storage_version_hash="qwQve8ut294=",
     subresources=(STATUS,),
     strategy=AutoscalerV1Strategy(),
     table=replace(TABLE, of_stored=True),

@@ -17,7 +17,7 @@ from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, NONE, UNSET, column, label_selector, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_counts
-from kapi.resources.shared.rules import Errors, need, not_supported, supported
+from kapi.resources.shared.rules import Errors, need, not_supported, report, supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _BOUNDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
@@ -173,11 +173,9 @@ class CronJobStrategy(PlainStrategy):
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
-        if not spec.get("concurrencyPolicy"):
-            spec["concurrencyPolicy"] = "Allow"
+        spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
         for part, value in (("suspend", False), ("successfulJobsHistoryLimit", 3), ("failedJobsHistoryLimit", 1)):
-            if spec.get(part) is None:
-                spec[part] = value
+            spec.setdefault(part, value)
         default_job_spec(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
@@ -189,8 +187,7 @@ class CronJobStrategy(PlainStrategy):
         validate_counts(spec, _SPEC, errors, ("startingDeadlineSeconds",))
         zone = spec.get("timeZone")
         if zone is not None and (before is None or before.get("timeZone") != zone):
-            for text in zone_texts(zone):
-                errors.append(field.invalid(_SPEC.child("timeZone"), zone, text))
+            report(zone_texts(zone), zone, _SPEC, errors, "timeZone")
         policy = spec.get("concurrencyPolicy", "")
         if need(policy, _SPEC, errors, "concurrencyPolicy"):
             supported(policy, _POLICIES, _SPEC, errors, "concurrencyPolicy")
@@ -253,11 +250,8 @@ RESOURCE = Resource(
     group="batch",
     version="v1",
     kind="CronJob",
-    plural="cronjobs",
-    namespaced=True,
     short_names=("cj",),
     categories=("all",),
-    storage_version_hash="sd5LIXh4Fjs=",
     strategy=CronJobStrategy(),
     status=CronJobStatusStrategy,
     table=table(

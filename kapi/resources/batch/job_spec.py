@@ -21,7 +21,7 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
 from kapi.resources.shared.replicas import validate_counts
-from kapi.resources.shared.rules import Errors, at_most, distinct, fits, not_supported, present, supported
+from kapi.resources.shared.rules import Errors, at_most, distinct, fits, not_supported, present, report, supported
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
 _MAX_INDEXES, _MAX_PARALLEL_INDEXES = 100_000, 10_000
@@ -98,8 +98,7 @@ def default_job_spec(spec: Object) -> None:
     default_pod_template(spec.setdefault("template", {}))
     for rule in elements(spec, "podFailurePolicy", "rules"):
         for pattern in elements(rule, "onPodConditions"):
-            if not pattern.get("status"):
-                pattern["status"] = "True"
+            pattern["status"] = pattern.get("status") or "True"
 
 
 def _choices(values: tuple[str, ...]) -> str:
@@ -171,8 +170,7 @@ def _on_pod_conditions(patterns: list[Object], path: Path, errors: Errors) -> No
     at_most(len(patterns), 20, path, errors)
     for pattern, here in each_of(path, patterns):
         kind, status = pattern.get("type", ""), pattern.get("status", "")
-        for text in is_qualified_name(kind):
-            errors.append(field.invalid(here.child("type"), kind, text))
+        report(is_qualified_name(kind), kind, here, errors, "type")
         if not status:
             errors.append(field.required(here.child("status"), _choices(_STATUSES)))
         elif status not in _STATUSES:

@@ -136,8 +136,7 @@ class JobStrategy(PlainStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         if spec.get("parallelism") is None:
-            if spec.get("completions") is None:
-                spec["completions"] = 1
+            spec.setdefault("completions", 1)
             spec["parallelism"] = 1
         if spec.get("backoffLimit") is None:
             spec["backoffLimit"] = 6 if spec.get("backoffLimitPerIndex") is None else 2147483647
@@ -145,15 +144,12 @@ class JobStrategy(PlainStrategy):
         metadata = obj.setdefault("metadata", {})
         if labels and not metadata.get("labels"):
             metadata["labels"] = labels  # one object, so that both get the generated labels
-        if spec.get("completionMode") is None:
-            spec["completionMode"] = "NonIndexed"
-        if spec.get("suspend") is None:
-            spec["suspend"] = False
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
         if spec.get("podReplacementPolicy") is None:
             failing = spec.get("podFailurePolicy") is not None
             spec["podReplacementPolicy"] = "Failed" if failing else "TerminatingOrFailed"
-        if spec.get("manualSelector") is None:
-            spec["manualSelector"] = False
+        spec.setdefault("manualSelector", False)
         default_job_spec(spec)
 
     def default_garbage_collection(self, obj: Object, ctx: StrategyContext) -> str:
@@ -310,10 +306,7 @@ RESOURCE = Resource(
     group="batch",
     version="v1",
     kind="Job",
-    plural="jobs",
-    namespaced=True,
     categories=("all",),
-    storage_version_hash="mudhfqk/qZY=",
     strategy=JobStrategy(),
     status=JobStatusStrategy,
     table=table(

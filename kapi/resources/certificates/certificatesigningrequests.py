@@ -17,16 +17,15 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from kapi.machinery import der, pem
 from kapi.machinery.ages import human_duration
 from kapi.machinery.each import each_of, elements
-from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
 from kapi.machinery.meters import Counter
 from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import validate_metadata_update
 from kapi.resources.shared.rules import Errors, distinct, need, same, supported
 from kapi.resources.shared.signers import validate_signer_name
-from kapi.resources.shared.strategies import PlainStrategy, keep
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules, keep
 
 _PREFIX, _OF = "apiserver_certificates_registry_csr_", ("signerName",)
 _SLICED = "sliced by signer (only kubernetes.io signer names are specifically identified)"
@@ -147,6 +146,7 @@ class RequestStrategy(PlainStrategy):
     namespaced = False
     name_rule = staticmethod(_any_name)
     reset_fields = ("spec", "status")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA)
     approves = False  # whether it may change the conditions Approved and Denied
     signs = False  # whether it may change the certificate
 
@@ -181,13 +181,8 @@ class RequestStrategy(PlainStrategy):
         _conditions(_conditions_of(obj), _conditions_of(old), errors)
         _certificate(obj, old, errors)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: list[FieldError] = []
-        self._new_metadata(obj, errors)
-        self.check(obj, old, errors, ctx)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         validate_change(obj, old, errors, approval=self.approves, certificate=self.signs)
-        validate_metadata_update(obj, old, errors)
-        return errors
 
 
 class StatusStrategy(RequestStrategy):
@@ -224,8 +219,7 @@ class ApprovalStrategy(RequestStrategy):
 def fill_times(obj: Object, old: Object, now: str) -> None:
     """Sets missing times of conditions; the transition time stays where type and status stay."""
     for condition in elements(_conditions_of(obj)):
-        if not condition.get("lastUpdateTime"):
-            condition["lastUpdateTime"] = now
+        condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
     fill_transition_times(_conditions_of(obj), _conditions_of(old), now)
 
 
@@ -371,10 +365,7 @@ RESOURCE = Resource(
     group="certificates.k8s.io",
     version="v1",
     kind="CertificateSigningRequest",
-    plural="certificatesigningrequests",
-    namespaced=False,
     short_names=("csr",),
-    storage_version_hash="95fRKMXA+00=",
     subresources=(
         Subresource("approval", strategy=ApprovalStrategy()),
         Subresource("status", strategy=StatusStrategy()),

@@ -10,13 +10,13 @@ from cryptography import x509
 
 from kapi.machinery import pem
 from kapi.machinery.each import costly
-from kapi.machinery.field import Path, invalid, too_long
+from kapi.machinery.field import Path, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import subdomain_name
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, report
 from kapi.resources.shared.signers import validate_signer_name
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
@@ -54,8 +54,7 @@ class ClusterTrustBundleStrategy(PlainStrategy):
         if old is None or bundle != (before.get("trustBundle") or ""):
             _check_bundle(bundle, errors)
 
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        self.check(obj, old, errors, ctx)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         new, before = ((one.get("spec") or {}).get("signerName") or "" for one in (obj, old))
         validate_immutable(new, before, _SPEC.child("signerName"), errors)
 
@@ -82,7 +81,7 @@ def _check_bundle(text: str, errors: Errors) -> None:
         for places in anchors.values():
             if len(places) > 1:
                 problems.append(f"duplicate trust anchor (indices [{' '.join(map(str, places))}])")
-    errors += [invalid(_BUNDLE, _OMITTED, problem) for problem in problems]
+    report(problems, _OMITTED, _BUNDLE, errors)
 
 
 def _anchor_problem(der: bytes) -> str:
@@ -100,8 +99,6 @@ RESOURCE = Resource(
     group="certificates.k8s.io",
     version="v1beta1",
     kind="ClusterTrustBundle",
-    plural="clustertrustbundles",
-    namespaced=False,
     strategy=ClusterTrustBundleStrategy(),
     selectable_fields={"spec.signerName": selectable("spec.signerName")},
     table=printing.table(

@@ -28,7 +28,7 @@ from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable, validate_user_annotations
 from kapi.resources.shared.names import subdomain_name
-from kapi.resources.shared.rules import Errors, fits, not_supported, same
+from kapi.resources.shared.rules import Errors, fits, not_supported, report, same
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
@@ -327,7 +327,7 @@ class PodCertificateRequestStrategy(PlainStrategy):
         validate_user_annotations(annotations, _SPEC.child("unverifiedUserAnnotations"), errors)
         for owner in ("pod", "serviceAccount", "node"):
             name, uid = spec.get(f"{owner}Name", ""), spec.get(f"{owner}UID", "")
-            errors += [invalid(_SPEC.child(f"{owner}Name"), name, text) for text in subdomain_name(name)]
+            report(subdomain_name(name), name, _SPEC, errors, f"{owner}Name")
             if not uid:
                 errors.append(invalid(_SPEC.child(f"{owner}UID"), uid, "must not be empty"))
             fits(len(uid.encode()), _MAX_UID, _SPEC, errors, f"{owner}UID")
@@ -368,8 +368,6 @@ RESOURCE = Resource(
     group="certificates.k8s.io",
     version="v1beta1",
     kind="PodCertificateRequest",
-    plural="podcertificaterequests",
-    namespaced=True,
     strategy=PodCertificateRequestStrategy(),
     status=PodCertificateRequestStatusStrategy,
     selectable_fields={name: selectable(name) for name in _SELECTABLE},

@@ -29,7 +29,6 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="ComponentStatus",
-    plural="componentstatuses",
     namespaced=False,
     verbs=("get", "list"),
     short_names=("cs",),

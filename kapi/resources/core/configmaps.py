@@ -75,10 +75,7 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="ConfigMap",
-    plural="configmaps",
-    namespaced=True,
     short_names=("cm",),
-    storage_version_hash="qFsyl6wFWjQ=",
     strategy=ConfigMapStrategy(),
     table=printing.table(
         printing.NAME, printing.column("Data", _count, FieldText("api.core.v1.ConfigMap", "data")), printing.AGE

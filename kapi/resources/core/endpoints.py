@@ -68,7 +68,7 @@ class EndpointsStrategy(PlainStrategy):
         if found and (old is None or not same(old.get("subsets"), obj.get("subsets"))):
             errors += found
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) == _CONTROLLER:
             return []
         warnings: list[str] = []
@@ -78,9 +78,6 @@ class EndpointsStrategy(PlainStrategy):
                     path = here.child(part).index(j).child("ip")
                     warnings += ip_warnings(path, address.get("ip", ""))
         return warnings
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 def _listed(endpoints: Object, now: float) -> str:
@@ -103,9 +100,7 @@ RESOURCE = Resource(
     version="v1",
     kind="Endpoints",
     plural="endpoints",
-    namespaced=True,
     short_names=("ep",),
-    storage_version_hash="fWeeMqaN/OA=",
     strategy=EndpointsStrategy(),
     table=printing.table(
         printing.NAME,

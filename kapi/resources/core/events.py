@@ -10,7 +10,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, Strategy, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1123_subdomain, is_label_key
-from kapi.resources.shared.rules import Errors, need
+from kapi.resources.shared.rules import Errors, need, report
 
 _INVOLVED_NAMESPACE = Path("involvedObject").child("namespace")
 _LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}  # bytes
@@ -29,7 +29,7 @@ def validate_event(event: Object, controller: str, errors: Errors) -> None:
     if event.get("eventTime"):
         name, path = event.get("reportingComponent") or "", Path(controller)
         need(name, path, errors)
-        errors += [invalid(path, name, problem) for problem in is_label_key(name)]
+        report(is_label_key(name), name, path, errors)
         for field, limit in _LIMITS.items():
             text = event.get(field) or ""
             if not text and field != "message":
@@ -128,10 +128,7 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="Event",
-    plural="events",
-    namespaced=True,
     short_names=("ev",),
-    storage_version_hash="r2yiGXH7wu8=",
     strategy=EventStrategy(),
     table=TABLE,
     selectable_fields=_SELECTABLE,

@@ -18,7 +18,7 @@ from kapi.resources.shared.resource_names import (
     is_overcommit_allowed,
     round_resource_list,
 )
-from kapi.resources.shared.rules import Errors, distinct
+from kapi.resources.shared.rules import Errors, distinct, report
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _LIMITS = Path("spec").child("limits")
@@ -45,7 +45,7 @@ def _default_item(item: Object) -> None:
 
 def _type(kind: str, path: Path, errors: Errors) -> None:
     problems = is_label_key(kind)
-    errors += [invalid(path, kind, problem) for problem in problems]
+    report(problems, kind, path, errors)
     if not problems and "/" not in kind and kind not in ("Pod", "Container", "PersistentVolumeClaim"):
         errors.append(invalid(path, kind, "must be a standard limit type or fully qualified"))
 
@@ -137,9 +137,6 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="LimitRange",
-    plural="limitranges",
-    namespaced=True,
     short_names=("limits",),
-    storage_version_hash="EBKMFVe6cwo=",
     strategy=LimitRangeStrategy(),
 )

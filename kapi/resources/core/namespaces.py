@@ -11,7 +11,7 @@ from kapi.resources.definition import Resource, StrategyContext, Subresource, se
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_label_key, label_name
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, report
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
 KUBERNETES = "kubernetes"
@@ -21,7 +21,7 @@ _STANDARD = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def _finalizer(name: str, path: Path, errors: Errors) -> None:
-    errors += [invalid(path, name, problem) for problem in is_label_key(name)]
+    report(is_label_key(name), name, path, errors)
     if "/" not in name and name not in _STANDARD:
         errors.append(invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
 
@@ -128,11 +128,8 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="Namespace",
-    plural="namespaces",
-    namespaced=False,
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     short_names=("ns",),
-    storage_version_hash="Q3oi5N2YM8M=",
     subresources=(
         Subresource("finalize", ("update",), strategy=NamespaceFinalizeStrategy(_STRATEGY)),
         Subresource("status", strategy=NamespaceStatusStrategy(_STRATEGY)),

@@ -244,7 +244,7 @@ class NodeStrategy(PlainStrategy):
         _validate_change(obj, old, errors)
         return errors
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         spec = obj.get("spec") or {}
         warnings: list[str] = []
         if spec.get("configSource") is not None:
@@ -254,9 +254,6 @@ class NodeStrategy(PlainStrategy):
         for cidr, here in each(_SPEC.child("podCIDRs"), spec):
             warnings += cidr_warnings(here, cidr)
         return warnings
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 class NodeStatusStrategy(PlainStatusStrategy):
@@ -310,10 +307,7 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="Node",
-    plural="nodes",
-    namespaced=False,
     short_names=("no",),
-    storage_version_hash="XwShjMxG9Fs=",
     subresources=(
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), kind="NodeProxyOptions", handler="proxy"),
     ),

@@ -108,15 +108,12 @@ class PersistentVolumeClaimStrategy(PlainStrategy):
         detail = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
         errors.append(forbidden(_SPEC.child("volumeAttributesClassName"), detail))
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         warnings: list[str] = []
         if BETA_CLASS in (obj["metadata"].get("annotations") or {}):
             text = 'deprecated since v1.8; use "storageClassName" attribute instead'
             warnings.append(f"metadata.annotations[{BETA_CLASS}]: {text}")
         return warnings + claim_spec_warnings(obj.get("spec") or {}, _SPEC)
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 def _resource_key(name: str, path: Path) -> Errors:
@@ -171,10 +168,7 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="PersistentVolumeClaim",
-    plural="persistentvolumeclaims",
-    namespaced=True,
     short_names=("pvc",),
-    storage_version_hash="QWTyNDq0dC4=",
     strategy=PersistentVolumeClaimStrategy(),
     status=PersistentVolumeClaimStatusStrategy,
     returns_deleted=True,

@@ -65,8 +65,7 @@ class PersistentVolumeStrategy(PlainStrategy):
         spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
         status["phase"] = status.get("phase") or "Pending"
         spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
-        if spec.get("volumeMode") is None:
-            spec["volumeMode"] = "Filesystem"
+        spec.setdefault("volumeMode", "Filesystem")
         default_volume_source(spec)
         round_resource_list(spec.get("capacity"))
 
@@ -158,10 +157,7 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="PersistentVolume",
-    plural="persistentvolumes",
-    namespaced=False,
     short_names=("pv",),
-    storage_version_hash="HN/zwEC+JgM=",
     strategy=PersistentVolumeStrategy(),
     status=PersistentVolumeStatusStrategy,
     returns_deleted=True,

@@ -15,7 +15,7 @@ from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_label, is_group_id, is_qualified_name, is_user_id, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.resource_names import is_native
-from kapi.resources.shared.rules import Errors, distinct, need, not_supported
+from kapi.resources.shared.rules import Errors, distinct, need, not_supported, report
 
 _STATUS = Path("status")
 _SYSTEM = ("PodScheduled", "Ready", "Initialized")
@@ -88,8 +88,7 @@ def _claims(status: Object, spec: Object, errors: Errors) -> None:
             text = "must match the name of an entry in `spec.resourceClaims`"
             errors.append(field.invalid(here.child("name"), name, text))
         distinct(name, seen, here, errors, "name")
-        for text in subdomain_name(claim) if claim is not None else ():
-            errors.append(field.invalid(here.child("name"), claim, text))  # not at resourceClaimName, as upstream
+        report(subdomain_name(claim) if claim is not None else (), claim, here, errors, "name")
 
 
 def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
@@ -118,16 +117,14 @@ def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
                 "spec.containers.resources.requests"
             )
             errors.append(field.invalid(here.index(i).child("resourceName"), resource, text))
-        for text in is_dns1123_label(request):
-            errors.append(field.invalid(path.child("requestName"), request, text))
+        report(is_dns1123_label(request), request, path, errors, "requestName")
         if (name, resource, request) in seen:
             for key, value in (("containerName", name), ("resourceName", resource), ("requestName", request)):
                 errors.append(field.duplicate(here.index(i).child(key), value))
         seen.add((name, resource, request))
     claim = entry.get("resourceClaimName", "")
     need(claim, path, errors, "resourceClaimName")
-    for text in subdomain_name(claim) if claim else ():
-        errors.append(field.invalid(path.child("resourceClaimName"), claim, text))
+    report(subdomain_name(claim) if claim else (), claim, path, errors, "resourceClaimName")
 
 
 def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
@@ -187,11 +184,9 @@ def _users(status: Object, spec: Object, errors: Errors) -> None:
                 errors.append(field.forbidden(path, "cannot be set for a windows pod"))
                 continue
             for part, rule in (("uid", is_user_id), ("gid", is_group_id)):
-                for text in rule(linux.get(part, 0)):
-                    errors.append(field.invalid(path.child(part), linux.get(part, 0), text))
+                report(rule(linux.get(part, 0)), linux.get(part, 0), path, errors, part)
             for group, here in each(path.child("supplementalGroups"), linux):
-                for text in is_group_id(group):
-                    errors.append(field.invalid(here, group, text))
+                report(is_group_id(group), group, here, errors)
 
 
 def _allocated(status: Object, spec: Object, errors: Errors) -> None:
@@ -281,8 +276,7 @@ def validate_pod_status(new: Object, old: Object, errors: Errors, ctx: PodOption
     _conditions(status.get("conditions") or [], errors)
     nominated, here = status.get("nominatedNodeName", ""), _STATUS.child("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName", ""):
-        for text in subdomain_name(nominated):
-            errors.append(field.invalid(here, nominated, text))
+        report(subdomain_name(nominated), nominated, here, errors)
         if gate(ctx.features, "ClearingNominatedNodeNameAfterBinding") and old["spec"].get("nodeName"):
             errors.append(field.forbidden(here, "may not be set on pods that are already bound to a node"))
     generation = status.get("observedGeneration", 0)

@@ -310,13 +310,10 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="Pod",
-    plural="pods",
-    namespaced=True,
     returns_deleted=True,
     graceful=True,
     short_names=("po",),
     categories=("all",),
-    storage_version_hash="xPOwRZ+Yhw8=",
     subresources=(
         Subresource("attach", ("create", "get"), kind="PodAttachOptions", handler="attach"),
         Subresource("binding", ("create",), kind="Binding", handler="binding"),
@@ -345,6 +342,4 @@ RESOURCE = Resource(
     },
 )
 
-BINDING = Resource(
-    group="", version="v1", kind="Binding", plural="bindings", namespaced=True, verbs=("create",), handler="bindings"
-)
+BINDING = Resource("", "v1", "Binding", verbs=("create",), handler="bindings")

@@ -42,10 +42,7 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="PodTemplate",
-    plural="podtemplates",
-    namespaced=True,
     returns_deleted=True,
-    storage_version_hash="LIXB2x4IFpk=",
     strategy=PodTemplateStrategy(),
     table=table(
         NAME,

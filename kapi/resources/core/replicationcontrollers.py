@@ -40,13 +40,10 @@ class ReplicationControllerStrategy(ReplicasStrategy):
         template = spec.get("template")
         labels = ((template or {}).get("metadata") or {}).get("labels")
         if labels is not None:
-            if not spec.get("selector"):
-                spec["selector"] = dict(labels)
+            spec["selector"] = spec.get("selector") or dict(labels)
             metadata = obj.setdefault("metadata", {})
-            if not metadata.get("labels"):
-                metadata["labels"] = dict(labels)
-        if spec.get("replicas") is None:
-            spec["replicas"] = 1
+            metadata["labels"] = metadata.get("labels") or dict(labels)
+        spec.setdefault("replicas", 1)
         if template is not None:
             default_pod_template(template)
 
@@ -85,11 +82,8 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="ReplicationController",
-    plural="replicationcontrollers",
-    namespaced=True,
     short_names=("rc",),
     categories=("all",),
-    storage_version_hash="Jond2If31h0=",
     subresources=(
         replace(SCALE, scale=ScaleMapping(selector=lambda obj: printing.labels(obj["spec"].get("selector"), ""))),
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 
 from kapi.machinery.each import entries
-from kapi.machinery.field import Path, invalid, required, too_long
+from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.core.configmaps import MAX_SIZE, decoded_size, validate_frozen
 from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
@@ -16,7 +16,7 @@ from kapi.resources.shared.go_json import object_error
 from kapi.resources.shared.key_pairs import key_pair_error
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import is_config_map_key
-from kapi.resources.shared.rules import Errors, check
+from kapi.resources.shared.rules import Errors, check, fits
 from kapi.resources.shared.strategies import PlainStrategy
 
 _DATA = Path("data")
@@ -76,8 +76,7 @@ class SecretStrategy(PlainStrategy):
         for key, value in entries(obj, "data"):
             check(is_config_map_key)(key, _DATA.key(key), errors, ctx)
             size += decoded_size(value or "")
-        if size > MAX_SIZE:
-            errors.append(too_long(_DATA, MAX_SIZE))
+        fits(size, MAX_SIZE, _DATA, errors)
         _validate_type(obj, errors)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
@@ -87,23 +86,17 @@ class SecretStrategy(PlainStrategy):
         validate_metadata(obj, errors, shared=found)  # without errors the shared checks have passed already
         self.check(obj, old, errors, ctx)
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         if obj.get("type") != _TLS:
             return []
         problem = key_pair_error(_value(obj, "tls.crt"), _value(obj, "tls.key"))
         return [problem] if problem else []
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 RESOURCE = Resource(
     group="",
     version="v1",
     kind="Secret",
-    plural="secrets",
-    namespaced=True,
-    storage_version_hash="S6u1pOWzb84=",
     strategy=SecretStrategy(),
     selectable_fields={"type": selectable("type")},
     table=printing.table(

@@ -42,10 +42,7 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="ServiceAccount",
-    plural="serviceaccounts",
-    namespaced=True,
     short_names=("sa",),
-    storage_version_hash="pbx9ZvyFpBE=",
     subresources=(
         Subresource(
             "token", ("create",), group="authentication.k8s.io", version="v1", kind="TokenRequest", handler="token"

@@ -265,9 +265,6 @@ RESOURCE = Resource(
     group="flowcontrol.apiserver.k8s.io",
     version="v1",
     kind="FlowSchema",
-    plural="flowschemas",
-    namespaced=False,
-    storage_version_hash="GJVAJZSZBIw=",
     strategy=FlowSchemaStrategy(),
     status=FlowStatusStrategy,
     table=printing.table(

@@ -136,10 +136,9 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
         for part, shares in ((exempt, 0), (limited, 30)):
             if part is None:
                 continue
-            if part.get("nominalConcurrencyShares") is None:
+            if part.get("nominalConcurrencyShares") is None:  # the API shows it without a value, too
                 part["nominalConcurrencyShares"] = shares
-            if part.get("lendablePercent") is None:
-                part["lendablePercent"] = 0
+            part.setdefault("lendablePercent", 0)
         queuing = ((limited or {}).get("limitResponse") or {}).get("queuing")
         if queuing is not None:
             for name, value in (("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)):
@@ -177,9 +176,6 @@ RESOURCE = Resource(
     group="flowcontrol.apiserver.k8s.io",
     version="v1",
     kind="PriorityLevelConfiguration",
-    plural="prioritylevelconfigurations",
-    namespaced=False,
-    storage_version_hash="Kir5PVfvNeI=",
     strategy=PriorityLevelConfigurationStrategy(),
     status=FlowStatusStrategy,
     table=printing.table(

@@ -9,11 +9,10 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.networking.ingresses import REFERENCE
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import label_name
 from kapi.resources.shared.paths import domain_prefixed_path
 from kapi.resources.shared.rules import Errors, check, fits, not_supported, present
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _SPEC = Path("spec")
 _MAX_CONTROLLER = 250  # bytes
@@ -35,6 +34,8 @@ def _parameters(parameters: Object, path: Path, errors: Errors) -> None:
 class IngressClassStrategy(PlainStrategy):
     namespaced = False
     generation_parts = ("spec",)
+    update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
+    immutable = ("spec.controller",)
 
     def default(self, obj: Object) -> None:
         parameters = obj.setdefault("spec", {}).get("parameters")
@@ -48,15 +49,6 @@ class IngressClassStrategy(PlainStrategy):
         errors.extend(domain_prefixed_path(controller, path))
         if spec.get("parameters") is not None:
             _parameters(spec["parameters"], _SPEC.child("parameters"), errors)
-
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata_update(obj, old, errors)
-        before = (old.get("spec") or {}).get("controller")
-        validate_immutable((obj.get("spec") or {}).get("controller"), before, _SPEC.child("controller"), errors)
-        validate_metadata(obj, errors, namespaced=False)
-        self.check(obj, old, errors, ctx)
-        return errors
 
 
 def _name(obj: Object, now: float) -> str:
@@ -77,9 +69,6 @@ RESOURCE = Resource(
     group="networking.k8s.io",
     version="v1",
     kind="IngressClass",
-    plural="ingressclasses",
-    namespaced=False,
-    storage_version_hash="l/iqIbDgFyQ=",
     strategy=IngressClassStrategy(),
     table=printing.table(
         printing.column("Name", _name, printing.NAME_TEXT, format="name"),

@@ -233,10 +233,7 @@ RESOURCE = Resource(
     group="networking.k8s.io",
     version="v1",
     kind="Ingress",
-    plural="ingresses",
-    namespaced=True,
     short_names=("ing",),
-    storage_version_hash="39NQlfNR+bo=",
     strategy=IngressStrategy(),
     status=IngressStatusStrategy,
     table=printing.table(

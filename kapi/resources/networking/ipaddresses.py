@@ -9,11 +9,11 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Column, FieldText, Resource, StrategyContext, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip
-from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
+from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.names import is_dns1123_subdomain, is_path_segment_name
 from kapi.resources.shared.rules import Errors, check, present, struct, unless_empty
 from kapi.resources.shared.rules import required as require
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _PARENT = Path("spec").child("parentRef")
 _REFERENCE = struct(
@@ -32,17 +32,14 @@ def address_name(name: str, prefix: bool) -> list[str]:
 class IPAddressStrategy(PlainStrategy):
     namespaced = False
     name_rule = staticmethod(address_name)
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         parent = (obj.get("spec") or {}).get("parentRef")
         if present(parent, _PARENT, errors):
             _REFERENCE(parent, _PARENT, errors, None)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors, namespaced=False, name=address_name)
-        self.check(obj, old, errors, ctx)
-        validate_metadata_update(obj, old, errors)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         parent = (obj.get("spec") or {}).get("parentRef")
         if parent != (old.get("spec") or {}).get("parentRef"):
             # the internal type's fields, as Go writes a value that has no JSON names
@@ -50,7 +47,6 @@ class IPAddressStrategy(PlainStrategy):
                 part.title(): parent.get(part, "") for part in ("group", "resource", "namespace", "name")
             }
             errors.append(invalid(_PARENT, shown, IMMUTABLE))
-        return errors
 
 
 def _parent(obj: Object, now: float) -> str:
@@ -72,10 +68,7 @@ RESOURCE = Resource(
     group="networking.k8s.io",
     version="v1",
     kind="IPAddress",
-    plural="ipaddresses",
-    namespaced=False,
     short_names=("ip",),
-    storage_version_hash="3f/plJFChNE=",
     strategy=IPAddressStrategy(),
     table=_TABLE,
 )

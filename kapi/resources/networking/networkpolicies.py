@@ -94,8 +94,7 @@ class NetworkPolicyStrategy(PlainStrategy):
         for direction, _ in _DIRECTIONS:
             for rule in elements(spec, direction):
                 for port in elements(rule, "ports"):
-                    if port.get("protocol") is None:
-                        port["protocol"] = "TCP"
+                    port.setdefault("protocol", "TCP")
         if not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
@@ -124,7 +123,7 @@ class NetworkPolicyStrategy(PlainStrategy):
         for kind, place in each_of(path, types):
             supported(kind, ("Ingress", "Egress"), place, errors)
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         warnings: list[str] = []
         for path, block in elements(_blocks(obj)):
             warnings += cidr_warnings(path.child("cidr"), block.get("cidr", ""))
@@ -132,18 +131,12 @@ class NetworkPolicyStrategy(PlainStrategy):
                 warnings += cidr_warnings(here, text)
         return warnings
 
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
-
 
 RESOURCE = Resource(
     group="networking.k8s.io",
     version="v1",
     kind="NetworkPolicy",
-    plural="networkpolicies",
-    namespaced=True,
     short_names=("netpol",),
-    storage_version_hash="YpfwF18m1G8=",
     strategy=NetworkPolicyStrategy(),
     table=printing.table(
         printing.NAME,

@@ -83,9 +83,6 @@ RESOURCE = Resource(
     group="networking.k8s.io",
     version="v1",
     kind="ServiceCIDR",
-    plural="servicecidrs",
-    namespaced=False,
-    storage_version_hash="gNLvruQhW2g=",
     strategy=ServiceCIDRStrategy(),
     status=StatusOnlyStrategy,
     table=printing.table(

@@ -13,7 +13,7 @@ from kapi.resources.resource import devices
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import gated
 from kapi.resources.shared.names import is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors, need, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported, report
 
 #: request -> its alternatives (none for a plain request)
 Requests = Mapping[str, frozenset[str]]
@@ -135,7 +135,7 @@ def _wish(wish: Object, path: Path, errors: Errors, ctx: StrategyContext) -> Non
     """The rules for exact requests and alternatives."""
     name, here = wish.get("deviceClassName", ""), path.child("deviceClassName")
     if need(name, here, errors):
-        errors += [invalid(here, name, problem) for problem in is_dns1123_subdomain(name)]
+        report(is_dns1123_subdomain(name), name, here, errors)
     devices.check_selectors(wish.get("selectors") or [], path.child("selectors"), errors, ctx)
     mode, count = wish.get("allocationMode", ""), wish.get("count", 0)
     if mode == "All":

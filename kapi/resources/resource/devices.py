@@ -12,7 +12,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_c_identifier, is_dns1123_label, is_dns1123_subdomain, is_label_value
-from kapi.resources.shared.rules import Errors, fits, need, not_supported, supported
+from kapi.resources.shared.rules import Errors, fits, need, not_supported, report, supported
 from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
 Item = Callable[[Tree, Path], None]
@@ -55,7 +55,7 @@ def check_set(
 
 
 def check_label(name: str, path: Path, errors: Errors) -> None:
-    errors += [invalid(path, name, problem) for problem in is_dns1123_label(name)]
+    report(is_dns1123_label(name), name, path, errors)
 
 
 def check_driver(name: str, path: Path, errors: Errors) -> None:
@@ -68,7 +68,7 @@ def check_pool(name: str, path: Path, errors: Errors) -> None:
         return
     fits(len(name), _MAX_POOL_NAME, path, errors)
     for part in name.split("/"):
-        errors += [invalid(path, part, problem) for problem in is_dns1123_subdomain(part)]
+        report(is_dns1123_subdomain(part), part, path, errors)
 
 
 def check_qualified_name(name: str, path: Path, errors: Errors) -> None:
@@ -86,7 +86,7 @@ def check_qualified_name(name: str, path: Path, errors: Errors) -> None:
             return
     identifier = parts[-1]
     fits(len(identifier), _MAX_IDENTIFIER, path, errors)
-    errors += [invalid(path, identifier, problem) for problem in is_c_identifier(identifier)]
+    report(is_c_identifier(identifier), identifier, path, errors)
 
 
 def check_full_name(name: str, path: Path, errors: Errors) -> None:
@@ -141,7 +141,7 @@ def check_taint(taint: Object, path: Path, errors: Errors, known: str | None = N
     """``known`` is the stored effect, which may stay."""
     validate_label_name(taint.get("key", ""), path.child("key"), errors)
     value, effect = taint.get("value", ""), taint.get("effect", "")
-    errors += [invalid(path.child("value"), value, problem) for problem in (is_label_value(value) if value else ())]
+    report(is_label_value(value) if value else (), value, path, errors, "value")
     if effect == known:
         return
     if need(effect, path, errors, "effect"):
@@ -156,7 +156,7 @@ def check_toleration(toleration: Object, path: Path, errors: Errors) -> None:
         if value:
             errors.append(invalid(path.child("value"), value, "must be empty for operator `Exists`"))
     elif operator == "Equal":
-        errors += [invalid(path.child("value"), value, problem) for problem in is_label_value(value)]
+        report(is_label_value(value), value, path, errors, "value")
     elif not operator:
         errors.append(required(path.child("operator")))
     else:

@@ -31,7 +31,7 @@ from kapi.resources.shared.affinity import validate_node_selector
 from kapi.resources.shared.claims import validate_template_metadata
 from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.metadata import validate_conditions, validate_metadata_update
+from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.rules import Errors, at_most, fits, need, same, supported
 from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
@@ -266,9 +266,6 @@ RESOURCE_CLAIM = Resource(
     group="resource.k8s.io",
     version="v1",
     kind="ResourceClaim",
-    plural="resourceclaims",
-    namespaced=True,
-    storage_version_hash="wgAZaHcZxUg=",
     subresources=(Subresource("status", strategy=STATUS_STRATEGY, tabular=False),),
     returns_deleted=True,
     strategy=_STRATEGY,
@@ -281,6 +278,8 @@ RESOURCE_CLAIM = Resource(
 
 
 class ResourceClaimTemplateStrategy(PlainStrategy):
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
+
     def default(self, obj: Object) -> None:
         default_claim_spec((obj.get("spec") or {}).get("spec") or {})
 
@@ -299,24 +298,16 @@ class ResourceClaimTemplateStrategy(PlainStrategy):
         validate_template_metadata(template.get("metadata") or {}, _SPEC.child("metadata"), errors)
         validate_claim_spec(template.get("spec") or {}, _SPEC.child("spec"), errors, ctx)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: list[FieldError] = []
-        self._new_metadata(obj, errors)
-        self.check(obj, old, errors, ctx)
-        validate_metadata_update(obj, old, errors)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         if not same(obj.get("spec"), old.get("spec")):
             shown = internal("DynamicResourceClaimTemplateSpec", obj.get("spec") or {})
             errors.append(invalid(_SPEC, shown, "field is immutable"))
-        return errors
 
 
 RESOURCE_CLAIM_TEMPLATE = Resource(
     group="resource.k8s.io",
     version="v1",
     kind="ResourceClaimTemplate",
-    plural="resourceclaimtemplates",
-    namespaced=True,
-    storage_version_hash="TuzjC49aUfM=",
     returns_deleted=True,
     strategy=ResourceClaimTemplateStrategy(),
     table=printing.table(printing.NAME, printing.AGE),

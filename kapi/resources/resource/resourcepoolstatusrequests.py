@@ -15,7 +15,7 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors, fits, need, present, same
+from kapi.resources.shared.rules import Errors, fits, need, present, report, same
 from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -121,7 +121,7 @@ def _check_pools(pools: list[Object], path: Path, errors: Errors) -> None:
             _check_least(pool, field, 0, here, errors)
         if pool.get("nodeName") is not None:
             texts = is_dns1123_subdomain(pool["nodeName"])
-            errors += [invalid(here.child("nodeName"), pool["nodeName"], text) for text in texts]
+            report(texts, pool["nodeName"], here, errors, "nodeName")
         fits(len((pool.get("validationError") or "").encode()), _MAX_ERROR_BYTES, here, errors, "validationError")
 
 
@@ -137,8 +137,6 @@ RESOURCE = Resource(
     group="resource.k8s.io",
     version="v1alpha3",
     kind="ResourcePoolStatusRequest",
-    plural="resourcepoolstatusrequests",
-    namespaced=False,
     strategy=ResourcePoolStatusRequestStrategy(),
     status=ResourcePoolStatusRequestStatusStrategy,
     table=printing.table(printing.NAME, printing.AGE),

@@ -21,7 +21,7 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.resource_names import is_native
-from kapi.resources.shared.rules import Errors, fits, need, present
+from kapi.resources.shared.rules import Errors, fits, need, present, report
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -68,14 +68,12 @@ class ResourceSliceStrategy(PlainStrategy):
     def default(self, obj: Object) -> None:
         for device in elements(_devices(obj.get("spec") or {})):
             for mapping in elements((device.get("nodeAllocatableResourceMappings") or {}).values()):
-                if mapping.get("allocationMultiplier") is None:
-                    mapping["allocationMultiplier"] = "1"
+                mapping.setdefault("allocationMultiplier", "1")
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         for device in elements(_devices(obj.get("spec") or {})):
             for taint in elements(device, "taints"):
-                if not taint.get("timeAdded"):
-                    taint["timeAdded"] = ctx.now
+                taint["timeAdded"] = taint.get("timeAdded") or ctx.now
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
@@ -88,14 +86,11 @@ class ResourceSliceStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         _validate_spec(obj.get("spec") or {}, None if old is None else old.get("spec") or {}, errors)
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         driver = (obj.get("spec") or {}).get("driver", "")
         if driver == driver.lower():
             return []
         return [f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"]
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 def _devices(spec: Object) -> list[Object]:
@@ -152,7 +147,7 @@ def _pool(pool: Object, path: Path, errors: Errors) -> None:
 
 
 def _node_name(name: str, path: Path, errors: Errors) -> None:
-    errors += [invalid(path, name, problem) for problem in is_dns1123_subdomain(name)]
+    report(is_dns1123_subdomain(name), name, path, errors)
 
 
 def _places(spec: Object, errors: Errors) -> None:
@@ -379,9 +374,6 @@ RESOURCE = Resource(
     group="resource.k8s.io",
     version="v1",
     kind="ResourceSlice",
-    plural="resourceslices",
-    namespaced=False,
-    storage_version_hash="KsC072WgaEY=",
     returns_deleted=True,
     strategy=ResourceSliceStrategy(),
     selectable_fields={"spec.nodeName": selectable("spec.nodeName"), "spec.driver": selectable("spec.driver")},

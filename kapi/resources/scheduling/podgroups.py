@@ -18,7 +18,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_conditions, validate_label_name
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain, is_path_segment_name
-from kapi.resources.shared.rules import Errors, same, supported
+from kapi.resources.shared.rules import Errors, report, same, supported
 from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
 
 MAX_CLAIMS = 4
@@ -101,11 +101,11 @@ def check_union(obj: Object, names: tuple[str, ...], path: Path, errors: Errors)
 
 
 def check_short_name(name: str, path: Path, errors: Errors) -> None:
-    errors += [invalid(path, name, text) for text in is_dns1123_label(name)]
+    report(is_dns1123_label(name), name, path, errors)
 
 
 def check_long_name(name: str, path: Path, errors: Errors) -> None:
-    errors += [invalid(path, name, text) for text in is_dns1123_subdomain(name)]
+    report(is_dns1123_subdomain(name), name, path, errors)
 
 
 def check_required(obj: Object, field: str, rule: Rule, path: Path, errors: Errors) -> None:
@@ -231,8 +231,6 @@ POD_GROUP = Resource(
     group="scheduling.k8s.io",
     version="v1alpha2",
     kind="PodGroup",
-    plural="podgroups",
-    namespaced=True,
     strategy=PodGroupStrategy(),
     status=PodGroupStatusStrategy,
     table=printing.table(printing.NAME, printing.AGE),
@@ -278,15 +276,13 @@ def _check_controller(reference: Object, path: Path, errors: Errors) -> None:
 
 
 def _check_segment(name: str, path: Path, errors: Errors) -> None:
-    errors += [invalid(path, name, text) for text in is_path_segment_name(name)]
+    report(is_path_segment_name(name), name, path, errors)
 
 
 WORKLOAD = Resource(
     group="scheduling.k8s.io",
     version="v1alpha2",
     kind="Workload",
-    plural="workloads",
-    namespaced=True,
     strategy=WorkloadStrategy(),
     table=printing.table(printing.NAME, printing.AGE),
     gates=("GenericWorkload",),

@@ -51,8 +51,7 @@ class PriorityClassStrategy(PlainStrategy):
     namespaced = False
 
     def default(self, obj: Object) -> None:
-        if obj.get("preemptionPolicy") is None:
-            obj["preemptionPolicy"] = "PreemptLowerPriority"
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
@@ -91,10 +90,7 @@ RESOURCE = Resource(
     group="scheduling.k8s.io",
     version="v1",
     kind="PriorityClass",
-    plural="priorityclasses",
-    namespaced=False,
     short_names=("pc",),
-    storage_version_hash="1QwjyaZjj3Y=",
     strategy=PriorityClassStrategy(),
     table=printing.table(
         printing.NAME,

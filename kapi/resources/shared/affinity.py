@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_value, label_name, subdomain_name
 from kapi.resources.shared.options import PodOptions
-from kapi.resources.shared.rules import Errors, need, not_supported, supported
+from kapi.resources.shared.rules import Errors, need, not_supported, report, supported
 from kapi.resources.shared.selectors import validate_label_selector, validate_requirement
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -102,8 +102,7 @@ def validate_term_selectors(term: Object, path: Path, errors: Errors, allow_inva
 def _pod_term(term: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     validate_term_selectors(term, path, errors, ctx.allow_invalid_selector_values)
     for name in elements(term, "namespaces"):
-        for text in label_name(name):
-            errors.append(field.invalid(path.child("namespace"), name, text))
+        report(label_name(name), name, path, errors, "namespace")
     validate_match_label_keys(term, path, errors)
     key = term.get("topologyKey", "")
     need(key, path, errors, "topologyKey", detail="can not be empty")

@@ -29,8 +29,7 @@ _OTHER_METADATA = (
 
 
 def default_claim_spec(spec: Object) -> None:
-    if spec.get("volumeMode") is None:
-        spec["volumeMode"] = "Filesystem"
+    spec.setdefault("volumeMode", "Filesystem")
     resources = spec.setdefault("resources", {})
     round_resource_list(resources.get("requests"))
     round_resource_list(resources.get("limits"))

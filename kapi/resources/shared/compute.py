@@ -21,7 +21,7 @@ from kapi.resources.shared.resource_names import (
     resource_name_texts,
     validate_quantity,
 )
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, not_supported, report
 
 POD_LEVEL = ("cpu", "memory")
 NameRule = Callable[[str, Path, Errors], None]
@@ -33,14 +33,12 @@ def is_pod_level(name: str) -> bool:
 
 
 def validate_container_resource_name(name: str, path: Path, errors: Errors) -> None:
-    for text in container_resource_name_texts(name):
-        errors.append(field.invalid(path, name, text))
+    report(container_resource_name_texts(name), name, path, errors)
 
 
 def validate_pod_resource_name(name: str, path: Path, errors: Errors) -> None:
     texts = resource_name_texts(name)
-    for text in texts:
-        errors.append(field.invalid(path, name, text))
+    report(texts, name, path, errors)
     if not texts and not is_pod_level(name):
         errors.append(not_supported(path, name, ("cpu", "hugepages-", "memory")))
 
@@ -131,8 +129,7 @@ def _validate_claims(claims: list[Object], path: Path, errors: Errors, known: Co
         else:
             key = name
             if request:
-                for text in is_dns1123_label(request):
-                    errors.append(field.invalid(here.child("request"), request, text))
+                report(is_dns1123_label(request), request, here, errors, "request")
                 key = f"{name}/{request}"
             if key in seen:
                 errors.append(field.duplicate(here, key))

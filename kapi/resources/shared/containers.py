@@ -18,7 +18,7 @@ from kapi.resources.shared.names import is_dns1123_label, is_port_name, is_port_
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import has_backsteps, validate_descending
 from kapi.resources.shared.probes import LIFECYCLE, PROBES
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, at_most, need, not_supported, report, supported
 
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
@@ -33,8 +33,7 @@ _EPHEMERAL_FORBIDDEN = (
 
 
 def _propagation(kind: str, container: Object, path: Path, errors: Errors) -> None:
-    if kind not in _PROPAGATIONS:
-        errors.append(not_supported(path, kind, _PROPAGATIONS))
+    supported(kind, _PROPAGATIONS, path, errors)
     if kind == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
         text = "Bidirectional mount propagation is available only to privileged containers"
         errors.append(field.forbidden(path, text))
@@ -101,8 +100,7 @@ def validate_volume_devices(
         here = path.index(i)
         name, device_path = device.get("name", ""), device.get("devicePath", "")
         volume = ctx.volumes.get(name)
-        if not name:
-            errors.append(field.required(here.child("name")))
+        need(name, here, errors, "name")
         if name in seen_names:
             errors.append(field.invalid(here.child("name"), name, "must be unique"))
         if volume is None:
@@ -110,8 +108,7 @@ def validate_volume_devices(
         elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
             text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             errors.append(field.invalid(here.child("name"), name, text))
-        if not device_path:
-            errors.append(field.required(here.child("devicePath")))
+        need(device_path, here, errors, "devicePath")
         if device_path in seen_paths:
             errors.append(field.invalid(here.child("devicePath"), device_path, "must be unique"))
         if has_backsteps(device_path):
@@ -191,23 +188,17 @@ def validate_restart_rules(container: Object, path: Path, errors: Errors, ctx: P
         errors.append(field.required(here, "must specify restartPolicy when restart rules are used"))
     elif policy not in _RESTART_POLICIES:
         errors.append(not_supported(here, policy, _RESTART_POLICIES))
-    if len(rules) > 20:
-        errors.append(field.too_many(path.child("restartPolicyRules"), len(rules), 20))
+    at_most(len(rules), 20, path, errors, "restartPolicyRules")
     actions = ("Restart", "RestartAllContainers") if ctx.restart_all_containers else ("Restart",)
     for i, rule in enumerate(rules):
         here = path.child("restartPolicyRules").index(i)
-        if rule.get("action", "") not in actions:
-            errors.append(not_supported(here.child("action"), rule.get("action", ""), actions))
+        supported(rule.get("action", ""), actions, here, errors, "action")
         codes = rule.get("exitCodes")
         if codes is None:
             errors.append(field.required(here.child("exitCodes"), "must be specified"))
             continue
-        if codes.get("operator", "") not in ("In", "NotIn"):
-            errors.append(
-                not_supported(here.child("exitCodes", "operator"), codes.get("operator", ""), ("In", "NotIn"))
-            )
-        if len(codes.get("values") or ()) > 255:
-            errors.append(field.too_many(here.child("exitCodes", "values"), len(codes["values"]), 255))
+        supported(codes.get("operator", ""), ("In", "NotIn"), here, errors, "exitCodes", "operator")
+        at_most(len(codes.get("values") or ()), 255, here, errors, "exitCodes", "values")
 
 
 def validate_common(container: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -217,10 +208,8 @@ def validate_common(container: Object, path: Path, errors: Errors, ctx: PodOptio
     if not name:
         errors.append(field.required(path.child("name")))
     else:
-        for text in is_dns1123_label(name):
-            errors.append(field.invalid(path.child("name"), name, text))
-    if not get("image"):
-        errors.append(field.required(path.child("image")))
+        report(is_dns1123_label(name), name, path, errors, "name")
+    need(get("image"), path, errors, "image")
     policy = get("terminationMessagePolicy", "")
     if policy != "File" and policy != "FallbackToLogsOnError":
         here = path.child("terminationMessagePolicy")
@@ -308,8 +297,7 @@ def _init_restart_policy(container: Object, path: Path, errors: Errors, ctx: Pod
             text = "must specify restartPolicy when restart rules are used"
             errors.append(field.required(path.child("restartPolicy"), text))
     elif not ctx.container_restart_rules:
-        if policy != "Always":
-            errors.append(not_supported(path.child("restartPolicy"), policy, ("Always",)))
+        supported(policy, ("Always",), path, errors, "restartPolicy")
     elif policy != "Always" or ctx.restart_all_containers:
         validate_restart_rules(container, path, errors, ctx)
     elif rules:

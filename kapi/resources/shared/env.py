@@ -16,7 +16,7 @@ from kapi.resources.shared.names import (
 )
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_no_backsteps
-from kapi.resources.shared.rules import Errors, need, not_supported
+from kapi.resources.shared.rules import Errors, need, not_supported, report
 
 ENV_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
@@ -60,8 +60,7 @@ def validate_field_ref(ref: Object, allowed: Collection[str], path: Path, errors
         errors.append(field.invalid(path.child("fieldPath"), field_path, f"error converting fieldPath: {text}"))
     elif found and found[0] in ("metadata.annotations", "metadata.labels"):
         key = found[1].lower() if found[0] == "metadata.annotations" else found[1]
-        for text in is_qualified_name(key):
-            errors.append(field.invalid(path, key, text))
+        report(is_qualified_name(key), key, path, errors)
     elif found:
         text = f"error converting fieldPath: field label does not support subscript: {field_path}"
         errors.append(field.invalid(path.child("fieldPath"), field_path, text))
@@ -104,22 +103,18 @@ def validate_resource_ref(ref: Object, path: Path, errors: Errors, *, in_volume:
 
 
 def _key_ref(ref: Object, path: Path, errors: Errors) -> None:
-    for text in subdomain_name(ref.get("name", "")):
-        errors.append(field.invalid(path.child("name"), ref.get("name", ""), text))
+    report(subdomain_name(ref.get("name", "")), ref.get("name", ""), path, errors, "name")
     key = ref.get("key", "")
     need(key, path, errors, "key")
-    for text in is_config_map_key(key) if key else ():
-        errors.append(field.invalid(path.child("key"), key, text))
+    report(is_config_map_key(key) if key else (), key, path, errors, "key")
 
 
 def _file_ref(ref: Object, path: Path, errors: Errors) -> None:
     key, volume, file_path = ref.get("key", ""), ref.get("volumeName", ""), ref.get("path", "")
     need(key, path, errors, "key")
-    for text in is_relaxed_env_var_name(key) if key else ():
-        errors.append(field.invalid(path.child("key"), key, text))
+    report(is_relaxed_env_var_name(key) if key else (), key, path, errors, "key")
     need(volume, path, errors, "volumeName")
-    for text in is_dns1123_label(volume) if volume else ():
-        errors.append(field.invalid(path.child("volumeName"), volume, text))
+    report(is_dns1123_label(volume) if volume else (), volume, path, errors, "volumeName")
     if need(file_path, path, errors, "path"):
         validate_no_backsteps(file_path, path.child("path"), errors)
 
@@ -168,8 +163,7 @@ def validate_env_from(sources: list[Object], path: Path, errors: Errors) -> None
     for i, source in enumerate(sources):
         here = path.index(i)
         prefix = source.get("prefix")
-        for text in is_relaxed_env_var_name(prefix) if prefix else ():
-            errors.append(field.invalid(here.child("prefix"), prefix, text))
+        report(is_relaxed_env_var_name(prefix) if prefix else (), prefix, here, errors, "prefix")
         count = 0
         for kind in ("configMapRef", "secretRef"):
             ref = source.get(kind)
@@ -178,8 +172,7 @@ def validate_env_from(sources: list[Object], path: Path, errors: Errors) -> None
             count += 1
             name = ref.get("name", "")
             need(name, here, errors, kind, "name")
-            for text in subdomain_name(name, True) if name else ():
-                errors.append(field.invalid(here.child(kind, "name"), name, text))
+            report(subdomain_name(name, True) if name else (), name, here, errors, kind, "name")
         if not count:
             errors.append(field.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif count > 1:

@@ -15,7 +15,7 @@ from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.names import is_condition_reason, is_label_key, is_label_value, label_name, subdomain_name
-from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.rules import Errors, fits, need, not_supported, report, same
 
 NameRule = Callable[[str, bool], Iterable[str]]
 
@@ -45,21 +45,18 @@ def validate_metadata(
     meta = obj.get("metadata") or {}
     generate = meta.get("generateName")
     if generate:
-        for text in name(generate, True):
-            errors.append(field.invalid(path.child("generateName"), generate, text))
+        report(name(generate, True), generate, path, errors, "generateName")
     own = meta.get("name")
     if not own:
         errors.append(field.required(path.child("name"), "name or generateName is required"))
     else:
-        for text in name(own, False):
-            errors.append(field.invalid(path.child("name"), own, text))
+        report(name(own, False), own, path, errors, "name")
     namespace = meta.get("namespace")
     if namespaced:
         if not namespace:
             errors.append(field.required(path.child("namespace")))
         else:
-            for text in label_name(namespace):
-                errors.append(field.invalid(path.child("namespace"), namespace, text))
+            report(label_name(namespace), namespace, path, errors, "namespace")
     elif namespace:
         errors.append(field.forbidden(path.child("namespace"), "not allowed on this type"))
     if meta.get("generation", 0) < 0:
@@ -148,8 +145,7 @@ def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Err
         for text in is_label_key(key.lower()):
             errors.append(field.invalid(path, key, text, "format=k8s-label-key"))
         size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))
-    if size > MAX_ANNOTATIONS_BYTES:
-        errors.append(field.too_long(path, MAX_ANNOTATIONS_BYTES))
+    fits(size, MAX_ANNOTATIONS_BYTES, path, errors)
 
 
 def validate_user_annotations(annotations: Mapping[str, str], path: Path, errors: Errors) -> None:
@@ -164,9 +160,8 @@ def validate_user_annotations(annotations: Mapping[str, str], path: Path, errors
         texts = is_label_key(lower)
         if not texts and "/" not in lower:
             texts = ('must be a domain-prefixed key (such as "acme.io/foo")',)
-        errors += [field.invalid(path, lower, text) for text in texts]
-    if size > MAX_ANNOTATIONS_BYTES:
-        errors.append(field.too_long(path, MAX_ANNOTATIONS_BYTES))
+        report(texts, lower, path, errors)
+    fits(size, MAX_ANNOTATIONS_BYTES, path, errors)
 
 
 def validate_owner_references(owners: list[Object], path: Path, errors: Errors) -> None:
@@ -198,8 +193,7 @@ def validate_owner_references(owners: list[Object], path: Path, errors: Errors) 
 
 def validate_finalizers(finalizers: list[str], path: Path, errors: Errors) -> None:
     for finalizer in finalizers:
-        for text in is_label_key(finalizer):
-            errors.append(field.invalid(path, finalizer, text))
+        report(is_label_key(finalizer), finalizer, path, errors)
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
         text = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
         errors.append(field.invalid(path, finalizers, text))
@@ -229,15 +223,13 @@ def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -
             errors.append(field.invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))
         if get("fieldsType") not in _FIELDS_TYPES:
             errors.append(field.invalid(here.child("fieldsType"), entry["fieldsType"], "must be `FieldsV1`"))
-        if len(manager.encode()) > 128:
-            errors.append(field.too_long(here.child("manager"), 128))
+        fits(len(manager.encode()), 128, here, errors, "manager")
         if not manager.isprintable():
             for position, char in enumerate(manager):
                 if not char.isprintable():
                     text = f"invalid character U+{ord(char):04X} (at position {position})"
                     errors.append(field.invalid(here.child("manager"), manager, text))
-        if len(entry.get("subresource", "")) > 256:
-            errors.append(field.too_long(here.child("subresource"), 256))
+        fits(len(entry.get("subresource", "")), 256, here, errors, "subresource")
 
 
 def validate_immutable(new: object, old: object, path: Path, errors: Errors) -> None:
@@ -263,15 +255,11 @@ def validate_conditions(conditions: list[Object], path: Path, errors: Errors) ->
             value = condition["observedGeneration"]
             text = "must be greater than or equal to zero"
             errors.append(field.invalid(here.child("observedGeneration"), value, text))
-        if not condition.get("lastTransitionTime"):
-            errors.append(field.required(here.child("lastTransitionTime")))
+        need(condition.get("lastTransitionTime"), here, errors, "lastTransitionTime")
         reason = condition.get("reason")
         if not reason:
             errors.append(field.required(here.child("reason")))
         else:
-            for text in is_condition_reason(reason):
-                errors.append(field.invalid(here.child("reason"), reason, text))
-            if len(reason.encode()) > 1024:
-                errors.append(field.too_long(here.child("reason"), 1024))
-        if len(condition.get("message", "").encode()) > 32 * 1024:
-            errors.append(field.too_long(here.child("message"), 32 * 1024))
+            report(is_condition_reason(reason), reason, here, errors, "reason")
+            fits(len(reason.encode()), 1024, here, errors, "reason")
+        fits(len(condition.get("message", "").encode()), 32 * 1024, here, errors, "message")

@@ -74,14 +74,10 @@ def round_resources(resources: Object | None) -> None:
 
 
 def default_probe(probe: Object) -> None:
-    if not probe.get("timeoutSeconds"):
-        probe["timeoutSeconds"] = 1
-    if not probe.get("periodSeconds"):
-        probe["periodSeconds"] = 10
-    if not probe.get("successThreshold"):
-        probe["successThreshold"] = 1
-    if not probe.get("failureThreshold"):
-        probe["failureThreshold"] = 3
+    probe["timeoutSeconds"] = probe.get("timeoutSeconds") or 1
+    probe["periodSeconds"] = probe.get("periodSeconds") or 10
+    probe["successThreshold"] = probe.get("successThreshold") or 1
+    probe["failureThreshold"] = probe.get("failureThreshold") or 3
     _default_http_get(probe)
     grpc = probe.get("grpc")
     if grpc is not None and grpc.get("service") is None:
@@ -91,10 +87,8 @@ def default_probe(probe: Object) -> None:
 def _default_http_get(handler: Object) -> None:
     action = handler.get("httpGet")
     if action is not None:
-        if not action.get("path"):
-            action["path"] = "/"
-        if not action.get("scheme"):
-            action["scheme"] = "HTTP"
+        action["path"] = action.get("path") or "/"
+        action["scheme"] = action.get("scheme") or "HTTP"
 
 
 def default_container(container: Object) -> None:
@@ -106,8 +100,7 @@ def default_container(container: Object) -> None:
     if not get("terminationMessagePolicy"):
         container["terminationMessagePolicy"] = "File"
     for port in elements(get("ports")):
-        if not port.get("protocol"):
-            port["protocol"] = "TCP"
+        port["protocol"] = port.get("protocol") or "TCP"
     for variable in elements(get("env")):
         source = variable.get("valueFrom")
         if source is not None:
@@ -144,8 +137,7 @@ def _default_items(source: Object) -> None:
 
 
 def _default_mode(source: Object) -> None:
-    if source.get("defaultMode") is None:
-        source["defaultMode"] = _FILE_MODE
+    source.setdefault("defaultMode", _FILE_MODE)
 
 
 def _default_downward(source: Object) -> None:
@@ -175,8 +167,7 @@ def _default_ephemeral(source: Object) -> None:
 
 
 def _default_image(source: Object) -> None:
-    if not source.get("pullPolicy"):
-        source["pullPolicy"] = pull_policy(source.get("reference", ""))
+    source["pullPolicy"] = source.get("pullPolicy") or pull_policy(source.get("reference", ""))
 
 
 _VOLUMES = {
@@ -307,8 +298,7 @@ def default_pod(pod: Object) -> None:
     _limits_as_requests(spec.get("containers"))
     _limits_as_requests(spec.get("initContainers"))
     _pod_level_amounts(spec)
-    if spec.get("enableServiceLinks") is None:
-        spec["enableServiceLinks"] = True
+    spec.setdefault("enableServiceLinks", True)
     if spec.get("hostNetwork"):
         _host_ports(spec.get("containers"))
         _host_ports(spec.get("initContainers"))

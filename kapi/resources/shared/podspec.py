@@ -38,6 +38,7 @@ from kapi.resources.shared.rules import (
     in_range,
     need,
     not_supported,
+    report,
     struct,
     supported,
     unless,
@@ -81,8 +82,7 @@ def _resource_claims(claims: list[Object], path: Path, errors: Errors, ctx: PodO
         elif name in seen:
             errors.append(field.duplicate(here.child("name"), name))
         else:
-            for text in is_dns1123_label(name):
-                errors.append(field.invalid(here.child("name"), name, text))
+            report(is_dns1123_label(name), name, here, errors, "name")
             seen.add(name)
         direct, template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
         if direct is not None and template is not None:
@@ -92,8 +92,7 @@ def _resource_claims(claims: list[Object], path: Path, errors: Errors, ctx: PodO
             text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             errors.append(field.invalid(here, internal("PodResourceClaim", claim), text))
         for part, value in (("resourceClaimName", direct), ("resourceClaimTemplateName", template)):
-            for text in subdomain_name(value) if value is not None else ():
-                errors.append(field.invalid(here.child(part), value, text))
+            report(subdomain_name(value) if value is not None else (), value, here, errors, part)
 
 
 def _pod_resources(spec: Object, resources: Object, spec_path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -223,16 +222,14 @@ def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: object) ->
     if spec.get("hostNetwork"):
         errors.append(field.forbidden(here, "may not be specified when hostNetwork is true"))
     fits(len(name.encode()), 64, here, errors)
-    for text in is_dns1123_subdomain(name):
-        errors.append(field.invalid(here, name, text))
+    report(is_dns1123_subdomain(name), name, here, errors)
 
 
 def _host_aliases(aliases: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
     for i, alias in enumerate(aliases):
         errors.extend(check_ip_legacy(path.index(i).child("ip"), alias.get("ip", ""), ctx.features))
         for name, here in each(path.index(i).child("hostnames"), alias):
-            for text in is_dns1123_subdomain(name):
-                errors.append(field.invalid(here, name, text))
+            report(is_dns1123_subdomain(name), name, here, errors)
 
 
 def _overhead(overhead: Mapping[str, str], path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -256,8 +253,7 @@ def _scheduling_group(group: Object, path: Path, errors: Errors, ctx: object) ->
     name, here = group.get("podGroupName"), path.child("podGroupName")
     if name is None:
         errors.append(field.invalid(here, None, "must specify one of: `podGroupName`"))
-    for text in subdomain_name(name) if name is not None else ():
-        errors.append(field.invalid(here, name, text))
+    report(subdomain_name(name) if name is not None else (), name, here, errors)
 
 
 def _file_key_volumes(spec: Object, path: Path, errors: Errors, ctx: object) -> None:

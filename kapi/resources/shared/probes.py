@@ -14,8 +14,10 @@ from kapi.resources.shared.rules import (
     at,
     enum,
     minimum,
+    need,
     nonnegative,
     not_supported,
+    report,
     required,
     struct,
 )
@@ -32,14 +34,12 @@ WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 def port_or_name(value: int | str, path: Path, errors: Errors, ctx: object) -> None:
     """A port number, or the name of a container port."""
-    for text in is_port_name(value) if isinstance(value, str) else is_port_number(value):
-        errors.append(field.invalid(path, value, text))
+    report(is_port_name(value) if isinstance(value, str) else is_port_number(value), value, path, errors)
 
 
 def _header(header: Object, path: Path, errors: Errors, ctx: object) -> None:
     name = header.get("name", "")
-    for text in is_http_header_name(name):
-        errors.append(field.invalid(path, name, text))
+    report(is_http_header_name(name), name, path, errors)
 
 
 def _headers(action: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -80,8 +80,7 @@ def _handler(*names: str) -> Rule:
             else:
                 found = True
                 rule(action, path.child(name), errors, ctx)
-        if not found:
-            errors.append(field.required(path, "must specify a handler type"))
+        need(found, path, errors, detail="must specify a handler type")
 
     return validate
 

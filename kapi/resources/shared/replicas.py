@@ -22,7 +22,7 @@ from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.podtemplate import prepare_template, validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
 from kapi.resources.shared.printing import PrintedColumn, Reader, column, label_selector, value
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, report, supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -36,8 +36,7 @@ _MISMATCH = "`selector` does not match template `labels`"
 
 def validate_int_or_percent(value: int | str, path: Path, errors: Errors) -> None:
     if isinstance(value, str):
-        for text in is_percent(value):
-            errors.append(field.invalid(path, value, text))
+        report(is_percent(value), value, path, errors)
     elif value < 0:
         errors.append(field.invalid(path, value, NOT_NEGATIVE))
 
@@ -95,8 +94,7 @@ def validate_always_restart(template: Object, path: Path, errors: Errors, what: 
     """Controllers that keep pods running allow only the restart policy Always, and no deadline."""
     spec = template.get("spec") or {}
     policy = spec.get("restartPolicy", "")
-    if policy != "Always":
-        errors.append(not_supported(path.child("spec", "restartPolicy"), policy, ("Always",)))
+    supported(policy, ("Always",), path, errors, "spec", "restartPolicy")
     if spec.get("activeDeadlineSeconds") is not None:
         text = f"activeDeadlineSeconds in {what} is not Supported"
         errors.append(field.forbidden(path.child("spec", "activeDeadlineSeconds"), text))
@@ -231,8 +229,7 @@ class ReplicasStrategy(PlainStrategy):
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        self.check(obj, old, errors, ctx)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         if self.fixed_selector:
             validate_fixed_selector(obj, old, errors)
 

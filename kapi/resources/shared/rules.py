@@ -281,6 +281,12 @@ def supported(value: object, listed: Collection[str], path: Path, errors: Errors
         errors.append(not_supported(path.child(*below) if below else path, value, listed))
 
 
+def report(texts: Iterable[str], value: object, path: Path, errors: Errors, *below: str) -> None:
+    """``Invalid value`` once per text, as a message function gives them."""
+    for text in texts:
+        errors.append(field.invalid(path.child(*below) if below else path, value, text))
+
+
 def distinct(value: Tree, seen: set[Tree], path: Path, errors: Errors, *below: str) -> None:
     """``Duplicate value`` for a value that was seen; remembers it."""
     if value in seen:

@@ -7,12 +7,12 @@ from enum import Enum
 from typing import ClassVar
 
 from kapi.machinery import tree
-from kapi.machinery.field import FieldError
+from kapi.machinery.field import FieldError, Path
 from kapi.machinery.freeing import free_now
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Strategy, StrategyContext
-from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
+from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, same
 from kapi.schema.builtin import type_of
@@ -25,9 +25,11 @@ class UpdateRules(Enum):
     NEW_METADATA = "the metadata, as of a new object"
     CHANGED_METADATA = "what may change in the metadata"
     TYPE = "the type's own"
+    CHANGE = "what may change of the type; follows TYPE unless it is named"
 
 
 _NEW_METADATA, _CHANGED_METADATA = UpdateRules.NEW_METADATA, UpdateRules.CHANGED_METADATA
+_TYPE, _CHANGE = UpdateRules.TYPE, UpdateRules.CHANGE
 
 
 class PlainStrategy(Strategy):
@@ -36,7 +38,6 @@ class PlainStrategy(Strategy):
     A type overrides ``default``, ``prepare``, ``check`` ...; class attributes configure the rest.
     """
 
-    namespaced: ClassVar[bool] = True
     name_rule: ClassVar[Callable[..., Iterable[str]]] = staticmethod(subdomain_name)
     #: top-level parts whose change raises metadata.generation; empty: the type has no generation
     generation_parts: ClassVar[tuple[str, ...]] = ()
@@ -48,7 +49,9 @@ class PlainStrategy(Strategy):
     qualified_finalizers: ClassVar[bool] = True
     covers_metadata = covers_metadata_changes = True
     #: the rules for updates, in this order
-    update_rules: ClassVar[tuple[UpdateRules, ...]] = (_CHANGED_METADATA, UpdateRules.TYPE)
+    update_rules: ClassVar[tuple[UpdateRules, ...]] = (_CHANGED_METADATA, _TYPE)
+    #: fields (dotted) that no update changes
+    immutable: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -64,8 +67,26 @@ class PlainStrategy(Strategy):
         """Appends the errors of the object except its metadata, on create and on update."""
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        """Appends the errors of an update; by default those of the new object."""
+        """Appends the errors of an update; by default those of the new object and of the change."""
         self.check(obj, old, errors, ctx)
+        if _CHANGE not in self.update_rules:
+            self.check_change(obj, old, errors)
+
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
+        """Appends the errors of what differs from the old object; by default of fields that are immutable."""
+        for field in self.immutable:
+            parts = field.split(".")
+            validate_immutable(tree.dig(obj, *parts), tree.dig(old, *parts), Path(parts[0]).child(*parts[1:]), errors)
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        """Warnings that are the same on create and on update."""
+        return []
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings(obj, ctx)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings(obj, ctx)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         if self.empty_status is not None:
@@ -106,6 +127,8 @@ class PlainStrategy(Strategy):
                 self._new_metadata(obj, errors)
             elif rules is _CHANGED_METADATA:
                 validate_metadata_update(obj, old, errors, qualified_finalizers=self.qualified_finalizers)
+            elif rules is _CHANGE:
+                self.check_change(obj, old, errors)
             else:
                 self.check_update(obj, old, errors, ctx)
         return errors

@@ -13,7 +13,7 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.paths import validate_no_backsteps
-from kapi.resources.shared.rules import Errors, at, check, enum, fits, need, not_supported, required, struct
+from kapi.resources.shared.rules import Errors, at, check, enum, fits, need, not_supported, report, required, struct
 
 
 @cache
@@ -111,8 +111,7 @@ def validate_csi_driver_name(name: str, path: Path, errors: Errors) -> None:
         errors.append(field.required(path))
         return
     fits(len(name.encode()), 63, path, errors)
-    for text in is_dns1123_subdomain(name.lower()):
-        errors.append(field.invalid(path, name, text))
+    report(is_dns1123_subdomain(name.lower()), name, path, errors)
 
 
 def host_path(source: Object, path: Path, errors: Errors, ctx: object) -> None:

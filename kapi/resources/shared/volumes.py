@@ -29,6 +29,7 @@ from kapi.resources.shared.rules import (
     need,
     not_supported,
     present,
+    report,
     required,
     struct,
     unless_empty,
@@ -209,15 +210,15 @@ def _iscsi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     need(source.get("targetPortal"), path, errors, "targetPortal")
     name = source.get("iqn", "")
     need(name, path, errors, "iqn")
-    for text in sources.initiator_texts(name) if name else ():
-        errors.append(field.invalid(path.child("iqn"), name, text))
+    report(sources.initiator_texts(name) if name else (), name, path, errors, "iqn")
     if not 0 <= source.get("lun", 0) <= 255:
         errors.append(field.invalid(path.child("lun"), source["lun"], "must be between 0 and 255, inclusive"))
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         errors.append(field.required(path.child("secretRef")))
     initiator = source.get("initiatorName")
-    for text in sources.initiator_texts(initiator) if initiator is not None else ():
-        errors.append(field.invalid(path.child("initiatorname"), initiator, text))
+    report(
+        sources.initiator_texts(initiator) if initiator is not None else (), initiator, path, errors, "initiatorname"
+    )
 
 
 def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -227,8 +228,7 @@ def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
         return
     name = secret.get("name", "")
     need(name, path, errors, "nodePublishSecretRef", "name")
-    for text in subdomain_name(name) if name else ():
-        errors.append(field.invalid(path.child("name"), name, text))
+    report(subdomain_name(name) if name else (), name, path, errors, "name")
 
 
 def _git_repo(source: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -335,8 +335,7 @@ def _validate_source(volume: Object, path: Path, errors: Errors, ctx: PodOptions
             name = volume.get("name", "")
             if len(f"{name}:{source.get('targetPortal', '')}") > 64:
                 errors.append(field.invalid(path.child("name"), name, _NAME_TOO_LONG))
-    if not found:
-        errors.append(field.required(path, "must specify a volume type"))
+    need(found, path, errors, detail="must specify a volume type")
 
 
 def _claim_name(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -359,8 +358,7 @@ def validate_volumes(volumes: list[Object], path: Path, errors: Errors, ctx: Pod
         if not name:
             errors.append(field.required(here.child("name")))
         else:
-            for text in is_dns1123_label(name):
-                errors.append(field.invalid(here.child("name"), name, text))
+            report(is_dns1123_label(name), name, here, errors, "name")
         if name in good:
             errors.append(field.duplicate(here.child("name"), name))
         if len(errors) == before:

@@ -56,10 +56,8 @@ class CSIDriverStrategy(PlainStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         for name, value in _DEFAULTS.items():
-            if spec.get(name) is None:
-                spec[name] = value
-        if not spec.get("volumeLifecycleModes"):
-            spec["volumeLifecycleModes"] = ["Persistent"]
+            spec.setdefault(name, value)
+        spec["volumeLifecycleModes"] = spec.get("volumeLifecycleModes") or ["Persistent"]
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         # upstream sets the generation only on changes, not on create
@@ -90,8 +88,7 @@ class CSIDriverStrategy(PlainStrategy):
             detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
             errors.append(invalid(_SPEC.child("serviceAccountTokenInSecrets"), in_secrets, detail))
 
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        self.check(obj, old, errors, ctx)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         new, before = obj.get("spec") or {}, old.get("spec") or {}
         validate_immutable(
             new.get("attachRequired"), before.get("attachRequired"), _SPEC.child("attachedRequired"), errors
@@ -122,9 +119,6 @@ RESOURCE = Resource(
     group="storage.k8s.io",
     version="v1",
     kind="CSIDriver",
-    plural="csidrivers",
-    namespaced=False,
-    storage_version_hash="hL6j/rwBV5w=",
     strategy=CSIDriverStrategy(),
     returns_deleted=True,
     table=printing.table(

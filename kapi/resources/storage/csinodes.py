@@ -9,10 +9,10 @@ from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
+from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.rules import Errors, distinct, need, same
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.rules import Errors, distinct, need, report, same
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
 _DRIVERS = Path("spec").child("drivers")
@@ -37,22 +37,20 @@ def _driver(driver: Object, seen: set[str], path: Path, errors: Errors) -> None:
     for key in elements(driver, "topologyKeys"):
         need(key, path, errors)
         distinct(key, keys, path, errors)
-        errors += [invalid(path, key, problem) for problem in is_label_key(key)]
+        report(is_label_key(key), key, path, errors)
 
 
 class CSINodeStrategy(PlainStrategy):
     namespaced = False
     allow_unconditional_update = False
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         seen: set[str] = set()
         for i, driver in enumerate(_drivers(obj)):
             _driver(driver, seen, _DRIVERS.index(i), errors)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors, namespaced=False)
-        self.check(obj, old, errors, ctx)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         drivers: dict[str, list[Object]] = {}
         for driver in elements(_drivers(obj)):
             drivers.setdefault(driver.get("name", ""), []).append(driver)
@@ -67,16 +65,12 @@ class CSINodeStrategy(PlainStrategy):
                         "Allocatable": None,
                     }
                     errors.append(invalid(_DRIVERS, shown, IMMUTABLE))
-        return errors
 
 
 RESOURCE = Resource(
     group="storage.k8s.io",
     version="v1",
     kind="CSINode",
-    plural="csinodes",
-    namespaced=False,
-    storage_version_hash="Pe62DkZtjuo=",
     strategy=CSINodeStrategy(),
     returns_deleted=True,
     table=printing.table(

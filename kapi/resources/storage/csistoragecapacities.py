@@ -8,16 +8,17 @@ from kapi.machinery.field import Path, invalid
 from kapi.machinery.quantities import compare
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
-from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
+from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import Errors, check, same
 from kapi.resources.shared.selectors import validate_label_selector
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 from kapi.resources.shared.volume_warnings import node_selector_warnings
 
 
 class CSIStorageCapacityStrategy(PlainStrategy):
     allow_unconditional_update = False
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         found: Errors = []
@@ -29,32 +30,21 @@ class CSIStorageCapacityStrategy(PlainStrategy):
         if capacity is not None and compare(capacity, "0") < 0:
             errors.append(invalid(Path("capacity"), capacity, "must be greater than or equal to 0"))
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors)
-        self.check(obj, old, errors, ctx)
-        validate_metadata_update(obj, old, errors)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         topology, before = obj.get("nodeTopology"), old.get("nodeTopology")
         if (topology is None) != (before is None) or not same(topology, before):  # a pointer in Go
             errors.append(invalid(Path("nodeTopology"), topology, IMMUTABLE))
         name = obj.get("storageClassName") or ""
         if name != (old.get("storageClassName") or ""):
             errors.append(invalid(Path("storageClassName"), name, IMMUTABLE))
-        return errors
 
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return node_selector_warnings(obj.get("nodeTopology"), Path("nodeTopology"))
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 RESOURCE = Resource(
     group="storage.k8s.io",
     version="v1",
     kind="CSIStorageCapacity",
-    plural="csistoragecapacities",
-    namespaced=True,
-    storage_version_hash="xeVl+2Ly1kE=",
     strategy=CSIStorageCapacityStrategy(),
 )

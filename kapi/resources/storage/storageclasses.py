@@ -11,15 +11,10 @@ from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import (
-    validate_immutable,
-    validate_label_name,
-    validate_metadata,
-    validate_metadata_update,
-)
+from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.rules import Errors, distinct, need, not_supported, present, same, supported
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.rules import Errors, distinct, fits, need, not_supported, present, report, same, supported
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 from kapi.resources.shared.volume_warnings import NODE_LABELS
 
 _MAX_PARAMETERS = 512
@@ -32,7 +27,7 @@ _DEFAULT_ANNOTATIONS = (
 
 def validate_provisioner(name: str, path: Path, errors: Errors) -> None:
     if need(name, path, errors):
-        errors += [invalid(path, name.lower(), problem) for problem in is_label_key(name.lower())]
+        report(is_label_key(name.lower()), name.lower(), path, errors)
 
 
 def validate_parameters(parameters: dict[str, str], path: Path, errors: Errors, *, may_be_empty: bool) -> None:
@@ -44,8 +39,7 @@ def validate_parameters(parameters: dict[str, str], path: Path, errors: Errors, 
         if not key:
             errors.append(invalid(path, key, "field can not be empty."))
         size += len(key.encode()) + len(value.encode())
-    if size > _MAX_PARAMETERS_SIZE:
-        errors.append(too_long(path, _MAX_PARAMETERS_SIZE))
+    fits(size, _MAX_PARAMETERS_SIZE, path, errors)
     if not may_be_empty and not parameters:
         errors.append(required(path, "must contain at least one key/value pair"))
 
@@ -74,12 +68,12 @@ def _topologies(terms: list[Object], path: Path, errors: Errors) -> None:
 
 class StorageClassStrategy(PlainStrategy):
     namespaced = False
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
+    immutable = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
     def default(self, obj: Object) -> None:
-        if obj.get("reclaimPolicy") is None:
-            obj["reclaimPolicy"] = "Delete"
-        if obj.get("volumeBindingMode") is None:
-            obj["volumeBindingMode"] = "Immediate"
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         validate_provisioner(obj.get("provisioner") or "", Path("provisioner"), errors)
@@ -91,25 +85,13 @@ class StorageClassStrategy(PlainStrategy):
             supported(mode, ("Immediate", "WaitForFirstConsumer"), Path("volumeBindingMode"), errors)
         _topologies(obj.get("allowedTopologies") or [], Path("allowedTopologies"), errors)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors, namespaced=False)
-        self.check(obj, old, errors, ctx)
-        validate_metadata_update(obj, old, errors)
-        for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-            validate_immutable(obj.get(name), old.get(name), Path(name), errors)
-        return errors
-
-    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [
             f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {NODE_LABELS[expression['key']]}"
             for i, term in enumerate(elements(obj, "allowedTopologies"))
             for j, expression in enumerate(elements(term, "matchLabelExpressions"))
             if expression.get("key") in NODE_LABELS
         ]
-
-    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return self.warnings_on_create(obj, ctx)
 
 
 def _name(obj: Object, now: float) -> str:
@@ -126,10 +108,7 @@ STORAGE_CLASS = Resource(
     group="storage.k8s.io",
     version="v1",
     kind="StorageClass",
-    plural="storageclasses",
-    namespaced=False,
     short_names=("sc",),
-    storage_version_hash="K+m6uJwbjGY=",
     strategy=StorageClassStrategy(),
     returns_deleted=True,
     table=printing.table(
@@ -160,30 +139,23 @@ STORAGE_CLASS = Resource(
 
 class VolumeAttributesClassStrategy(PlainStrategy):
     namespaced = False
+    update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         validate_provisioner(obj.get("driverName") or "", Path("driverName"), errors)
         validate_parameters(obj.get("parameters") or {}, Path("parameters"), errors, may_be_empty=False)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata_update(obj, old, errors)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         for name in ("driverName", "parameters"):
             if not same(obj.get(name), old.get(name)):
                 errors.append(forbidden(Path(name), f"updates to {name} are forbidden."))
-        validate_metadata(obj, errors, namespaced=False)
-        self.check(obj, old, errors, ctx)
-        return errors
 
 
 VOLUME_ATTRIBUTES_CLASS = Resource(
     group="storage.k8s.io",
     version="v1",
     kind="VolumeAttributesClass",
-    plural="volumeattributesclasses",
-    namespaced=False,
     short_names=("vac",),
-    storage_version_hash="tIjydgKBC5w=",
     strategy=VolumeAttributesClassStrategy(),
     returns_deleted=True,
     table=printing.table(

@@ -12,11 +12,11 @@ from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
+from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.persistent_volumes import default_volume_source, validate_volume_spec
-from kapi.resources.shared.rules import Errors, check, need
-from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy
+from kapi.resources.shared.rules import Errors, check, fits, need
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -40,8 +40,7 @@ def _source(source: Object, errors: Errors) -> None:
 
 def _status(status: Object, errors: Errors) -> None:
     size = sum(len(key.encode()) + len(value.encode()) for key, value in entries(status, "attachmentMetadata"))
-    if size > _MAX_METADATA:
-        errors.append(too_long(_STATUS.child("attachmentMetadata"), _MAX_METADATA))
+    fits(size, _MAX_METADATA, _STATUS, errors, "attachmentMetadata")
     for name in ("attachError", "detachError"):
         error, path = status.get(name), _STATUS.child(name)
         if error is None:
@@ -59,6 +58,7 @@ class VolumeAttachmentStrategy(PlainStrategy):
     allow_unconditional_update = False
     empty_status: ClassVar[Object | None] = {"attached": False}
     reset_fields = ("status",)
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
         inline = ((obj.get("spec") or {}).get("source") or {}).get("inlineVolumeSpec")
@@ -76,10 +76,7 @@ class VolumeAttachmentStrategy(PlainStrategy):
             path = Path("spec.source.persistentVolumeName")
             check(subdomain_name)(source["persistentVolumeName"], path, errors, ctx)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors, namespaced=False)
-        self.check(obj, old, errors, ctx)
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         spec = obj.get("spec") or {}
         if not equal(spec, old.get("spec") or {}):
             source = spec.get("source") or {}
@@ -93,7 +90,6 @@ class VolumeAttachmentStrategy(PlainStrategy):
                 "NodeName": spec.get("nodeName", ""),
             }
             errors.append(invalid(_SPEC, shown, IMMUTABLE))
-        return errors
 
 
 class VolumeAttachmentStatusStrategy(StatusOnlyStrategy):
@@ -114,9 +110,6 @@ RESOURCE = Resource(
     group="storage.k8s.io",
     version="v1",
     kind="VolumeAttachment",
-    plural="volumeattachments",
-    namespaced=False,
-    storage_version_hash="tJx/ezt6UDU=",
     strategy=VolumeAttachmentStrategy(),
     status=VolumeAttachmentStatusStrategy,
     returns_deleted=True,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from msgspec import Raw
@@ -47,12 +45,6 @@ def serving_state(crd: Object) -> tuple[Tree, ...]:
         state.get("acceptedNames"),
         state.get("storedVersions"),
     )
-
-
-def storage_hash(group: str, version: str, kind: str) -> str:
-    """The hash of the storage version that discovery shows."""
-    digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
-    return base64.b64encode(digest[:8]).decode()
 
 
 class Rows:
@@ -218,7 +210,6 @@ class Rows:
             verbs=VERBS,
             short_names=tuple(self.names.get("shortNames") or ()),
             categories=tuple(self.names.get("categories") or ()),
-            storage_version_hash=storage_hash(self.group, self.storage, self.kind),
             subresources=self._subresources(name, strategy, has_status, scale),
             strategy=strategy,
             table=table(version.get("additionalPrinterColumns")),
@@ -237,7 +228,6 @@ class Rows:
             deprecated=_deprecation(self.group, self.kind, version, newest),
             typed_items=True,
             converter=self.converter,
-            returns_deleted=False,
         )
 
     def _subresources(

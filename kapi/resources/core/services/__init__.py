@@ -11,11 +11,8 @@ RESOURCE = Resource(
     group="",
     version="v1",
     kind="Service",
-    plural="services",
-    namespaced=True,
     short_names=("svc",),
     categories=("all",),
-    storage_version_hash="0/CO1lhkEBI=",
     subresources=(
         Subresource(
             "proxy", ("create", "delete", "get", "patch", "update"), kind="ServiceProxyOptions", handler="proxy"

@@ -63,8 +63,7 @@ def default(service: Object) -> None:
     status: Object = service.setdefault("status", {})
     balancer: Object = status.setdefault("loadBalancer", {})
     if spec["type"] == LOAD_BALANCER:
-        if spec.get("allocateLoadBalancerNodePorts") is None:
-            spec["allocateLoadBalancerNodePorts"] = True
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
         for ingress in elements(balancer, "ingress"):
             if ingress.get("ip") and ingress.get("ipMode") is None:
                 ingress["ipMode"] = "VIP"
