@@ -128,7 +128,7 @@ class Manifests:
         if row is None:
             kind = f"{given.get('apiVersion')}, Kind={given.get('kind')}"
             raise ValueError(f"unsupported resource type {kind}")
-        kind_ = GroupVersionKind(row.group, row.version, row.kind)
+        kind_ = row.group_version_kind
         obj = decode(given, kind_, type_of(kind_), "Strict", lambda text: None)
         metadata = obj.setdefault("metadata", {})
         name = metadata.get("name") or ""

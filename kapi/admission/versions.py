@@ -37,7 +37,7 @@ def equivalent_resources(resource: GroupVersionResource) -> tuple[tuple[GroupVer
         return ()
 
     return tuple(
-        (GroupVersionResource(r.group, r.version, r.plural), GroupVersionKind(r.group, r.version, r.kind))
+        (r.group_version_resource, r.group_version_kind)
         for r in rows
         if r is not own and r.storage_resource == own.storage_resource
     )

@@ -32,6 +32,7 @@ _MAX_DEPTH = 12  # levels of nesting that are split
 _SPACE = b" \t\n\r"
 _NO_MEMORY = "Not enough memory"  # which orjson tells as an error of the text
 _BETWEEN = {b'"': b'","', b"{": b"},{", b"[": b"],["}  # the members of a list, by what the first begins with
+_PLUS = ord("+")
 _CHARACTERS_PER_MEMBER = 64  # of a string, which count as one member
 
 _LONG_NUMBER = re.compile(rb"\de\+(?:1[6-9]|20)\b")
@@ -151,7 +152,9 @@ def dumps(tree: Tree, default: Default | None = None, depth: int = 0) -> bytes:
 def _text(tree: Tree, default: Default | None, depth: int) -> bytes:
     for _ in range(depth):
         tree = [tree]
-    text = with_long_numbers(orjson.dumps(tree, default=default))
+    text = orjson.dumps(tree, default=default)
+    if _PLUS in text:
+        text = with_long_numbers(text)
     return text[depth : len(text) - depth] if depth else text
 
 
@@ -161,7 +164,7 @@ def with_long_numbers(text: bytes) -> bytes:
     It has them for floats that are no int64 or uint64, such as a minimum of -9223372036854776000.
     """
     # not `in`, which raises and drops a TypeError first: bytes may be asked for a number, too
-    if text.find(b"+") < 0 or text.find(b"e+") < 0 or not _LONG_NUMBER.search(text):
+    if _PLUS not in text or text.find(b"e+") < 0 or not _LONG_NUMBER.search(text):
         return text
     return _TEXT_OR_LONG_NUMBER.sub(_without_exponent, text)
 

@@ -90,7 +90,7 @@ class StorageVersionController:
     async def _tell_all(self) -> None:
         served: dict[GroupResource, list[str]] = {}
         for row in self._served():
-            served.setdefault(row.storage_resource, []).append(str(GroupVersion(row.group, row.version)))
+            served.setdefault(row.storage_resource, []).append(str(row.group_version))
         refusals = Refusals()
         for resource, row in sorted(self._stored.items()):
             with refusals:

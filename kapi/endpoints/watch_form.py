@@ -25,7 +25,7 @@ from kapi.endpoints.errors import to_status
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE
-from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.machinery.gvk import GroupKind
 from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
@@ -54,7 +54,7 @@ def bookmark_metadata(event: WatchEvent) -> Object:
 
 def bookmark(resource: Resource, event: WatchEvent) -> Object:
     """The bookmark's object in the watched version."""
-    kind = GroupVersionKind(resource.group, resource.version, resource.kind)
+    kind = resource.group_version_kind
     metadata = bookmark_metadata(event)
     obj: Object = {"kind": kind.kind, "apiVersion": str(kind.group_version), "metadata": metadata}
     if resource.typed_items:

@@ -27,7 +27,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
     from kapi.servers.core.install import core_rows  # the catalogue is large, and needed here only with the flag
 
     errors: list[str] = []
-    stored = {GroupResource(row.group, row.plural): row.storage_resource for row in core_rows() if not row.handler}
+    stored = {row.group_resource: row.storage_resource for row in core_rows() if not row.handler}
     given: set[str] = set()
     named: dict[GroupResource, Address] = {}
     groups: dict[str, Address] = {}

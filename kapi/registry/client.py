@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
-from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.meters import Counter
 from kapi.machinery.tree import Object
 from kapi.process.driver import Sliced
@@ -246,7 +246,7 @@ class StoreClient:
             now = self._store.environment.now()
             new = fields.apply(tree.copy(self._existing(existing, name)), applied, self._manager, True, now)
             if row.schema is None:
-                gvk = GroupVersionKind(row.group, row.version, row.kind)
+                gvk = row.group_version_kind
                 new = decode(new, gvk, self._store.type_of(row), "Ignore", lambda text: None)
             row.strategy.default(new)
             return new

@@ -47,7 +47,7 @@ class Operation(msgspec.Struct):
     @property
     def group_resource(self) -> GroupResource:
         """The resource as errors name it: events of events.k8s.io are stored as those of the core group."""
-        return GroupResource(self.resource.group, self.resource.plural)
+        return self.resource.group_resource
 
     @property
     def strategy(self) -> Strategy:

@@ -151,7 +151,7 @@ class ResourceStore:
     def field_manager(self, resource: Resource, subresource: Subresource | None) -> FieldManager:
         """The field manager of a served version and subresource; cached."""
         name = subresource.name if subresource else ""
-        gvk = GroupVersionKind(resource.group, resource.version, resource.kind)
+        gvk = resource.group_version_kind
         manager = self._field_managers.get((gvk, name))
         if manager is None:
             strategy = resource.strategy

@@ -25,11 +25,12 @@ _SELECTING_VERBS = frozenset({"list", "watch", "deletecollection"})
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 Query = dict[str, list[str]]
+_PERCENT, _PLUS = b"%+"
 
 
 def _unescape(raw: bytes, plus: bool) -> str:
     """Percent-decoding.  Raises ValueError on a broken escape, as Go does."""
-    if raw.find(b"%") < 0 and raw.find(b"+") < 0:
+    if _PERCENT not in raw and _PLUS not in raw:
         return raw.decode("utf-8", "replace")
     if plus:
         raw = raw.replace(b"+", b" ")

@@ -307,8 +307,22 @@ class Resource:
     status: InitVar[Callable[..., Strategy] | None] = None
     #: stands for this resource in cache entries, which must not keep it alive
     identity: object = field(default_factory=object, init=False, compare=False, repr=False)
+    # its names, which every request needs
+    group_version: GroupVersion = field(init=False, compare=False, repr=False)
+    group_resource: GroupResource = field(init=False, compare=False, repr=False)
+    group_kind: GroupKind = field(init=False, compare=False, repr=False)
+    group_version_resource: GroupVersionResource = field(init=False, compare=False, repr=False)
+    group_version_kind: GroupVersionKind = field(init=False, compare=False, repr=False)
+    storage_resource: GroupResource = field(init=False, compare=False, repr=False)  # under which the objects are stored
 
     def __post_init__(self, status: Callable[..., Strategy] | None) -> None:
+        group, version = self.group, self.version
+        object.__setattr__(self, "group_version", GroupVersion(group, version))
+        object.__setattr__(self, "group_resource", GroupResource(group, self.plural))
+        object.__setattr__(self, "group_kind", GroupKind(group, self.kind))
+        object.__setattr__(self, "group_version_resource", GroupVersionResource(group, version, self.plural))
+        object.__setattr__(self, "group_version_kind", GroupVersionKind(group, version, self.kind))
+        object.__setattr__(self, "storage_resource", _stored_as(self.storage_group or group, self.plural))
         if status is not None:
             subresource = Subresource("status", strategy=status(self.strategy))
             object.__setattr__(self, "subresources", (*self.subresources, subresource))
@@ -329,32 +343,11 @@ class Resource:
             object.__setattr__(self, "deprecated", deprecated)
             object.__setattr__(self, "removed_in", removed_in)
 
-    @property
-    def group_version(self) -> GroupVersion:
-        return GroupVersion(self.group, self.version)
-
-    @property
-    def group_resource(self) -> GroupResource:
-        return GroupResource(self.group, self.plural)
-
-    @property
-    def group_kind(self) -> GroupKind:
-        return GroupKind(self.group, self.kind)
-
-    @property
-    def group_version_resource(self) -> GroupVersionResource:
-        return GroupVersionResource(self.group, self.version, self.plural)
-
     def body_kind(self, sub: Subresource | None) -> GroupVersionKind:
         """The kind of the bodies of requests and answers: the subresource's own, if it has one."""
         if sub is not None and sub.kind and sub.kind != self.kind:
             return GroupVersionKind(sub.group or self.group, sub.version or self.version, sub.kind)
-        return GroupVersionKind(self.group, self.version, self.kind)
-
-    @property
-    def storage_resource(self) -> GroupResource:
-        """The name under which the objects are stored."""
-        return _stored_as(self.storage_group or self.group, self.plural)
+        return self.group_version_kind
 
     @property
     def selects_namespaces(self) -> bool:

@@ -140,7 +140,7 @@ class WebhookPlugin(Plugin):
             if exempt(attributes) and self.source.manifests is None:
                 return None
             return self._call_when_read(attributes)
-        named = self._named(hooks, attributes)
+        named = self._named(hooks, attributes) if hooks else ()
         return None if not named else timed(self.dispatch(named, attributes), attributes, _LAYERS[self.kind])
 
     def _named(self, hooks: tuple[Hook, ...], attributes: Attributes) -> tuple[tuple[int, Invocation], ...]:

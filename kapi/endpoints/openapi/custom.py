@@ -51,7 +51,7 @@ def custom_schemas(resources: Iterable[Resource], prefix: str) -> dict[str, Make
     for row in resources:
         if not row.typed_items or row.published_schema is None:
             continue
-        kind = GroupVersionKind(row.group, row.version, row.kind)
+        kind = row.group_version_kind
         found[custom_name(kind)] = partial(_schema, row, row.published_schema, kind, prefix)
         list_kind = kind._replace(kind=row.list_kind)
         found[custom_name(list_kind)] = partial(_list, row, kind, list_kind, prefix)

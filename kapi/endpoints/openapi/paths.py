@@ -208,7 +208,7 @@ class _Maker:
 
     def __init__(self, row: Resource) -> None:
         self.row = row
-        self.kind = GroupVersionKind(row.group, row.version, row.kind)
+        self.kind = row.group_version_kind
         self.name = definition_name(self.kind, row.typed_items)
         self.list_name = definition_name(GroupVersionKind(row.group, row.version, row.list_kind), row.typed_items)
         version = row.version[:1].upper() + row.version[1:]
