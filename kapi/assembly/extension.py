@@ -12,7 +12,7 @@ from kapi.assembly.policy import Policy
 from kapi.assembly.storage import Storage
 from kapi.filters.chain import Filter, Handler
 from kapi.options.flags import FlagSet
-from kapi.options.processes import ProcessOptions
+from kapi.options.global_flags import ProcessOptions
 from kapi.servers.chain import ServerChain
 from kapi.serving.site import Connections
 

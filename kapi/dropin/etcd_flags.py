@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from kapi.options.errors import ConfigError
-from kapi.options.flags import FlagSet, parse, string
+from kapi.options.flags import FlagSet, parse, string, switch, value
 
 #: name -> default, help
 _ACTING = {
@@ -83,15 +83,15 @@ class EtcdFlags(FlagSet):
 
     def add(self) -> None:
         for name, (default, text) in _ACTING.items():
-            self.value(name, string, default, text)
+            self.declare(name, value(string, default, text))
         for name, text in _ACTING_SWITCHES.items():
-            self.switch(name, False, text)
+            self.declare(name, switch(False, text))
         for name in _VALUES.split():
-            self.value(name, string, "", "", inert=_INERT)
+            self.declare(name, value(string, "", "", inert=_INERT))
         for name in _SWITCHES.split():
-            self.switch(name, False, "", inert=_INERT)
+            self.declare(name, switch(False, "", inert=_INERT))
         for name, why in _REFUSED.items():
-            self.value(name, string, "", "", refused=why)
+            self.declare(name, value(string, "", "", refused=why))
 
     def complete(self) -> None:
         self.directory: str = self.data_dir or f"{self.name}.etcd"

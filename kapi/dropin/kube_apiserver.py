@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from kapi.codecs.negotiation import SUPPORTED
 from kapi.dropin.etcd_flags import address_of
 from kapi.options.errors import ConfigError, complain
-from kapi.options.flags import Flag, FlagSet, integer, parse, string
+from kapi.options.flags import Flag, FlagSet, integer, parse, string, strings, value
 from kapi.options.help import show, usage
 from kapi.options.options import Options
 from kapi.serving.pki import Files
@@ -41,35 +41,25 @@ _PAIR = ("apiserver.crt", "apiserver.key")
 class EtcdClientFlags(FlagSet):
     """Flags of the storage group that kapi itself refuses."""
 
-    etcd_servers: list[str]
-    etcd_servers_overrides: list[str]
-    etcd_cafile: str
-    etcd_certfile: str
-    etcd_keyfile: str
-    etcd_prefix: str
-    storage_media_type: str
+    etcd_servers = strings((), "URL of kapi's etcd: http://ADDRESS:PORT or https://ADDRESS:PORT.")
+    etcd_servers_overrides = strings((), "Resources kept in other etcds of kapi, comma separated: group/resource#URL.")
+    etcd_cafile = value(string, "", "PEM file with the CAs of its certificate.")
+    etcd_certfile = value(string, "", "PEM file with the certificate to show it.")
+    etcd_keyfile = value(string, "", "PEM file with the key of --etcd-certfile.")
+    etcd_prefix = value(string, "/registry", "Prefix of all keys in it.")
+    storage_media_type = value(
+        string, "application/vnd.kubernetes.protobuf", "Form of stored objects.", inert="objects are stored as JSON"
+    )
 
-    def declare(self, flag: Flag) -> None:
-        super().declare(replace(flag, group="Etcd"))  # shown with kapi's own flags of that group
+    def declare(self, name: str, flag: object) -> None:
+        super().declare(name, replace(cast(Flag, flag), group="Etcd"))  # shown with kapi's own flags of that group
 
     def add(self) -> None:
-        self.strings("etcd-servers", (), "URL of kapi's etcd: http://ADDRESS:PORT or https://ADDRESS:PORT.")
-        self.strings(
-            "etcd-servers-overrides", (), "Resources kept in other etcds of kapi, comma separated: group/resource#URL."
+        self.declare("storage-backend", value(string, "", "etcd3.", inert="there is one storage"))
+        self.declare(
+            "lease-reuse-duration-seconds",
+            value(integer, 60, "How long leases are used again.", inert="there are no leases in the store"),
         )
-        self.value("etcd-cafile", string, "", "PEM file with the CAs of its certificate.")
-        self.value("etcd-certfile", string, "", "PEM file with the certificate to show it.")
-        self.value("etcd-keyfile", string, "", "PEM file with the key of --etcd-certfile.")
-        self.value("etcd-prefix", string, "/registry", "Prefix of all keys in it.")
-        self.value("storage-backend", string, "", "etcd3.", inert="there is one storage")
-        self.value(
-            "storage-media-type", string, "application/vnd.kubernetes.protobuf", "Form of stored objects.",
-            inert="objects are stored as JSON",
-        )  # fmt: skip
-        self.value(
-            "lease-reuse-duration-seconds", integer, 60, "How long leases are used again.",
-            inert="there are no leases in the store",
-        )  # fmt: skip
 
     def check_media_type(self) -> None:
         """Raises ConfigError for a form in which upstream stores nothing either; CBOR comes with its feature gate there."""
@@ -163,7 +153,7 @@ def _divide(arguments: Sequence[str], names: set[str]) -> tuple[list[str], list[
 def _value(arguments: Sequence[str], name: str) -> str | None:
     """The last value of a flag, None when it is not given."""
     flags = FlagSet()
-    flags.value(name, string, "", "")
+    flags.declare(name, value(string, "", ""))
     taken = _divide(arguments, {name})[0]
     parse([flags], taken)
     return str(getattr(flags, name.replace("-", "_"))) if taken else None

@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import re
 
-from kapi.options.flags import FlagSet, integer, string
+from kapi.options.flags import FlagSet, integer, string, strings, value
 
 _SERVICE_ADDRESS = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+(:[0-9]+)?=.+:[0-9]+")
 
 
 class AdmissionOptions(FlagSet):
     title = "Admission"
-    enable_admission_plugins: list[str]
-    disable_admission_plugins: list[str]
-    admission_control: list[str]
-    admission_control_config_file: str
-    service_address: list[str]
-    default_not_ready_toleration_seconds: int
-    default_unreachable_toleration_seconds: int
-
-    def add(self) -> None:
-        self.strings("enable-admission-plugins", (), "Plugins to run besides the default ones.")
-        self.strings(
-            "admission-control", (), "Deprecated: all plugins to run; use --enable- and --disable-admission-plugins."
-        )
-        self.strings("disable-admission-plugins", (), "Default plugins not to run.")
-        self.value("admission-control-config-file", string, "", "AdmissionConfiguration file.")
-        self.strings(
-            "service-address",
-            (),
-            "Where webhooks' Services are reached, namespace/name[:port]=host:port.",
-            group="Kapi",
-        )
-        self.value(
-            "default-not-ready-toleration-seconds", integer, 300, "Of the toleration every pod gets for not-ready."
-        )
-        self.value("default-unreachable-toleration-seconds", integer, 300, "Of the one for unreachable.")
+    enable_admission_plugins = strings((), "Plugins to run besides the default ones.")
+    admission_control = strings((), "Deprecated: all plugins to run; use --enable- and --disable-admission-plugins.")
+    disable_admission_plugins = strings((), "Default plugins not to run.")
+    admission_control_config_file = value(string, "", "AdmissionConfiguration file.")
+    service_address = strings(
+        (), "Where webhooks' Services are reached, namespace/name[:port]=host:port.", group="Kapi"
+    )
+    default_not_ready_toleration_seconds = value(integer, 300, "Of the toleration every pod gets for not-ready.")
+    default_unreachable_toleration_seconds = value(integer, 300, "Of the one for unreachable.")
 
     def complete(self) -> None:
         self.conflict = bool(

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from kapi.options.errors import ConfigError, read_file
-from kapi.options.flags import FlagSet, string
+from kapi.options.flags import FlagSet, string, switch, value
 from kapi.wire.tls.trust import Identity, identity
 
 
 class AggregatorOptions(FlagSet):
     title = "Misc"
 
-    proxy_client_cert_file: str
-    proxy_client_key_file: str
-    aggregator_reject_forwarding_redirect: bool
+    proxy_client_cert_file = value(string, "", "Certificate file shown to aggregated API servers and webhooks.")
+    proxy_client_key_file = value(string, "", "Key file of that certificate.")
+    aggregator_reject_forwarding_redirect = switch(True, "Refuse redirects of aggregated API servers.")
 
     def add(self) -> None:
-        self.value(
-            "proxy-client-cert-file", string, "", "Certificate file shown to aggregated API servers and webhooks."
-        )
-        self.value("proxy-client-key-file", string, "", "Key file of that certificate.")
-        self.switch("aggregator-reject-forwarding-redirect", True, "Refuse redirects of aggregated API servers.")
         alone = "a server asks no other server of the cluster"
-        self.value("peer-ca-file", string, "", "CA file of the other servers.", inert=alone)
-        self.value("peer-advertise-ip", string, "", "Address at which other servers reach this one.", inert=alone)
-        self.value("peer-advertise-port", string, "", "Port at which other servers reach this one.", inert=alone)
+        self.declare("peer-ca-file", value(string, "", "CA file of the other servers.", inert=alone))
+        self.declare(
+            "peer-advertise-ip", value(string, "", "Address at which other servers reach this one.", inert=alone)
+        )
+        self.declare(
+            "peer-advertise-port", value(string, "", "Port at which other servers reach this one.", inert=alone)
+        )
 
     def validate(self) -> list[str]:
         if bool(self.proxy_client_cert_file) != bool(self.proxy_client_key_file):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from kapi.machinery.golang import quote
-from kapi.options.flags import FlagSet, pairs
+from kapi.options.flags import FlagSet, mapping, pairs
 from kapi.schema.builtin import names_by_kind
 
 #: settings of many versions at once, the later ones over the earlier ones
@@ -37,12 +37,7 @@ def _absent(key: str) -> str:
 class APIEnablementOptions(FlagSet):
     title = "API enablement"
 
-    runtime_config: dict[str, str]
-
-    def add(self) -> None:
-        self.mapping(
-            "runtime-config", pairs, "group/version[/resource]=true|false pairs; api/all, api/ga, api/beta, api/alpha."
-        )
+    runtime_config = mapping(pairs, "group/version[/resource]=true|false pairs; api/all, api/ga, api/beta, api/alpha.")
 
     def validate(self) -> list[str]:
         if self.runtime_config == {"api/all": "false"}:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import cast
 
 from kapi.machinery.golang import quote
-from kapi.options.flags import FlagSet, duration, integer, number, string
+from kapi.options.flags import FlagSet, duration, integer, number, string, switch, value
 
 _MODES = ("batch", "blocking", "blocking-strict")
 _FORMATS = ("legacy", "json")
@@ -16,48 +16,48 @@ _VERSION = "audit.k8s.io/v1"
 class AuditOptions(FlagSet):
     title = "Auditing"
 
-    audit_policy_file: str
-    audit_log_path: str
-    audit_log_format: str
-    audit_webhook_config_file: str
+    audit_policy_file = value(string, "", "Policy that says what is recorded.")
+    audit_log_path = value(string, "", "File for the log; '-' is standard output.")
+    audit_log_format = value(string, "json", "json or legacy.")
+    audit_webhook_config_file = value(string, "", "kubeconfig of the audit webhook.")
 
     def add(self) -> None:
-        self.value("audit-policy-file", string, "", "Policy that says what is recorded.")
-        self.value("audit-log-path", string, "", "File for the log; '-' is standard output.")
-        self.value("audit-log-format", string, "json", "json or legacy.")
-        self.value("audit-log-mode", string, "blocking", "blocking, blocking-strict or batch.")
-        self.value("audit-log-maxage", integer, 366, "Days to keep old files.")
-        self.value("audit-log-maxbackup", integer, 100, "Old files to keep.")
-        self.value("audit-log-maxsize", integer, 100, "Megabytes before a file is rotated.")
-        self.switch("audit-log-compress", False, "Compress rotated files.")
-        self.value("audit-webhook-config-file", string, "", "kubeconfig of the audit webhook.")
-        self.value("audit-webhook-mode", string, "batch", "batch, blocking or blocking-strict.")
-        self.value("audit-webhook-initial-backoff", duration, 10.0, "Wait before the first retry.")
-        self.value(
+        self.declare("audit-log-mode", value(string, "blocking", "blocking, blocking-strict or batch."))
+        self.declare("audit-log-maxage", value(integer, 366, "Days to keep old files."))
+        self.declare("audit-log-maxbackup", value(integer, 100, "Old files to keep."))
+        self.declare("audit-log-maxsize", value(integer, 100, "Megabytes before a file is rotated."))
+        self.declare("audit-log-compress", switch(False, "Compress rotated files."))
+        self.declare("audit-webhook-mode", value(string, "batch", "batch, blocking or blocking-strict."))
+        self.declare("audit-webhook-initial-backoff", value(duration, 10.0, "Wait before the first retry."))
+        self.declare(
             "audit-webhook-batch-initial-backoff",
-            duration,
-            10.0,
-            "Wait before the first retry.",
-            deprecated="Deprecated, use --audit-webhook-initial-backoff instead.",
+            value(
+                duration,
+                10.0,
+                "Wait before the first retry.",
+                deprecated="Deprecated, use --audit-webhook-initial-backoff instead.",
+            ),
         )
-        self.value("audit-webhook-batch-buffer-size", integer, 10000, "Events kept before they are sent.")
-        self.value("audit-webhook-batch-max-size", integer, 400, "Most events of a batch.")
-        self.value("audit-webhook-batch-max-wait", duration, 30.0, "Longest wait for a full batch.")
-        self.value("audit-webhook-batch-throttle-qps", number, 10.0, "Batches a second.", type="float32")
-        self.value("audit-webhook-batch-throttle-burst", integer, 15, "Batches at once.")
+        self.declare("audit-webhook-batch-buffer-size", value(integer, 10000, "Events kept before they are sent."))
+        self.declare("audit-webhook-batch-max-size", value(integer, 400, "Most events of a batch."))
+        self.declare("audit-webhook-batch-max-wait", value(duration, 30.0, "Longest wait for a full batch."))
+        self.declare("audit-webhook-batch-throttle-qps", value(number, 10.0, "Batches a second.", type="float32"))
+        self.declare("audit-webhook-batch-throttle-burst", value(integer, 15, "Batches at once."))
 
         for name, buffered in (("log", 1), ("webhook", 400)):
-            self.value(f"audit-{name}-version", string, _VERSION, "API version of the events.")
-            self.switch(f"audit-{name}-truncate-enabled", False, "Cut events and batches that are too large.")
-            self.value(f"audit-{name}-truncate-max-batch-size", integer, 10485760, "Bytes of a batch.")
-            self.value(f"audit-{name}-truncate-max-event-size", integer, 102400, "Bytes of an event.")
+            self.declare(f"audit-{name}-version", value(string, _VERSION, "API version of the events."))
+            self.declare(f"audit-{name}-truncate-enabled", switch(False, "Cut events and batches that are too large."))
+            self.declare(f"audit-{name}-truncate-max-batch-size", value(integer, 10485760, "Bytes of a batch."))
+            self.declare(f"audit-{name}-truncate-max-event-size", value(integer, 102400, "Bytes of an event."))
             if name == "log":
-                self.value("audit-log-batch-buffer-size", integer, 10000, "Events kept before they are written.")
-                self.value("audit-log-batch-max-size", integer, buffered, "Most events of a batch.")
-                self.value("audit-log-batch-max-wait", duration, 0.0, "Longest wait for a full batch.")
-                self.value("audit-log-batch-throttle-qps", number, 0.0, "Batches a second.", type="float32")
-                self.value("audit-log-batch-throttle-burst", integer, 0, "Batches at once.")
-            self.switch(f"audit-{name}-batch-throttle-enable", name == "webhook", "Throttle batches.")
+                self.declare(
+                    "audit-log-batch-buffer-size", value(integer, 10000, "Events kept before they are written.")
+                )
+                self.declare("audit-log-batch-max-size", value(integer, buffered, "Most events of a batch."))
+                self.declare("audit-log-batch-max-wait", value(duration, 0.0, "Longest wait for a full batch."))
+                self.declare("audit-log-batch-throttle-qps", value(number, 0.0, "Batches a second.", type="float32"))
+                self.declare("audit-log-batch-throttle-burst", value(integer, 0, "Batches at once."))
+            self.declare(f"audit-{name}-batch-throttle-enable", switch(name == "webhook", "Throttle batches."))
 
     def complete(self) -> None:
         old, new = self.flags["audit-webhook-batch-initial-backoff"], self.flags["audit-webhook-initial-backoff"]

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from kapi.authentication.oidc import ALGORITHMS
 from kapi.machinery.golang import quote
 from kapi.options.authorization import AuthorizationOptions
-from kapi.options.flags import FlagSet, duration, pairs, string
+from kapi.options.flags import FlagSet, array, duration, mapping, pairs, string, strings, switch, value
 from kapi.wire.plugin_calls import require
 
 _log = Logger()
@@ -22,84 +22,44 @@ _ENDPOINT = re.compile(r"(/[^\s/]+)+|@([A-Za-z0-9_-]+\.)*[A-Za-z0-9_-]+")
 
 class AuthenticationOptions(FlagSet):
     title = "Authentication"
-    anonymous_auth: bool
-    api_audiences: list[str]
-    client_ca_file: str
-    token_auth_file: str
-    enable_bootstrap_token_auth: bool
-    service_account_issuer: list[str]
-    service_account_jwks_uri: str
-    service_account_key_file: list[str]
-    service_account_signing_key_file: str
-    service_account_max_token_expiration: float
-    service_account_signing_endpoint: str
-    service_account_extend_token_expiration: bool
-    service_account_lookup: bool
-    requestheader_client_ca_file: str
-    requestheader_allowed_names: list[str]
-    requestheader_username_headers: list[str]
-    requestheader_uid_headers: list[str]
-    requestheader_group_headers: list[str]
-    requestheader_extra_headers_prefix: list[str]
-    oidc_issuer_url: str
-    oidc_client_id: str
-    oidc_ca_file: str
-    oidc_username_claim: str
-    oidc_username_prefix: str
-    oidc_groups_claim: str
-    oidc_groups_prefix: str
-    oidc_signing_algs: list[str]
-    oidc_required_claim: dict[str, str]
-    authentication_token_webhook_config_file: str
-    authentication_token_webhook_cache_ttl: float
-    authentication_token_webhook_version: str
-    authentication_config: str
+    anonymous_auth = switch(True, "Let requests without credentials in as system:anonymous.")
+    api_audiences = strings((), "Identifiers of the API; default: the service account issuers.")
+    client_ca_file = value(string, "", "PEM bundle of the CAs that sign client certificates.")
+    token_auth_file = value(string, "", "CSV file of static tokens: token,user,uid[,groups].")
+    enable_bootstrap_token_auth = switch(False, "Accept secrets of type bootstrap.kubernetes.io/token.")
+    service_account_issuer = array("Issuer of service account tokens; the first one signs.")
+    service_account_jwks_uri = value(string, "", "URI of the key set in the discovery document.")
+    service_account_key_file = array("PEM file with keys that verify service account tokens.")
+    service_account_signing_key_file = value(string, "", "PEM file with the key that signs them.", group="Misc")
+    service_account_max_token_expiration = value(duration, 0.0, "Longest validity of an issued token.")
+    service_account_signing_endpoint = value(
+        string, "", "Socket of a program that signs service account tokens.", group="Misc"
+    )
+    service_account_extend_token_expiration = switch(True, "Extend the expiry of projected tokens.")
+    service_account_lookup = switch(True, "Check that the account and the bound objects still exist.")
+    requestheader_client_ca_file = value(string, "", "PEM bundle of the CAs that sign front proxies.")
+    requestheader_allowed_names = strings((), "Common names of front proxies; empty: any.")
+    requestheader_username_headers = strings((), "Headers with the user name.")
+    requestheader_uid_headers = strings((), "Headers with the user's uid.")
+    requestheader_group_headers = strings((), "Headers with groups.")
+    requestheader_extra_headers_prefix = strings((), "Prefixes of headers with extra information.")
+    oidc_issuer_url = value(string, "", "URL of the OpenID issuer; https only.")
+    oidc_client_id = value(string, "", "Client ID all tokens must be issued for.")
+    oidc_ca_file = value(string, "", "PEM bundle for the issuer's certificate.")
+    oidc_username_claim = value(string, "sub", "Claim with the user name.")
+    oidc_username_prefix = value(string, "", "Prefix of user names; '-' for none.")
+    oidc_groups_claim = value(string, "", "Claim with the groups.")
+    oidc_groups_prefix = value(string, "", "Prefix of groups.")
+    oidc_signing_algs = strings(("RS256",), "Accepted signing algorithms.")
+    oidc_required_claim = mapping(pairs, "key=value that a token must carry; may be repeated.")
+    authentication_token_webhook_config_file = value(string, "", "kubeconfig of a TokenReview webhook.")
+    authentication_token_webhook_cache_ttl = value(duration, 120.0, "How long its answers are kept.")
+    authentication_token_webhook_version = value(string, "v1beta1", "Version of TokenReview that is sent.")
+    authentication_config = value(string, "", "AuthenticationConfiguration file.")
 
     def __init__(self, authorization: AuthorizationOptions | None = None) -> None:
         super().__init__()
         self._authorization = authorization
-
-    def add(self) -> None:
-        self.switch("anonymous-auth", True, "Let requests without credentials in as system:anonymous.")
-        self.strings("api-audiences", (), "Identifiers of the API; default: the service account issuers.")
-        self.value("client-ca-file", string, "", "PEM bundle of the CAs that sign client certificates.")
-        self.value("token-auth-file", string, "", "CSV file of static tokens: token,user,uid[,groups].")
-        self.switch("enable-bootstrap-token-auth", False, "Accept secrets of type bootstrap.kubernetes.io/token.")
-        self.array("service-account-issuer", "Issuer of service account tokens; the first one signs.")
-        self.value("service-account-jwks-uri", string, "", "URI of the key set in the discovery document.")
-        self.array("service-account-key-file", "PEM file with keys that verify service account tokens.")
-        self.value(
-            "service-account-signing-key-file", string, "", "PEM file with the key that signs them.", group="Misc"
-        )
-        self.value("service-account-max-token-expiration", duration, 0.0, "Longest validity of an issued token.")
-        self.value(
-            "service-account-signing-endpoint",
-            string,
-            "",
-            "Socket of a program that signs service account tokens.",
-            group="Misc",
-        )
-        self.switch("service-account-extend-token-expiration", True, "Extend the expiry of projected tokens.")
-        self.switch("service-account-lookup", True, "Check that the account and the bound objects still exist.")
-        self.value("requestheader-client-ca-file", string, "", "PEM bundle of the CAs that sign front proxies.")
-        self.strings("requestheader-allowed-names", (), "Common names of front proxies; empty: any.")
-        self.strings("requestheader-username-headers", (), "Headers with the user name.")
-        self.strings("requestheader-uid-headers", (), "Headers with the user's uid.")
-        self.strings("requestheader-group-headers", (), "Headers with groups.")
-        self.strings("requestheader-extra-headers-prefix", (), "Prefixes of headers with extra information.")
-        self.value("oidc-issuer-url", string, "", "URL of the OpenID issuer; https only.")
-        self.value("oidc-client-id", string, "", "Client ID all tokens must be issued for.")
-        self.value("oidc-ca-file", string, "", "PEM bundle for the issuer's certificate.")
-        self.value("oidc-username-claim", string, "sub", "Claim with the user name.")
-        self.value("oidc-username-prefix", string, "", "Prefix of user names; '-' for none.")
-        self.value("oidc-groups-claim", string, "", "Claim with the groups.")
-        self.value("oidc-groups-prefix", string, "", "Prefix of groups.")
-        self.strings("oidc-signing-algs", ("RS256",), "Accepted signing algorithms.")
-        self.mapping("oidc-required-claim", pairs, "key=value that a token must carry; may be repeated.")
-        self.value("authentication-token-webhook-config-file", string, "", "kubeconfig of a TokenReview webhook.")
-        self.value("authentication-token-webhook-cache-ttl", duration, 120.0, "How long its answers are kept.")
-        self.value("authentication-token-webhook-version", string, "v1beta1", "Version of TokenReview that is sent.")
-        self.value("authentication-config", string, "", "AuthenticationConfiguration file.")
 
     def complete(self) -> None:
         self.issuers = list(self.service_account_issuer) or ["https://kubernetes.default.svc.cluster.local"]

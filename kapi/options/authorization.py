@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from kapi.authorization.configuration import TYPES
 from kapi.machinery.golang import quote
-from kapi.options.flags import FlagSet, duration, string
+from kapi.options.flags import FlagSet, duration, string, strings, value
 
 
 class AuthorizationOptions(FlagSet):
     title = "Authorization"
 
-    authorization_mode: list[str]
-    authorization_policy_file: str
-    authorization_webhook_config_file: str
-    authorization_webhook_cache_authorized_ttl: float
-    authorization_webhook_cache_unauthorized_ttl: float
-    authorization_webhook_version: str
-    authorization_config: str
-
-    def add(self) -> None:
-        self.strings("authorization-mode", (), "Authorizers in order: " + ",".join(TYPES) + ". Default Node,RBAC.")
-        self.value("authorization-policy-file", string, "", "ABAC policy, one JSON object a line.")
-        self.value("authorization-webhook-config-file", string, "", "kubeconfig of a SubjectAccessReview webhook.")
-        self.value(
-            "authorization-webhook-cache-authorized-ttl", duration, 300.0, "How long it is believed when it allows."
-        )
-        self.value("authorization-webhook-cache-unauthorized-ttl", duration, 30.0, "How long when it does not.")
-        self.value("authorization-webhook-version", string, "v1beta1", "Version of SubjectAccessReview that is sent.")
-        self.value("authorization-config", string, "", "AuthorizationConfiguration file.")
+    authorization_mode = strings((), "Authorizers in order: " + ",".join(TYPES) + ". Default Node,RBAC.")
+    authorization_policy_file = value(string, "", "ABAC policy, one JSON object a line.")
+    authorization_webhook_config_file = value(string, "", "kubeconfig of a SubjectAccessReview webhook.")
+    authorization_webhook_cache_authorized_ttl = value(duration, 300.0, "How long it is believed when it allows.")
+    authorization_webhook_cache_unauthorized_ttl = value(duration, 30.0, "How long when it does not.")
+    authorization_webhook_version = value(string, "v1beta1", "Version of SubjectAccessReview that is sent.")
+    authorization_config = value(string, "", "AuthorizationConfiguration file.")
 
     def complete(self) -> None:
         self.modes = list(self.authorization_mode) or ["Node", "RBAC"]

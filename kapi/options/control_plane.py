@@ -5,63 +5,43 @@ from __future__ import annotations
 import ipaddress
 
 from kapi.controllers.leaderelection import Timing
-from kapi.options.flags import FlagSet, duration, integer, port_range, string
+from kapi.options.flags import FlagSet, duration, integer, port_range, string, switch, value
+
+_ELECTION = "Of the servers on a store, one of which elects leaders from LeaseCandidates."
 
 
 class ControlPlaneOptions(FlagSet):
     title = "Misc"
 
-    allow_privileged: bool
-    service_cluster_ip_range: str
-    apiserver_count: int
-    endpoint_reconciler_type: str
-    enable_aggregator_routing: bool
-    enable_logs_handler: bool
-    max_connection_bytes_per_sec: int
-    coordinated_leadership_lease_duration: float
-    coordinated_leadership_renew_deadline: float
-    coordinated_leadership_retry_period: float
-    service_node_port_range: tuple[int, int]
-    kubernetes_service_node_port: int
-
-    def add(self) -> None:
-        self.switch("allow-privileged", False, "Allow privileged containers.")
-        self.value("service-cluster-ip-range", string, "10.0.0.0/24", "CIDR of service addresses; two for dual stack.")
-        self.value(
-            "endpoint-reconciler-type",
-            string,
-            "lease",
-            "How this server publishes its address as the kubernetes service's: lease, or none; master-count is lease.",
-        )
-        self.value(
-            "apiserver-count",
-            integer,
-            1,
-            "Number of servers.",
-            deprecated="apiserver-count is deprecated and will be removed in a future version.",
-        )
-        self.switch(
-            "enable-aggregator-routing",
-            False,
-            "Reach services of webhooks and aggregated servers at all of their ready endpoints, instead of at the cluster IP.",
-        )
-        self.switch("enable-logs-handler", False, "Serve the files in /var/log under /logs; deprecated.")
-        self.value(
-            "max-connection-bytes-per-sec",
-            integer,
-            0,
-            "Most bytes a second, each way, of a connection to a container (exec, attach, port-forward, proxies that "
-            "upgrade); 0 for no limit.",
-        )
-        for name, seconds in (("lease-duration", 15.0), ("renew-deadline", 10.0), ("retry-period", 2.0)):
-            self.value(
-                f"coordinated-leadership-{name}",
-                duration,
-                seconds,
-                "Of the servers on a store, one of which elects leaders from LeaseCandidates.",
-            )
-        self.value("service-node-port-range", port_range, (30000, 32767), "Ports reserved for NodePort services.")
-        self.value("kubernetes-service-node-port", integer, 0, "Node port of the kubernetes service; 0: ClusterIP.")
+    allow_privileged = switch(False, "Allow privileged containers.")
+    service_cluster_ip_range = value(string, "10.0.0.0/24", "CIDR of service addresses; two for dual stack.")
+    endpoint_reconciler_type = value(
+        string,
+        "lease",
+        "How this server publishes its address as the kubernetes service's: lease, or none; master-count is lease.",
+    )
+    apiserver_count = value(
+        integer,
+        1,
+        "Number of servers.",
+        deprecated="apiserver-count is deprecated and will be removed in a future version.",
+    )
+    enable_aggregator_routing = switch(
+        False,
+        "Reach services of webhooks and aggregated servers at all of their ready endpoints, instead of at the cluster IP.",
+    )
+    enable_logs_handler = switch(False, "Serve the files in /var/log under /logs; deprecated.")
+    max_connection_bytes_per_sec = value(
+        integer,
+        0,
+        "Most bytes a second, each way, of a connection to a container (exec, attach, port-forward, proxies that "
+        "upgrade); 0 for no limit.",
+    )
+    service_node_port_range = value(port_range, (30000, 32767), "Ports reserved for NodePort services.")
+    kubernetes_service_node_port = value(integer, 0, "Node port of the kubernetes service; 0: ClusterIP.")
+    coordinated_leadership_lease_duration = value(duration, 15.0, _ELECTION)
+    coordinated_leadership_renew_deadline = value(duration, 10.0, _ELECTION)
+    coordinated_leadership_retry_period = value(duration, 2.0, _ELECTION)
 
     def complete(self) -> None:
         self.coordination = Timing(

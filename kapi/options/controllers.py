@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from kapi.controllers.leaderelection import Timing
-from kapi.options.flags import FlagSet, duration, string
+from kapi.options.flags import FlagSet, duration, string, strings, switch, value
 
 
 class ControllerOptions(FlagSet):
     title = "Controllers"
 
-    controllers: list[str]
-    leader_elect: bool
-    leader_elect_lease_duration: float
-    leader_elect_renew_deadline: float
-    leader_elect_retry_period: float
-    leader_elect_resource_name: str
-    leader_elect_resource_namespace: str
-
-    def add(self) -> None:
-        self.strings("controllers", ("*",), "Controllers to run: '*' all, 'foo' that one, '-foo' not; empty: none.")
-        self.switch("leader-elect", True, "Of several servers on one external store, one runs the controllers.")
-        self.value("leader-elect-lease-duration", duration, 15.0, "How long a leader that is silent keeps its lease.")
-        self.value("leader-elect-renew-deadline", duration, 10.0, "A leader that cannot renew for so long gives up.")
-        self.value("leader-elect-retry-period", duration, 2.0, "How long candidates wait between two attempts.")
-        self.value("leader-elect-resource-name", string, "kapi-controller-manager", "Name of the Lease.")
-        self.value("leader-elect-resource-namespace", string, "kube-system", "Namespace of the Lease.")
+    controllers = strings(("*",), "Controllers to run: '*' all, 'foo' that one, '-foo' not; empty: none.")
+    leader_elect = switch(True, "Of several servers on one external store, one runs the controllers.")
+    leader_elect_lease_duration = value(duration, 15.0, "How long a leader that is silent keeps its lease.")
+    leader_elect_renew_deadline = value(duration, 10.0, "A leader that cannot renew for so long gives up.")
+    leader_elect_retry_period = value(duration, 2.0, "How long candidates wait between two attempts.")
+    leader_elect_resource_name = value(string, "kapi-controller-manager", "Name of the Lease.")
+    leader_elect_resource_namespace = value(string, "kube-system", "Namespace of the Lease.")
 
     def complete(self) -> None:
         self.election = Timing(

@@ -8,7 +8,7 @@ import msgspec
 
 from kapi.machinery.tree import Object, Tree
 from kapi.options.errors import ConfigError, read_yaml
-from kapi.options.flags import FlagSet, string
+from kapi.options.flags import FlagSet, string, value
 
 _FLAG = "--egress-selector-config-file"
 _VERSION = "apiserver.k8s.io/v1beta1"
@@ -32,15 +32,11 @@ class Selection(msgspec.Struct, frozen=True):
 class EgressOptions(FlagSet):
     title = "Egress selector"
 
-    egress_selector_config_file: str
-
-    def add(self) -> None:
-        self.value(
-            "egress-selector-config-file",
-            string,
-            "",
-            "EgressSelectorConfiguration file: proxies on the way to the cluster, to the control plane and (etcd) to the store.",
-        )
+    egress_selector_config_file = value(
+        string,
+        "",
+        "EgressSelectorConfiguration file: proxies on the way to the cluster, to the control plane and (etcd) to the store.",
+    )
 
     def selections(self) -> list[Selection]:
         """The networks that are reached through a proxy.  Raises ConfigError."""

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from kapi.options.flags import FlagSet, string
-from kapi.options.processes import ProcessOptions
+from kapi.options.flags import FlagSet, string, switch, value
+from kapi.options.global_flags import ProcessOptions
 
 
 class FeatureOptions(FlagSet):
     title = "Features"
 
-    enable_priority_and_fairness: bool
-    enable_console: bool
-    profiling: bool
-    debug_socket_path: str
+    enable_priority_and_fairness = switch(True, "Fair queues instead of the in-flight limits alone.")
+    enable_console = switch(False, "Serve /kapi/console: a page to look at, for browsers.", group="Kapi")
+    profiling = switch(True, "Serve /debug/pprof/ to who may read it.")
+    debug_socket_path = value(
+        string, "", "Unix socket on which to serve /debug/pprof/ without credentials, to its owner alone."
+    )
 
     def __init__(self, processes: ProcessOptions) -> None:
         super().__init__()
         self._processes = processes
 
     def add(self) -> None:
-        self.switch("enable-priority-and-fairness", True, "Fair queues instead of the in-flight limits alone.")
-        self.switch("enable-console", False, "Serve /kapi/console: a page to look at, for browsers.", group="Kapi")
-        self.switch("profiling", True, "Serve /debug/pprof/ to who may read it.")
-        self.switch(
+        self.declare(
             "contention-profiling",
-            False,
-            "Profile what waits for locks.",
-            inert="one thread does the work, and waits for no lock",
-        )
-        self.value(
-            "debug-socket-path",
-            string,
-            "",
-            "Unix socket on which to serve /debug/pprof/ without credentials, to its owner alone.",
+            switch(False, "Profile what waits for locks.", inert="one thread does the work, and waits for no lock"),
         )
 
     def validate(self) -> list[str]:

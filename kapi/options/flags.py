@@ -109,10 +109,37 @@ class Flag(msgspec.Struct, frozen=True):
         return self.name.replace("-", "_")
 
 
-class FlagSet:
-    """The flags of one group, and their values as attributes: ``serving.secure_port``.
+def value(parse: Callable[[str], Parsed], default: Parsed, help: str, **more: str) -> Parsed:
+    """Declares a flag in the body of a FlagSet; for a type checker it is the value that the attribute has."""
+    return cast(Parsed, Flag("", parse, default, help, **more))
 
-    A subclass annotates its attributes; a test compares the annotations with the types of the parsed values.
+
+def switch(default: bool, help: str, **more: str) -> bool:
+    return cast(bool, Flag("", boolean, default, help, "bool", **more))
+
+
+def items(
+    parse: Callable[[str], Parsed], default: Sequence[Parsed], help: str, kind: str = "list", **more: str
+) -> list[Parsed]:
+    return cast("list[Parsed]", Flag("", parse, list(default), help, kind, **more))
+
+
+def strings(default: Sequence[str], help: str, **more: str) -> list[str]:
+    return items(string, default, help, **more)
+
+
+def array(help: str, **more: str) -> list[str]:
+    return items(string, (), help, "array", **more)
+
+
+def mapping(parse: Callable[[str], Mapping[str, Parsed]], help: str, **more: str) -> dict[str, Parsed]:
+    return cast("dict[str, Parsed]", Flag("", parse, {}, help, "map", **more))
+
+
+class FlagSet:
+    """The flags of one group, and their values as attributes: ``serving.secure_port`` is that of ``--secure-port``.
+
+    A subclass declares them as its attributes: ``secure_port = value(integer, 6443, "Port for HTTPS.")``.
     """
 
     #: heading in the help text
@@ -121,10 +148,13 @@ class FlagSet:
     def __init__(self) -> None:
         self.flags: dict[str, Flag] = {}
         self.given: set[str] = set()
+        for name, flag in vars(type(self)).items():
+            if isinstance(flag, Flag):
+                self.declare(name.replace("_", "-"), flag)
         self.add()
 
     def add(self) -> None:
-        """Declares the group's flags."""
+        """Declares further flags, whose values no attribute is read for, or whose names are computed."""
 
     def complete(self) -> None:
         """Derives values from other flags; may read files and raise ConfigError."""
@@ -137,25 +167,12 @@ class FlagSet:
         """Whether the command line names the flag."""
         return name in self.given
 
-    def declare(self, flag: Flag) -> None:
-        self.flags[flag.name] = flag
+    def declare(self, name: str, flag: object) -> None:
+        """Adds a flag that ``value``, ``switch`` and the like have made."""
+        assert isinstance(flag, Flag)
+        flag = self.flags[name] = msgspec.structs.replace(flag, name=name)
         empty = flag.default
         setattr(self, flag.attribute, type(empty)(empty) if isinstance(empty, (list, dict)) else empty)
-
-    def value(self, name: str, parse: Callable[[str], object], default: object, help: str, **more: str) -> None:
-        self.declare(Flag(name, parse, default, help, **more))
-
-    def switch(self, name: str, default: bool, help: str, **more: str) -> None:
-        self.declare(Flag(name, boolean, default, help, "bool", **more))
-
-    def strings(self, name: str, default: Sequence[str], help: str, **more: str) -> None:
-        self.declare(Flag(name, string, list(default), help, "list", **more))
-
-    def array(self, name: str, help: str, **more: str) -> None:
-        self.declare(Flag(name, string, [], help, "array", **more))
-
-    def mapping(self, name: str, parse: Callable[[str], Mapping[str, object]], help: str, **more: str) -> None:
-        self.declare(Flag(name, parse, {}, help, "map", **more))
 
     def set(self, flag: Flag, text: str) -> None:
         """Sets the value from one occurrence on the command line.  Raises FlagError."""

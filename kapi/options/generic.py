@@ -13,7 +13,21 @@ from kapi.machinery.feature_gates import WITH_EFFECT
 from kapi.machinery.golang import quote
 from kapi.machinery.lifecycles import CURRENT, OLDEST, RELEASE, EffectiveVersion, Release
 from kapi.machinery.regexps import pattern_error
-from kapi.options.flags import FlagError, FlagSet, boolean, duration, integer, ip_address, number, pairs, string
+from kapi.options.flags import (
+    FlagError,
+    FlagSet,
+    boolean,
+    duration,
+    integer,
+    ip_address,
+    mapping,
+    number,
+    pairs,
+    string,
+    strings,
+    switch,
+    value,
+)
 from kapi.request.pending import MAX_PENDING_BYTES
 
 _DIRECTIVE = re.compile(r"max-age=[0-9]+|includeSubDomains|preload")
@@ -22,116 +36,79 @@ _DIRECTIVE = re.compile(r"max-age=[0-9]+|includeSubDomains|preload")
 def gates(text: str) -> dict[str, bool]:
     """Feature gates: ``Name=true``, or with the component, ``kube:Name=true``.  Raises FlagError."""
     found: dict[str, bool] = {}
-    for key, value in pairs(text).items():
+    for key, given in pairs(text).items():
         component, mark, name = key.rpartition(":")
         if mark and component != "kube":
             raise FlagError(f"component not registered: {component}")
-        found[name] = boolean(value)
+        found[name] = boolean(given)
     return found
 
 
 class GenericOptions(FlagSet):
     title = "Generic"
 
-    advertise_address: str
-    emulated_version: list[str]
-    emulation_forward_compatible: bool
-    external_hostname: str
-    cors_allowed_origins: list[str]
-    feature_gates: dict[str, bool]
-    livez_grace_period: float
-    goaway_chance: float
-    max_requests_inflight: int
-    min_compatibility_version: list[str]
-    max_mutating_requests_inflight: int
-    max_pending_bytes: int
-    min_request_timeout: int
-    request_timeout: float
-    runtime_config_emulation_forward_compatible: bool
-    shutdown_delay_duration: float
-    shutdown_watch_termination_grace_period: float
-    shutdown_send_retry_after: bool
-    storage_initialization_timeout: float
-    strict_transport_security_directives: list[str]
+    advertise_address = value(ip_address, "", "IP address on which to tell members of the cluster of this server.")
+    external_hostname = value(string, "", "Host name to use in generated URLs and certificates.")
+    cors_allowed_origins = strings(
+        (),
+        "Regular expressions of origins allowed for CORS, comma separated; each must pin the start (^ or //) and the "
+        "end ($ or :) of the host, as in //example.com(:|$).",
+    )
+    feature_gates = mapping(
+        gates,
+        f"key=value pairs that switch features; what changes something here: {', '.join(sorted(WITH_EFFECT))}.",
+        type="colonSeparatedMultimapStringString",
+    )
+    emulated_version = strings(
+        (),
+        "Release whose APIs and feature gates to have, as in kube=1.35. "
+        f"Options are: kube={OLDEST}..{RELEASE}(default:{RELEASE})",
+    )
+    min_compatibility_version = strings(
+        (),
+        "Oldest release of other servers on the same store, as in kube=1.35, at most the emulated one. "
+        f"Options are: kube={OLDEST}..{RELEASE}(default:{RELEASE.before(1)})",
+    )
+    emulation_forward_compatible = switch(
+        False, "Serve newer versions of what is served, too, although the emulated release does not have them."
+    )
+    runtime_config_emulation_forward_compatible = switch(
+        False, "Serve what --runtime-config enables by name, although the emulated release does not have it."
+    )
+    livez_grace_period = value(duration, 0.0, "How long /livez does not count the hooks that run at the start.")
+    goaway_chance = value(number, 0.0, "Probability (0 to 0.02) of closing an HTTP/2 connection after a request.")
+    max_requests_inflight = value(integer, 400, "Most non-mutating requests in flight; 0 for no limit.")
+    max_mutating_requests_inflight = value(integer, 200, "Most mutating requests in flight; 0 for no limit.")
+    max_pending_bytes = value(
+        integer,
+        MAX_PENDING_BYTES,
+        "Bytes of answers, events and bodies that may wait for all clients together; beyond it those who are slow are "
+        "disconnected, and what would make it worse is answered 429; 0 for no limit.",
+        group="Kapi",
+    )
+    min_request_timeout = value(integer, 1800, "Least seconds a watch stays open before the server ends it.")
+    request_timeout = value(duration, 60.0, "How long a request may take before it times out.")
+    shutdown_delay_duration = value(duration, 0.0, "How long to go on serving after the signal to stop.")
+    shutdown_watch_termination_grace_period = value(
+        duration, 0.0, "How long the ends of watches are spread over when the server stops; 0 ends all at once."
+    )
+    shutdown_send_retry_after = switch(False, "Answer 429 with Retry-After while shutting down.")
+    storage_initialization_timeout = value(
+        duration,
+        60.0,
+        "How long to wait at the start for a store that cannot be reached, or that cannot confirm writes.",
+    )
+    strict_transport_security_directives = strings((), "Directives of the Strict-Transport-Security header.")
 
     def add(self) -> None:
-        self.value(
-            "advertise-address", ip_address, "", "IP address on which to tell members of the cluster of this server."
-        )
-        self.value("external-hostname", string, "", "Host name to use in generated URLs and certificates.")
-        self.strings(
-            "cors-allowed-origins",
-            (),
-            "Regular expressions of origins allowed for CORS, comma separated; each must pin the start (^ or //) and the "
-            "end ($ or :) of the host, as in //example.com(:|$).",
-        )
-        self.mapping(
-            "feature-gates",
-            gates,
-            f"key=value pairs that switch features; what changes something here: {', '.join(sorted(WITH_EFFECT))}.",
-            type="colonSeparatedMultimapStringString",
-        )
-        self.strings(
-            "emulated-version",
-            (),
-            "Release whose APIs and feature gates to have, as in kube=1.35. "
-            f"Options are: kube={OLDEST}..{RELEASE}(default:{RELEASE})",
-        )
-        self.strings(
-            "min-compatibility-version",
-            (),
-            "Oldest release of other servers on the same store, as in kube=1.35, at most the emulated one. "
-            f"Options are: kube={OLDEST}..{RELEASE}(default:{RELEASE.before(1)})",
-        )
-        self.switch(
-            "emulation-forward-compatible",
-            False,
-            "Serve newer versions of what is served, too, although the emulated release does not have them.",
-        )
-        self.switch(
-            "runtime-config-emulation-forward-compatible",
-            False,
-            "Serve what --runtime-config enables by name, although the emulated release does not have it.",
-        )
-        self.value(
-            "livez-grace-period", duration, 0.0, "How long /livez does not count the hooks that run at the start."
-        )
-        self.switch(
+        self.declare(
             "send-retry-after-while-not-ready-once",
-            False,
-            "Answer 429 until the server has been ready once.",
-            inert="the port opens when everything is loaded",
+            switch(
+                False,
+                "Answer 429 until the server has been ready once.",
+                inert="the port opens when everything is loaded",
+            ),
         )
-        self.value(
-            "goaway-chance", number, 0.0, "Probability (0 to 0.02) of closing an HTTP/2 connection after a request."
-        )
-        self.value("max-requests-inflight", integer, 400, "Most non-mutating requests in flight; 0 for no limit.")
-        self.value("max-mutating-requests-inflight", integer, 200, "Most mutating requests in flight; 0 for no limit.")
-        self.value(
-            "max-pending-bytes",
-            integer,
-            MAX_PENDING_BYTES,
-            "Bytes of answers, events and bodies that may wait for all clients together; beyond it those who are slow are "
-            "disconnected, and what would make it worse is answered 429; 0 for no limit.",
-            group="Kapi",
-        )
-        self.value("min-request-timeout", integer, 1800, "Least seconds a watch stays open before the server ends it.")
-        self.value("request-timeout", duration, 60.0, "How long a request may take before it times out.")
-        self.value("shutdown-delay-duration", duration, 0.0, "How long to go on serving after the signal to stop.")
-        self.value(
-            "shutdown-watch-termination-grace-period",
-            duration,
-            0.0,
-            "How long the ends of watches are spread over when the server stops; 0 ends all at once.",
-        )
-        self.switch("shutdown-send-retry-after", False, "Answer 429 with Retry-After while shutting down.")
-        self.value(
-            "storage-initialization-timeout",
-            duration,
-            60.0,
-            "How long to wait at the start for a store that cannot be reached, or that cannot confirm writes.",
-        )
-        self.strings("strict-transport-security-directives", (), "Directives of the Strict-Transport-Security header.")
 
     def complete(self) -> None:
         self.version, self._version_errors = effective_version(self.emulated_version, self.min_compatibility_version)

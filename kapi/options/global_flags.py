@@ -1,8 +1,8 @@
-"""The global flags --help, --version, --config-file and --testbed (upstream: component-base ``cli/globalflag``)."""
+"""Flags of what starts a server: --help, --version, --config-file, --testbed, --workers (component-base ``cli/globalflag``)."""
 
 from __future__ import annotations
 
-from kapi.options.flags import FlagSet, string
+from kapi.options.flags import FlagSet, integer, string, switch, value
 
 
 class GlobalOptions(FlagSet):
@@ -10,24 +10,36 @@ class GlobalOptions(FlagSet):
 
     title = "Global"
 
-    help: bool
-    version: str
+    help = switch(False, "Show this text.", short="h")
+    version = value(
+        string, "", "Print the version, or all about it with --version=raw, and end.", type="version[=true]"
+    )
 
     def add(self) -> None:
-        self.switch("help", False, "Show this text.", short="h")
-        self.value(
-            "version",
-            string,
-            "",
-            "Print the version, or all about it with --version=raw, and end.",
-            type="version[=true]",
+        self.declare(
+            "config-file",
+            value(string, "", "File with flags, one or more a line; the command line wins.", group="Kapi"),
         )
-        self.value(
-            "config-file", string, "", "File with flags, one or more a line; the command line wins.", group="Kapi"
-        )
-        self.switch(
+        self.declare(
             "testbed",
-            False,
-            "Add what only tests use, such as /kapi/settled; with --help: show the flags that this adds.",
-            group="Kapi",
+            switch(
+                False,
+                "Add what only tests use, such as /kapi/settled; with --help: show the flags that this adds.",
+                group="Kapi",
+            ),
         )
+
+
+class ProcessOptions(FlagSet):
+    """How many processes serve (upstream has no such flags: a Go process uses all cores)."""
+
+    title = "Kapi"
+
+    workers = value(
+        integer,
+        1,
+        "How many processes serve the port; each uses one core. Limits such as --max-requests-inflight are each one's.",
+    )
+
+    def validate(self) -> list[str]:
+        return [] if self.workers >= 1 else ["--workers must be at least 1"]

@@ -5,28 +5,18 @@ from __future__ import annotations
 from kapi.endpoints.connect.kubelet import ADDRESS_TYPES, KubeletSettings
 from kapi.endpoints.connect.transport import TLS, UNVERIFIED
 from kapi.options.errors import ConfigError, read_file
-from kapi.options.flags import FlagSet, duration, integer, string
+from kapi.options.flags import FlagSet, duration, integer, string, strings, value
 
 
 class KubeletOptions(FlagSet):
     title = "Misc"
 
-    kubelet_certificate_authority: str
-    kubelet_client_certificate: str
-    kubelet_client_key: str
-    kubelet_port: int
-    kubelet_preferred_address_types: list[str]
-    kubelet_timeout: float
-
-    def add(self) -> None:
-        self.value(
-            "kubelet-certificate-authority", string, "", "CA file for kubelets; without it they are not verified."
-        )
-        self.value("kubelet-client-certificate", string, "", "Certificate file shown to kubelets.")
-        self.value("kubelet-client-key", string, "", "Key file of that certificate.")
-        self.value("kubelet-port", integer, 10250, "Port of kubelets that do not tell theirs.", group="Kapi")
-        self.strings("kubelet-preferred-address-types", ADDRESS_TYPES, "Node address types, the preferred first.")
-        self.value("kubelet-timeout", duration, 5.0, "How long connecting to a kubelet may take.")
+    kubelet_certificate_authority = value(string, "", "CA file for kubelets; without it they are not verified.")
+    kubelet_client_certificate = value(string, "", "Certificate file shown to kubelets.")
+    kubelet_client_key = value(string, "", "Key file of that certificate.")
+    kubelet_port = value(integer, 10250, "Port of kubelets that do not tell theirs.", group="Kapi")
+    kubelet_preferred_address_types = strings(ADDRESS_TYPES, "Node address types, the preferred first.")
+    kubelet_timeout = value(duration, 5.0, "How long connecting to a kubelet may take.")
 
     def validate(self) -> list[str]:
         errors = []

@@ -5,9 +5,10 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from kapi.machinery.golang import NumberError, parse_uint
-from kapi.options.flags import FlagError, FlagSet, duration, integer, string
+from kapi.options.flags import FlagError, FlagSet, duration, integer, string, switch, value
 
 _STDERR = "lines are written at once"
+_SPLIT = "Write errors to stderr and the rest to stdout."
 _FORMATS = ("text", "json")
 
 
@@ -28,30 +29,26 @@ def module_levels(text: str) -> list[tuple[str, int]]:
 class LogOptions(FlagSet):
     title = "Logs"
 
-    v: int
-    vmodule: list[tuple[str, int]]
-    logging_format: str
-    log_text_split_stream: bool
-    log_json_split_stream: bool
+    v = value(integer, 0, "Number for the log level verbosity: 0 warnings, 2 info, 4 debug.", short="v", type="Level")
+    vmodule: list[tuple[str, int]] = value(
+        module_levels,
+        [],
+        "Verbosity of single modules, by the last part of their names, as in reload*=4.",
+        type="pattern=N,...",
+    )
+    logging_format = value(string, "text", "text, or json with the keys of klog.")
+    log_text_split_stream = switch(False, _SPLIT)
+    log_json_split_stream = switch(False, _SPLIT)
 
     def add(self) -> None:
-        self.value(
-            "v", integer, 0, "Number for the log level verbosity: 0 warnings, 2 info, 4 debug.", short="v", type="Level"
+        self.declare(
+            "log-flush-frequency", value(duration, 5.0, "Longest time until lines are written.", inert=_STDERR)
         )
-        self.value(
-            "vmodule",
-            module_levels,
-            [],
-            "Verbosity of single modules, by the last part of their names, as in reload*=4.",
-            type="pattern=N,...",
-        )
-        self.value("logging-format", string, "text", "text, or json with the keys of klog.")
-        self.value("log-flush-frequency", duration, 5.0, "Longest time until lines are written.", inert=_STDERR)
         for name in _FORMATS:
-            self.value(
-                f"log-{name}-info-buffer-size", string, "", "Bytes of buffered lines.", type="quantity", inert=_STDERR
+            self.declare(
+                f"log-{name}-info-buffer-size",
+                value(string, "", "Bytes of buffered lines.", type="quantity", inert=_STDERR),
             )
-            self.switch(f"log-{name}-split-stream", False, "Write errors to stderr and the rest to stdout.")
 
     def validate(self) -> list[str]:
         errors = [] if self.v >= 0 else ["-v must not be negative"]

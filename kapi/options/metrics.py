@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from kapi.options.errors import ConfigError, read_yaml
-from kapi.options.flags import FlagError, FlagSet, string
+from kapi.options.flags import FlagError, FlagSet, mapping, string, strings, value
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL_OF_METRIC = re.compile(rf"{_NAME.pattern},[a-zA-Z_][a-zA-Z0-9_]*")
@@ -34,27 +34,16 @@ def allowed_labels(text: str) -> dict[str, str]:
 class MetricsOptions(FlagSet):
     title = "Metrics"
 
-    allow_metric_labels: dict[str, str]
-    allow_metric_labels_manifest: str
-    disabled_metrics: list[str]
-    show_hidden_metrics_for_version: str
-
-    def add(self) -> None:
-        self.mapping(
-            "allow-metric-labels",
-            allowed_labels,
-            'metric,label=values: any other value of the label is shown as "unexpected"; may be repeated.',
-            type="stringToString",
-        )
-        self.value("allow-metric-labels-manifest", string, "", "YAML file of metric,label: values pairs.")
-        self.strings("disabled-metrics", (), "Names of metrics that are not shown.")
-        self.value(
-            "show-hidden-metrics-for-version",
-            string,
-            "",
-            f"The previous minor version, {_HIDDEN}, whose hidden metrics to show.",
-            inert="none are hidden",
-        )
+    allow_metric_labels = mapping(
+        allowed_labels,
+        'metric,label=values: any other value of the label is shown as "unexpected"; may be repeated.',
+        type="stringToString",
+    )
+    allow_metric_labels_manifest = value(string, "", "YAML file of metric,label: values pairs.")
+    disabled_metrics = strings((), "Names of metrics that are not shown.")
+    show_hidden_metrics_for_version = value(
+        string, "", f"The previous minor version, {_HIDDEN}, whose hidden metrics to show.", inert="none are hidden"
+    )
 
     def complete(self) -> None:
         pairs: Mapping[str, str] = self.allow_metric_labels

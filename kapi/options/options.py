@@ -18,12 +18,11 @@ from kapi.options.errors import ConfigError
 from kapi.options.features import FeatureOptions
 from kapi.options.flags import Flag, FlagSet, parse
 from kapi.options.generic import GenericOptions
-from kapi.options.global_flags import GlobalOptions
+from kapi.options.global_flags import GlobalOptions, ProcessOptions
 from kapi.options.help import usage, value_text
 from kapi.options.kubelet import KubeletOptions
 from kapi.options.logs import LogOptions
 from kapi.options.metrics import MetricsOptions
-from kapi.options.processes import ProcessOptions
 from kapi.options.serving import ServingOptions
 from kapi.options.storage import StorageOptions
 from kapi.options.tracing import TracingOptions

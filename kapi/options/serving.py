@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.options.flags import Flag, FlagError, FlagSet, integer, ip_address, string
+from kapi.options.flags import FlagError, FlagSet, integer, ip_address, items, string, strings, switch, value
 
 #: Go's names -> OpenSSL's
 CIPHER_SUITES = {
@@ -67,48 +67,29 @@ def sni_pair(text: str) -> tuple[str, str, tuple[str, ...]]:
 class ServingOptions(FlagSet):
     title = "Secure serving"
 
-    bind_address: str
-    secure_port: int
-    tls_cert_file: str
-    tls_private_key_file: str
-    tls_sni_cert_key: list[tuple[str, str, tuple[str, ...]]]
-    cert_dir: str
-    tls_cipher_suites: list[str]
-    tls_min_version: str
-    disable_http2_serving: bool
-    http2_max_streams_per_connection: int
-    tls_curve_preferences: list[str]
-    permit_port_sharing: bool
+    bind_address = value(ip_address, "0.0.0.0", "IP address on which to listen.")
+    secure_port = value(integer, 6443, "Port for HTTPS; 0 takes a free one.")
+    tls_cert_file = value(string, "", "PEM file with the serving certificate and its chain.")
+    tls_private_key_file = value(string, "", "PEM file with the key of --tls-cert-file.")
+    cert_dir = value(string, "", "Directory of the generated keys and certificates; default: <data-dir>/pki.")
+    tls_cipher_suites = strings((), "Cipher suites up to TLS 1.2, comma separated; TLS 1.3 has its own.")
+    tls_min_version = value(string, "", "Least TLS version: VersionTLS12 or VersionTLS13.")
+    disable_http2_serving = switch(False, "Serve HTTP/1.1 only.")
+    http2_max_streams_per_connection = value(integer, 0, "Most concurrent streams of a client; 0: 100.")
+    permit_port_sharing = switch(False, "Listen with SO_REUSEPORT, so that several processes share the port.")
+    tls_sni_cert_key = items(
+        sni_pair, (), "cert,key[:hosts] for a server name; may be repeated.", "array", type="namedCertKey"
+    )
+    tls_curve_preferences = items(
+        curve,
+        (),
+        f"Key exchanges in the order of preference: {', '.join(f'{number} {name}' for number, name in CURVES.items())}.",
+        type="int32Slice",
+    )
 
     def add(self) -> None:
-        self.value("bind-address", ip_address, "0.0.0.0", "IP address on which to listen.")
-        self.value("secure-port", integer, 6443, "Port for HTTPS; 0 takes a free one.")
-        self.value("tls-cert-file", string, "", "PEM file with the serving certificate and its chain.")
-        self.value("tls-private-key-file", string, "", "PEM file with the key of --tls-cert-file.")
-        self.declare_sni()
-        self.value("cert-dir", string, "", "Directory of the generated keys and certificates; default: <data-dir>/pki.")
-        self.strings("tls-cipher-suites", (), "Cipher suites up to TLS 1.2, comma separated; TLS 1.3 has its own.")
-        self.value("tls-min-version", string, "", "Least TLS version: VersionTLS12 or VersionTLS13.")
-        self.switch("disable-http2-serving", False, "Serve HTTP/1.1 only.")
-        self.value("http2-max-streams-per-connection", integer, 0, "Most concurrent streams of a client; 0: 100.")
-        self.switch(
-            "permit-address-sharing", False, "Listen with SO_REUSEADDR.", inert="it is always done, as Go does it"
-        )
-        self.declare(
-            Flag(
-                "tls-curve-preferences",
-                curve,
-                [],
-                f"Key exchanges in the order of preference: {', '.join(f'{number} {name}' for number, name in CURVES.items())}.",
-                "list",
-                type="int32Slice",
-            )
-        )
-        self.switch("permit-port-sharing", False, "Listen with SO_REUSEPORT, so that several processes share the port.")
-
-    def declare_sni(self) -> None:
-        text = "cert,key[:hosts] for a server name; may be repeated."
-        self.declare(Flag("tls-sni-cert-key", sni_pair, [], text, "array", type="namedCertKey"))
+        always = "it is always done, as Go does it"
+        self.declare("permit-address-sharing", switch(False, "Listen with SO_REUSEADDR.", inert=always))
 
     def complete(self) -> None:
         self.minimum_version = self.tls_min_version or VERSIONS[0]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kapi.options.errors import ConfigError, read_file
-from kapi.options.flags import FlagSet, duration, integer, string
+from kapi.options.flags import FlagSet, duration, integer, string, strings, switch, value
 from kapi.store.interface import MAX_OBJECT_BYTES
 
 if TYPE_CHECKING:
@@ -29,129 +29,98 @@ _NOT_ETCD = (
 
 
 class StorageOptions(FlagSet):
+    """Upstream's flags for etcd apply to the store here, or are refused with a hint what to use instead."""
+
     title = "Storage"
-    redis_servers: list[str]
-    data_dir: str
-    redis_servers_overrides: list[str]
-    redis_min_replicas: int
-    redis_max_object_bytes: int
-    redis_prefix: str
-    event_ttl: float
-    redis_compaction_interval: float
-    enable_garbage_collector: bool
-    delete_collection_workers: int
-    etcd_compaction_interval: float
-    etcd_healthcheck_timeout: float
-    etcd_readycheck_timeout: float
-    etcd_count_metric_poll_period: float
-    etcd_db_metric_poll_interval: float
-    watch_cache_sizes: list[str]
-    encryption_provider_config: str
-    encryption_provider_config_automatic_reload: bool
+    data_dir = value(string, ".kapi", "Directory of the embedded store and of the generated keys; owner only.")
+    redis_servers = strings(
+        (),
+        "URL of a Redis or Valkey server (>= 7), or of its Sentinels: redis+sentinel://host1:26379,host2:26379/NAME; "
+        "empty starts an embedded one.",
+    )
+    redis_servers_overrides = strings(
+        (),
+        "Stores of single resources, comma separated; each is group/resource#servers, where servers are URLs as of "
+        "--redis-servers, the Sentinels of one service semicolon separated. group/* is all resources of a group. "
+        "Only for resources compiled into this server. E.g. /events#redis://host2:6379",
+    )
+    redis_min_replicas = value(
+        integer,
+        -1,
+        "How many replicas must have a write on disk before it is acknowledged, so that fail-over cannot lose it; "
+        "0 turns this off, -1 means 1 with Sentinels and 0 without.",
+    )
+    redis_max_object_bytes = value(
+        integer,
+        MAX_OBJECT_BYTES,
+        "How many bytes of JSON one object may have in the store, managed fields included; larger ones are answered 413, "
+        "0 is no limit.",
+    )
+    redis_prefix = value(string, "kapi", "Prefix of all keys in the store.")
+    event_ttl = value(duration, 3600.0, "How long events are kept.", group="Misc")
+    redis_compaction_interval = value(duration, 300.0, "How long history stays readable; 0 never compacts.")
+    enable_garbage_collector = switch(True, "Collect objects whose owners are gone.", group="Etcd")
+    delete_collection_workers = value(
+        integer, 1, "How many objects of a collection are deleted at once; 64 when nothing is said.", group="Etcd"
+    )
+    etcd_compaction_interval = value(
+        duration, 300.0, "The same as --redis-compaction-interval, which wins.", group="Etcd"
+    )
+    etcd_healthcheck_timeout = value(
+        duration, 2.0, "How long the store may owe an answer before /healthz and /livez fail.", group="Etcd"
+    )
+    etcd_readycheck_timeout = value(duration, 2.0, "How long it may before /readyz fails.", group="Etcd")
+    etcd_count_metric_poll_period = value(
+        duration,
+        60.0,
+        "0: metrics do not tell how many objects there are; otherwise they tell how many there are when asked.",
+        group="Etcd",
+    )
+    etcd_db_metric_poll_interval = value(
+        duration,
+        30.0,
+        "How often, at the most, the store is asked how large it is for metrics; 0 does not.",
+        group="Etcd",
+    )
+    watch_cache_sizes = strings(
+        (),
+        "Sizes of watch caches, resource[.group]#size.",
+        group="Etcd",
+        inert="caches hold what there is, and history by age",
+    )
+    encryption_provider_config = value(
+        string, "", "EncryptionConfiguration file: what is encrypted in the store.", group="Etcd"
+    )
+    encryption_provider_config_automatic_reload = switch(
+        False, "Take that file up again when it changes.", group="Etcd"
+    )
 
     def add(self) -> None:
-        self.value(
-            "data-dir", string, ".kapi", "Directory of the embedded store and of the generated keys; owner only."
-        )
-        self.strings(
-            "redis-servers",
-            (),
-            "URL of a Redis or Valkey server (>= 7), or of its Sentinels: redis+sentinel://host1:26379,host2:26379/NAME; "
-            "empty starts an embedded one.",
-        )
-        self.strings(
-            "redis-servers-overrides",
-            (),
-            "Stores of single resources, comma separated; each is group/resource#servers, where servers are URLs as of "
-            "--redis-servers, the Sentinels of one service semicolon separated. group/* is all resources of a group. "
-            "Only for resources compiled into this server. E.g. /events#redis://host2:6379",
-        )
-        self.value(
-            "redis-min-replicas",
-            integer,
-            -1,
-            "How many replicas must have a write on disk before it is acknowledged, so that fail-over cannot lose it; "
-            "0 turns this off, -1 means 1 with Sentinels and 0 without.",
-        )
-        self.value(
-            "redis-max-object-bytes",
-            integer,
-            MAX_OBJECT_BYTES,
-            "How many bytes of JSON one object may have in the store, managed fields included; larger ones are answered 413, "
-            "0 is no limit.",
-        )
-        self.value("redis-prefix", string, "kapi", "Prefix of all keys in the store.")
-        self.value("event-ttl", duration, 3600.0, "How long events are kept.", group="Misc")
-        self.value("redis-compaction-interval", duration, 300.0, "How long history stays readable; 0 never compacts.")
-        self.switch("enable-garbage-collector", True, "Collect objects whose owners are gone.", group="Etcd")
-        self._etcd()
-
-    def _etcd(self) -> None:
-        """Upstream's flags for etcd: they apply to the store here, or are refused with a hint what to use instead."""
-
-        def value(name: str, parse: Callable[[str], object], default: object, text: str, **more: str) -> None:
-            self.value(name, parse, default, text, group="Etcd", **more)
-
-        value(
-            "delete-collection-workers",
-            integer,
-            1,
-            "How many objects of a collection are deleted at once; 64 when nothing is said.",
-        )
-        value("etcd-compaction-interval", duration, 300.0, "The same as --redis-compaction-interval, which wins.")
-        value(
-            "etcd-healthcheck-timeout",
-            duration,
-            2.0,
-            "How long the store may owe an answer before /healthz and /livez fail.",
-        )
-        value("etcd-readycheck-timeout", duration, 2.0, "How long it may before /readyz fails.")
-        value(
-            "etcd-count-metric-poll-period",
-            duration,
-            60.0,
-            "0: metrics do not tell how many objects there are; otherwise they tell how many there are when asked.",
-        )
-        value(
-            "etcd-db-metric-poll-interval",
-            duration,
-            30.0,
-            "How often, at the most, the store is asked how large it is for metrics; 0 does not.",
-        )
-        self.switch(
+        self.declare(
             "watch-cache",
-            True,
-            "Answer from memory.",
-            group="Etcd",
-            inert="all reads and watches use it, and are as fresh as the store",
+            switch(
+                True,
+                "Answer from memory.",
+                group="Etcd",
+                inert="all reads and watches use it, and are as fresh as the store",
+            ),
         )
-        self.strings(
-            "watch-cache-sizes",
-            (),
-            "Sizes of watch caches, resource[.group]#size.",
-            group="Etcd",
-            inert="caches hold what there is, and history by age",
-        )
-        value(
+        self.declare(
             "default-watch-cache-size",
-            integer,
-            100,
-            "Default size of watch caches.",
-            deprecated="watch caches are sized automatically and this flag will be removed in a future version",
-        )
-        value("encryption-provider-config", string, "", "EncryptionConfiguration file: what is encrypted in the store.")
-        self.switch(
-            "encryption-provider-config-automatic-reload",
-            False,
-            "Take that file up again when it changes.",
-            group="Etcd",
+            value(
+                integer,
+                100,
+                "Default size of watch caches.",
+                deprecated="watch caches are sized automatically and this flag will be removed in a future version",
+                group="Etcd",
+            ),
         )
         for name, default, kind, use in _NOT_ETCD:
             parse, parsed = (integer, int(default)) if kind == "int" else (string, default)
             if kind == "strings":
-                self.strings(name, (), "Of etcd.", group="Etcd", refused=use)
+                self.declare(name, strings((), "Of etcd.", group="Etcd", refused=use))
             else:
-                value(name, parse, parsed, "Of etcd.", refused=use)
+                self.declare(name, value(parse, parsed, "Of etcd.", refused=use, group="Etcd"))
 
     def complete(self) -> None:
         #: None: not given, so the server chooses

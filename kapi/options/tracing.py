@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kapi.options.errors import ConfigError, read_yaml
-from kapi.options.flags import FlagSet, string
+from kapi.options.flags import FlagSet, string, value
 
 _FLAG = "--tracing-config-file"
 _VERSIONS = tuple(f"apiserver.config.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
@@ -26,12 +26,7 @@ class TracingConfiguration(msgspec.Struct, frozen=True):
 class TracingOptions(FlagSet):
     title = "Traces"
 
-    tracing_config_file: str
-
-    def add(self) -> None:
-        self.value(
-            "tracing-config-file", string, "", "TracingConfiguration file: where to send traces; needs kapi[tracing]."
-        )
+    tracing_config_file = value(string, "", "TracingConfiguration file: where to send traces; needs kapi[tracing].")
 
     def configuration(self) -> TracingConfiguration | None:
         """The content of the file; None without the flag.  Raises ConfigError."""

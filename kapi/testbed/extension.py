@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from kapi.assembly.extension import Parts
 from kapi.assembly.policy import without_webhook_credentials
 from kapi.filters.chain import Filter, Handler
-from kapi.options.flags import FlagSet
-from kapi.options.processes import ProcessOptions
+from kapi.options.flags import FlagSet, switch
+from kapi.options.global_flags import ProcessOptions
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change
 from kapi.testbed.cluster_chain import Shared, shared_scopes
 from kapi.testbed.cluster_template import install_clusters
@@ -51,18 +51,12 @@ class TestbedOptions(FlagSet):
 
     title = "Kapi"
 
-    enable_fault_injection: bool
-    enable_logical_clusters: bool
+    enable_fault_injection = switch(False, "Serve /kapi/faults: faults on command.")
+    enable_logical_clusters = switch(False, "Serve /clusters: clusters of their own in this process, in memory.")
 
     def __init__(self, processes: ProcessOptions) -> None:
         super().__init__()
         self._processes = processes
-
-    def add(self) -> None:
-        self.switch("enable-fault-injection", False, "Serve /kapi/faults: faults on command.")
-        self.switch(
-            "enable-logical-clusters", False, "Serve /clusters: clusters of their own in this process, in memory."
-        )
 
     def validate(self) -> list[str]:
         if self.enable_logical_clusters and self._processes.workers > 1:
