@@ -27,7 +27,7 @@ from kapi.process.reactor import Reactor
 from kapi.wire.egress import CONTROL_PLANE, DIRECT, Egress
 
 if TYPE_CHECKING:
-    from kapi.client.https import HTTPSClient
+    from kapi.client.endpoint_client import EndpointClient
 
 log = Logger()
 Value = TypeVar("Value")
@@ -40,7 +40,7 @@ class Webhook:
     name = "webhook"
     immediate = False
 
-    def __init__(self, client: HTTPSClient, reactor: IReactorTime, *, initial_backoff: float = 10.0) -> None:
+    def __init__(self, client: EndpointClient, reactor: IReactorTime, *, initial_backoff: float = 10.0) -> None:
         self._client = client
         self._reactor = reactor
         self._backoff = initial_backoff
@@ -98,10 +98,10 @@ def build(options: Options, reactor: Reactor, meter: Meter, egress: Egress = DIR
     if options.audit_log_path:
         sinks.append(_wrap("log", _log_file(options, reactor), options, reactor, meter))
     if options.audit_webhook_config_file:
-        from kapi.client.https import HTTPSClient  # imported only when it is used
+        from kapi.client.endpoint_client import EndpointClient  # imported only when it is used
 
         endpoint = load_kubeconfig(options.audit_webhook_config_file)
-        client = HTTPSClient(reactor, endpoint, proxy=egress.proxy(CONTROL_PLANE))
+        client = EndpointClient(reactor, endpoint, proxy=egress.proxy(CONTROL_PLANE))
         webhook = Webhook(client, reactor, initial_backoff=_option(options, "audit_webhook_initial_backoff", 10.0))
         sinks.append(_wrap("webhook", webhook, options, reactor, meter))
     return Auditor(policy, UnionSink(sinks, meter), meter) if sinks else None

@@ -22,7 +22,7 @@ from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
 if TYPE_CHECKING:
-    from kapi.client.https import HTTPSClient
+    from kapi.client.endpoint_client import EndpointClient
 
 
 Answer = TypeVar("Answer")
@@ -95,7 +95,7 @@ class WebhookTokenAuthenticator:
     def __init__(
         self,
         reactor: IReactorTime,
-        client: HTTPSClient,
+        client: EndpointClient,
         *,
         version: str = "v1beta1",
         ttl: float = 120.0,

@@ -20,7 +20,7 @@ from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
 if TYPE_CHECKING:
-    from kapi.client.https import HTTPSClient
+    from kapi.client.endpoint_client import EndpointClient
 
 _log = Logger()
 TYPE = "Webhook"
@@ -102,7 +102,7 @@ class WebhookAuthorizer:
     def __init__(
         self,
         reactor: IReactorTime,
-        client: HTTPSClient,
+        client: EndpointClient,
         *,
         version: str = "v1beta1",
         authorized_ttl: float = 300.0,

@@ -17,7 +17,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.wire.answer import AnswerTooLarge
 
 if TYPE_CHECKING:
-    from kapi.client.https import HTTPSClient
+    from kapi.client.endpoint_client import EndpointClient
 
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _HEADERS = {"Content-Type": "application/json"}
@@ -48,7 +48,7 @@ class ReviewClient:
     def __init__(
         self,
         reactor: IReactorTime,
-        client: HTTPSClient,
+        client: EndpointClient,
         kind: str,
         what: str,
         first_delay: float = 0.5,

@@ -129,7 +129,7 @@ class ExternalIdentity:
         from kapi.authentication.oidc.distributed import DistributedClaims
         from kapi.authentication.oidc.metrics import JWTMeter
         from kapi.authentication.oidc.provider import Provider
-        from kapi.client.https import HTTPSClient
+        from kapi.client.endpoint_client import EndpointClient
 
         made = []
         meter = self._meter = self._meter or JWTMeter(self._collectors, key_sets=self._shows_key_sets)
@@ -141,7 +141,7 @@ class ExternalIdentity:
                 raise ConfigError(f"oidc: egress lookup required with egress selector type {quote(network)}")
             groups = ((entry.get("claimMappings") or {}).get("groups") or {}).get("claim", "")
             endpoint = Endpoint(issuer["url"], ca=issuer.get("certificateAuthority", "").encode())
-            client = HTTPSClient(self._reactor, endpoint, proxy=self._egress.proxy(network))
+            client = EndpointClient(self._reactor, endpoint, proxy=self._egress.proxy(network))
             distributed = None
             if groups:
                 distributed = DistributedClaims(
@@ -184,7 +184,7 @@ class ExternalIdentity:
             provider.leave()
 
     def _webhook(self) -> WebhookTokenAuthenticator:
-        from kapi.client.https import HTTPSClient  # imported only when it is used
+        from kapi.client.endpoint_client import EndpointClient  # imported only when it is used
 
         flags = self._flags
         endpoint = _kubeconfig(
@@ -192,7 +192,7 @@ class ExternalIdentity:
         )
         return WebhookTokenAuthenticator(
             self._reactor,
-            HTTPSClient(self._reactor, endpoint, _WEBHOOK_TIMEOUT, self._egress.proxy(CONTROL_PLANE)),
+            EndpointClient(self._reactor, endpoint, _WEBHOOK_TIMEOUT, self._egress.proxy(CONTROL_PLANE)),
             version=flags.authentication_token_webhook_version,
             ttl=flags.authentication_token_webhook_cache_ttl,
             api_audiences=tuple(flags.audiences),
@@ -264,12 +264,12 @@ class ExternalPolicy:
             self._reloads = Reloads("authorization", registry)
             self._reloads.applied(self._content)
         elif "Webhook" in flags.modes:
-            from kapi.client.https import HTTPSClient  # imported only when it is used
+            from kapi.client.endpoint_client import EndpointClient  # imported only when it is used
 
             endpoint = _kubeconfig(flags.authorization_webhook_config_file, "--authorization-webhook-config-file")
             self.others["Webhook"] = WebhookAuthorizer(
                 reactor,
-                HTTPSClient(reactor, endpoint, _WEBHOOK_TIMEOUT, self._proxy),
+                EndpointClient(reactor, endpoint, _WEBHOOK_TIMEOUT, self._proxy),
                 version=flags.authorization_webhook_version,
                 authorized_ttl=flags.authorization_webhook_cache_authorized_ttl,
                 unauthorized_ttl=flags.authorization_webhook_cache_unauthorized_ttl,
@@ -283,7 +283,7 @@ class ExternalPolicy:
             raise ConfigError(f"--authorization-config: {error}") from None
 
     def _chain(self, settings: list[AuthorizerSettings]) -> list[Mode]:
-        from kapi.client.https import HTTPSClient  # imported only when it is used
+        from kapi.client.endpoint_client import EndpointClient  # imported only when it is used
 
         chain = []
         for each in settings:
@@ -294,7 +294,7 @@ class ExternalPolicy:
             endpoint = _kubeconfig(webhook.kubeconfig, f"--authorization-config: {webhook.name}")
             authorizer = WebhookAuthorizer(
                 self._reactor,
-                HTTPSClient(self._reactor, endpoint, webhook.timeout, self._proxy),
+                EndpointClient(self._reactor, endpoint, webhook.timeout, self._proxy),
                 version=webhook.version,
                 authorized_ttl=webhook.authorized_ttl,
                 unauthorized_ttl=webhook.unauthorized_ttl,

@@ -19,7 +19,7 @@ print(*sorted(sys.modules), sep="\\n")
 NOT_NEEDED = (
     "h11", "jwt", "multipart", "re2", "stringprep", "treq", "twisted.web.client", "wsproto", "yaml", "zoneinfo",
     "kapi.authentication.oidc.provider", "kapi.cel.evaluator", "kapi.cel.parser",
-    "kapi.authentication.service_account.signer", "kapi.cel.standard", "kapi.client.https", "kapi.codecs.yaml_reading",
+    "kapi.authentication.service_account.signer", "kapi.cel.standard", "kapi.client.endpoint_client", "kapi.codecs.yaml_reading",
     "kapi.audit.policy", "kapi.audit.sinks", "kapi.servers.apiextensions.rows", "kapi.resources.apiextensions.validation",
     "kapi.cel.estimate", "kapi.schema.structural.values",
 )  # fmt: skip

@@ -29,7 +29,7 @@ from kapi.audit.policy import METADATA, REQUEST
 from kapi.audit.record import Record
 from kapi.audit.sinks import Batching, Blocking, Truncating
 from kapi.client.config_error import ConfigError
-from kapi.client.https import HTTPSClient
+from kapi.client.endpoint_client import EndpointClient
 from kapi.client.kubeconfig import load_kubeconfig
 from tests.store.certificates import make_authority, make_certificate
 
@@ -378,7 +378,7 @@ class WebhookTest(TestCase):
             f"clusters: [{{name: a, cluster: {{server: 'https://localhost:{port.getHost().port}/audit',"
             " certificate-authority: ca.pem}}]\nusers: [{name: u, user: {token: tok}}]\n"
         )
-        client = HTTPSClient(reactor, load_kubeconfig(str(directory / "config")))
+        client = EndpointClient(reactor, load_kubeconfig(str(directory / "config")))
         self.addCleanup(client.close)
         webhook = Webhook(client, reactor, initial_backoff=0.01)
         await webhook.send([record(1), record(2)])

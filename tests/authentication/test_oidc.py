@@ -25,7 +25,7 @@ from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
-from kapi.client.https import Answer, HTTPSClient
+from kapi.client.endpoint_client import Answer, EndpointClient
 from kapi.client.kubeconfig import Endpoint
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.meters import hashed
@@ -42,7 +42,7 @@ class OIDCTest(TestCase):
         self.server = HTTPSServer(CA, self.answer)
         self.issuer = self.server.url
         self.document: dict[str, Any] = {"issuer": self.issuer, "jwks_uri": self.server.url + "/keys"}
-        self.client = HTTPSClient(reactor, Endpoint(self.issuer, ca=CA.pem))
+        self.client = EndpointClient(reactor, Endpoint(self.issuer, ca=CA.pem))
         self.seconds = 0.0
         self.pages: dict[str, tuple[int, bytes]] = {}
 
@@ -355,7 +355,7 @@ class OIDCTest(TestCase):
         self.assertEqual(provider.problem, why)
 
     async def test_a_provider_with_a_certificate_of_another_authority(self) -> None:
-        client = HTTPSClient(reactor, Endpoint(self.issuer, ca=Authority("other").pem))
+        client = EndpointClient(reactor, Endpoint(self.issuer, ca=Authority("other").pem))
         provider = Provider(client, self.issuer, lambda: self.seconds)
         await provider.refresh()
         await client.close()
@@ -423,7 +423,7 @@ class OIDCTest(TestCase):
 
 
 class Asked:
-    """Stands for an HTTPSClient; ``answers`` are the documents of the next requests, None: no answer."""
+    """Stands for an EndpointClient; ``answers`` are the documents of the next requests, None: no answer."""
 
     def __init__(self, *answers: dict[str, str] | None) -> None:
         self.answers = list(answers)
@@ -448,7 +448,7 @@ def test_an_issuer_is_looked_for_until_it_is_found_before_any_token_comes() -> N
     """The keys are for the first token."""
     issuer = "https://issuer"
     clock, asked = Clock(), Asked({"issuer": "https://another"}, {"issuer": issuer, "jwks_uri": f"{issuer}/keys"})
-    provider = Provider(cast(HTTPSClient, asked), issuer, clock.seconds)
+    provider = Provider(cast(EndpointClient, asked), issuer, clock.seconds)
     provider.begin(clock)
     assert len(asked.urls) == 1
     clock.advance(9)
@@ -460,7 +460,7 @@ def test_an_issuer_is_looked_for_until_it_is_found_before_any_token_comes() -> N
 
 def test_the_search_for_an_issuer_ends_when_it_is_left() -> None:
     clock, asked = Clock(), Asked(None, None)
-    provider = Provider(cast(HTTPSClient, asked), "https://issuer", clock.seconds)
+    provider = Provider(cast(EndpointClient, asked), "https://issuer", clock.seconds)
     provider.begin(clock)
     provider.leave()
     clock.advance(10)

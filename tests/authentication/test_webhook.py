@@ -12,7 +12,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.webhook import WebhookTokenAuthenticator
-from kapi.client.https import HTTPSClient
+from kapi.client.endpoint_client import EndpointClient
 from kapi.client.kubeconfig import Endpoint
 from tests.authentication.identities import Authority, HTTPSServer
 
@@ -24,7 +24,7 @@ class WebhookTokenTest(TestCase):
         self.answers: list[tuple[int, Any]] = []
         self.status: dict[str, Any] = {"authenticated": True, "user": {"username": "jane"}}
         self.server = HTTPSServer(CA, self.answer)
-        self.client = HTTPSClient(reactor, Endpoint(self.server.url + "/review", ca=CA.pem, token="own-credential"))
+        self.client = EndpointClient(reactor, Endpoint(self.server.url + "/review", ca=CA.pem, token="own-credential"))
         self.now = time.time()
         self.webhook = self.make()
 
@@ -32,7 +32,7 @@ class WebhookTokenTest(TestCase):
         await self.client.close()
         await self.server.stop()
 
-    def make(self, client: HTTPSClient | None = None, **more: Any) -> WebhookTokenAuthenticator:
+    def make(self, client: EndpointClient | None = None, **more: Any) -> WebhookTokenAuthenticator:
         return WebhookTokenAuthenticator(
             reactor, client or self.client, version="v1", ttl=120, clock=lambda: self.now, first_delay=0.001, **more
         )
@@ -131,14 +131,14 @@ class WebhookTokenTest(TestCase):
         self.assertIsNone(await self.ask("t4", webhook=webhook), "what is for others is none of our business")
 
     async def test_a_server_with_a_wrong_certificate_is_never_asked(self) -> None:
-        client = HTTPSClient(reactor, Endpoint(self.server.url, ca=Authority("other").pem))
+        client = EndpointClient(reactor, Endpoint(self.server.url, ca=Authority("other").pem))
         with self.assertRaises(AuthenticationError):
             await self.ask("t", webhook=self.make(client))
         await client.close()
         self.assertEqual(self.server.calls, [])
 
     async def test_a_server_under_another_name_is_never_asked(self) -> None:
-        client = HTTPSClient(reactor, Endpoint(self.server.url, ca=CA.pem, server_name="webhook.example"))
+        client = EndpointClient(reactor, Endpoint(self.server.url, ca=CA.pem, server_name="webhook.example"))
         with self.assertRaises(AuthenticationError):
             await self.ask("t", webhook=self.make(client))
         await client.close()

@@ -15,7 +15,7 @@ from kapi.authorization.match_conditions import compile_conditions
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.union import Link, UnionAuthorizer
 from kapi.authorization.webhook import WebhookAuthorizer
-from kapi.client.https import MAX_ANSWER, HTTPSClient
+from kapi.client.endpoint_client import MAX_ANSWER, EndpointClient
 from kapi.client.kubeconfig import Endpoint
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.field import Path
@@ -35,7 +35,7 @@ class WebhookAuthorizerTest(TestCase):
         self.server = HTTPSServer(
             CA, lambda path, body: (self.code, json.dumps({**self.head, "status": self.status}).encode())
         )
-        self.client = HTTPSClient(reactor, Endpoint(self.server.url, ca=CA.pem))
+        self.client = EndpointClient(reactor, Endpoint(self.server.url, ca=CA.pem))
         self.now = time.time()
 
     async def tearDown(self) -> None:
@@ -146,7 +146,7 @@ class WebhookAuthorizerTest(TestCase):
     async def test_one_that_does_not_answer_in_time_is_asked_once(self) -> None:
         silent = HTTPSServer(CA, lambda path, body: None)
         self.addCleanup(silent.stop)
-        client = HTTPSClient(reactor, Endpoint(silent.url, ca=CA.pem), timeout=1.0)
+        client = EndpointClient(reactor, Endpoint(silent.url, ca=CA.pem), timeout=1.0)
         self.addCleanup(client.close)
         webhook = WebhookAuthorizer(reactor, client, version="v1", on_error=Decision.DENY, first_delay=0.001)
         verdict = await self.decide(webhook, ask(ALICE, "get", "pods", "x"))

@@ -33,7 +33,7 @@ class ImagePolicyWebhook(Plugin):
     configured = True
 
     def __init__(self, initializer: Initializer, configuration: Tree) -> None:
-        from kapi.client.https import HTTPSClient  # imported only when it is used
+        from kapi.client.endpoint_client import EndpointClient  # imported only when it is used
 
         given = (configuration or {}).get("imagePolicy")
         if not isinstance(given, dict):
@@ -41,7 +41,7 @@ class ImagePolicyWebhook(Plugin):
         endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
         assert initializer.reactor is not None
         self._reactor, self._clock = initializer.reactor, initializer.monotonic
-        self._client = HTTPSClient(
+        self._client = EndpointClient(
             initializer.reactor, endpoint, _TIMEOUT_SECONDS, initializer.egress.proxy(CONTROL_PLANE)
         )
         self._allow_ttl = _seconds(given, "allowTTL", 300.0, _MAX_TTL_SECONDS)

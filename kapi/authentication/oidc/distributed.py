@@ -18,7 +18,7 @@ from kapi.authentication.service_account.signed import parse_unverified
 from kapi.machinery.tree import Object
 
 if TYPE_CHECKING:
-    from kapi.client.https import HTTPSClient
+    from kapi.client.endpoint_client import EndpointClient
 
 _MAX_PROVIDERS = 16  # issuers of distributed claims, in the cache
 
@@ -29,7 +29,7 @@ class DistributedClaims:
     def __init__(
         self,
         claim: str,
-        client: HTTPSClient,
+        client: EndpointClient,
         audiences: Collection[str],
         algorithms: Collection[str],
         clock: Callable[[], float],

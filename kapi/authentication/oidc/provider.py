@@ -27,7 +27,7 @@ from kapi.wire.network_errors import describe
 if TYPE_CHECKING:
     from jwt.algorithms import AllowedPublicKeys
 
-    from kapi.client.https import HTTPSClient
+    from kapi.client.endpoint_client import EndpointClient
 
 
 log = Logger()
@@ -89,7 +89,7 @@ class Provider:
 
     def __init__(
         self,
-        client: HTTPSClient,
+        client: EndpointClient,
         issuer: str,
         seconds: Callable[[], float],
         discovery_url: str = "",

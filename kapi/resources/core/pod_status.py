@@ -65,7 +65,7 @@ def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, e
     running = {
         after.get("name") for after in elements(new, name) if (after.get("state") or {}).get("terminated") is None
     }
-    rules = gate(ctx.features, "ContainerRestartRules")
+    rules = gate(ctx, "ContainerRestartRules")
     for before, here in each(_STATUS.child(name), old):
         ended = (before.get("state") or {}).get("terminated")
         if ended is None or before.get("name") not in running:
@@ -149,7 +149,7 @@ def _addresses(new: list[Object], old: list[Object], name: str, kind: str, error
     path = _STATUS.child(name)
     accepted = {entry.get("ip", "") for entry in elements(old)}
     for i, entry in enumerate(elements(new)):
-        errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), ctx.features, accepted))
+        errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), ctx, accepted))
     if len(new) > 1:
         families = [family_of(entry.get("ip", "")) for entry in elements(new)]
         if "unknown" in families:
@@ -277,14 +277,14 @@ def validate_pod_status(new: Object, old: Object, errors: Errors, ctx: PodOption
     nominated, here = status.get("nominatedNodeName", ""), _STATUS.child("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName", ""):
         report(subdomain_name(nominated), nominated, here, errors)
-        if gate(ctx.features, "ClearingNominatedNodeNameAfterBinding") and old["spec"].get("nodeName"):
+        if gate(ctx, "ClearingNominatedNodeNameAfterBinding") and old["spec"].get("nodeName"):
             errors.append(field.forbidden(here, "may not be set on pods that are already bound to a node"))
     generation = status.get("observedGeneration", 0)
     if generation < 0:
         errors.append(field.invalid(_STATUS.child("observedGeneration"), generation, _NOT_NEGATIVE))
     validate_immutable(status.get("qosClass", ""), before.get("qosClass", ""), _STATUS.child("qosClass"), errors)
     gates = ("ContainerRestartRules", "RestartAllContainersOnContainerExits")
-    if not (all(gate(ctx.features, name) for name in gates) and _restarts_all(old["spec"])):
+    if not (all(gate(ctx, name) for name in gates) and _restarts_all(old["spec"])):
         for name, part in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
             _transitions(status, before, old["spec"], name, part, errors, ctx)
     _transitions(status, before, {}, "ephemeralContainerStatuses", "", errors, ctx)
@@ -295,5 +295,5 @@ def validate_pod_status(new: Object, old: Object, errors: Errors, ctx: PodOption
     _host_addresses(status, before, errors, ctx)
     _users(status, spec, errors)
     _allocated(status, spec, errors)
-    if gate(ctx.features, "ImageVolumeWithDigest"):
+    if gate(ctx, "ImageVolumeWithDigest"):
         _volumes(status, errors)

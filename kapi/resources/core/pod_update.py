@@ -350,7 +350,7 @@ def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOption
     if not _supported(old):
         errors.append(field.forbidden(_SPEC, "Pod running on node without support for resize"))
     if _is_set(spec) or _is_set(before):
-        if not gate(ctx.features, "InPlacePodLevelResourcesVerticalScaling"):
+        if not gate(ctx, "InPlacePodLevelResourcesVerticalScaling"):
             text = (
                 "resize of pods with pod-level resources is forbidden when "
                 "InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled"
@@ -362,7 +362,7 @@ def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOption
         errors.append(field.forbidden(_SPEC, "pods with node allocatable resource claims cannot be resized"))
     if not _ordering(spec, before, errors):
         return
-    initial = gate(ctx.features, "InPlacePodVerticalScalingInitContainers")
+    initial = gate(ctx, "InPlacePodVerticalScalingInitContainers")
     _amounts(spec, before, errors, initial)
     _resized_containers(spec, before, errors, initial)
     if errors:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kapi.machinery.tree import Tree
-from kapi.resources.shared.features import gate
+from kapi.resources.shared.features import features_of, gate
 
 
 class PodOptions:
@@ -26,7 +26,7 @@ class PodOptions:
     )  # fmt: skip
 
     def __init__(self, ctx: object = None, *, is_pod: bool = True) -> None:
-        self.features = ctx
+        self.features = features_of(ctx)
         self.is_pod = is_pod
         self.metadata: Mapping[str, Tree] | None = None
         self.allow_privileged = bool(getattr(ctx, "allow_privileged", False))

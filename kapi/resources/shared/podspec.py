@@ -163,7 +163,7 @@ def _dns_config(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
     if len(servers) > 3:
         errors.append(field.invalid(here.child("nameservers"), servers, "must not have more than 3 nameservers"))
     for i, server in enumerate(servers):
-        errors.extend(check_ip_legacy(here.child("nameservers").index(i), server, ctx.features))
+        errors.extend(check_ip_legacy(here.child("nameservers").index(i), server, ctx))
     if len(searches) > 32:
         errors.append(field.invalid(here.child("searches"), searches, "must not have more than 32 search paths"))
     if len(" ".join(searches).encode()) > 2048:
@@ -227,7 +227,7 @@ def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: object) ->
 
 def _host_aliases(aliases: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
     for i, alias in enumerate(aliases):
-        errors.extend(check_ip_legacy(path.index(i).child("ip"), alias.get("ip", ""), ctx.features))
+        errors.extend(check_ip_legacy(path.index(i).child("ip"), alias.get("ip", ""), ctx))
         for name, here in each(path.index(i).child("hostnames"), alias):
             report(is_dns1123_subdomain(name), name, here, errors)
 

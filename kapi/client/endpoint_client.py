@@ -1,4 +1,4 @@
-"""HTTPS requests to configured servers: webhooks and identity providers.  A kubeconfig may name one with http://, as upstream.
+"""Requests to a configured server, such as a webhook or an identity provider: by https, or by http where a kubeconfig says so.
 
 Certificates are verified against the configured CA (or the system's) and the host name by service-identity, unless a kubeconfig
 has ``insecure-skip-tls-verify``.  Redirects are not followed, the size of answers is limited, and every request has a timeout.
@@ -44,8 +44,8 @@ def _timed_out(result: object, timeout: float) -> NoReturn:
     raise TimeoutError(timeout, "Deferred")
 
 
-class HTTPSClient:
-    """Requests to one endpoint, on kept-alive connections.  ``proxy`` is that of an egress selection."""
+class EndpointClient:
+    """Sends requests to one endpoint, on kept-alive connections.  ``proxy`` is that of an egress selection."""
 
     def __init__(
         self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, proxy: HTTPConnect | None = None

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
-from kapi.client.https import MAX_ANSWER, AnswerTooLarge, HTTPSClient
+from kapi.client.endpoint_client import MAX_ANSWER, AnswerTooLarge, EndpointClient
 from kapi.client.kubeconfig import Endpoint
 from kapi.wire.head import BadHead
 from tests.authentication.identities import Authority
@@ -43,12 +43,12 @@ class Requests(TestCase):
         self.addCleanup(self.port.stopListening)
         self.url = f"https://localhost:{self.port.getHost().port}/review"
 
-    def client(self, timeout: float = 5.0, url: str = "", ca: bytes = CA.pem, **more: Any) -> HTTPSClient:
-        made = HTTPSClient(reactor, Endpoint(url or self.url, ca=ca, **more), timeout)
+    def client(self, timeout: float = 5.0, url: str = "", ca: bytes = CA.pem, **more: Any) -> EndpointClient:
+        made = EndpointClient(reactor, Endpoint(url or self.url, ca=ca, **more), timeout)
         self.addCleanup(made.close)
         return made
 
-    def ask(self, client: HTTPSClient, **more: Any) -> Deferred[Any]:
+    def ask(self, client: EndpointClient, **more: Any) -> Deferred[Any]:
         return Deferred.fromCoroutine(client.request("POST", "", b"{}", **more))
 
     @inlineCallbacks
