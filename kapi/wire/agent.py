@@ -1,7 +1,7 @@
-"""treq's way to one server: an agent over a pool of connections, and treq's client over that agent.
+"""An agent for treq: sends requests to one server over a pool of connections.
 
-It is for requests of this server's own, with whole bodies.  What it passes on for others goes to the pool itself, since treq asks
-for compressed answers and decodes them.  Redirects are not followed, and cookies not kept.
+It sends the requests that this server makes itself, with whole bodies.  Proxied requests go to the pool directly, since treq asks
+for compressed answers and decodes them.  Redirects are not followed, and cookies are not kept.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _NoCookies(IndexableCookieJar):
         pass
 
 
-_HEADS = 100  # beginnings of requests that an agent keeps
+_HEADS = 100  # cached heads of one agent
 _EMPTY = _NoCookies()  # treq would make a jar for every request
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_HEAD = 256 * 1024  # bytes of status line and headers
 _MAX_LENGTH_DIGITS = 19
 _break = re.compile(rb"\n\r?\n").search
-_PACKED_BYTES = 4096  # that are decoded at once; a byte may become a thousand
+_PACKED_BYTES = 4096  # compressed bytes that are decoded at once; one byte may become a thousand
 
 
 class BadAnswer(Exception):
@@ -35,18 +35,18 @@ class AnswerTooLarge(Exception):
     """The server sent more than is read."""
 
 
-Ended = Callable[[Failure | None], object]  # called at the end of a body, with what has cut it off
+Ended = Callable[[Failure | None], object]  # called at the end of a body, with the error that ended it too early
 
 
 def _ignore(why: Failure | None) -> None:
-    """The end of a body that nothing reads."""
+    """Stands for ``ended`` where the body has no reader."""
 
 
 @implementer(IPushProducer)
 class Answer:
-    """The head of an answer, and its body on the way to a reader, which is the producer and the transport that a reader sees.
+    """The head of an answer, and the stream of its body: the producer and the transport of the body's reader.
 
-    The connection waits while there is no reader, or while it has enough.  After the end it may serve another request.
+    The connection is paused while there is no reader, or while the reader pauses.  After the body it may serve another request.
     """
 
     request = None
@@ -54,14 +54,14 @@ class Answer:
 
     def __init__(self, version: tuple[bytes, int, int], code: int, phrase: bytes, headers: Headers) -> None:
         self.version, self.code, self.phrase, self.headers = version, code, phrase, headers
-        #: how often the body is packed; treq removes the header
+        #: the number of the body's content encodings, since treq removes the header
         self._packings = sum(value.count(b",") + 1 for value in headers.getRawHeaders(b"content-encoding", ()))
         self.length: int | str = "twisted.web.iweb.UNKNOWN_LENGTH"
         self.has_reader = False
-        self._parts: list[bytes] = []  # that came before there was a reader
+        self._parts: list[bytes] = []  # pieces that came before there was a reader
         self._over = self._paused = False
         self._why: Failure | None = None
-        self._transport: StreamTransport | None = None  # of the connection while the body comes
+        self._transport: StreamTransport | None = None  # the connection's, until the body is complete
         self._stop: Callable[[], None] = lambda: None
         self._read: Callable[[bytes], object] = self._parts.append
         self._ended: Ended = _ignore
@@ -86,7 +86,7 @@ class Answer:
         self._over, self._why, self._transport = True, why, None
         if self.has_reader:
             ended = self._ended
-            self._read, self._ended = len, _ignore  # a circle with the reader would wait for the collector
+            self._read, self._ended = len, _ignore  # ends the reference cycle with the reader
             ended(why)
 
     # -- the reader's side
@@ -113,7 +113,7 @@ class Answer:
     def deliverBody(self, protocol: IProtocol) -> None:
         protocol.makeConnection(self)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
         read = protocol.dataReceived
-        if self._packings > 1:  # each would multiply what the one before has let through; Go decodes one
+        if self._packings > 1:  # a further encoding would multiply the size again; Go decodes only one
             self.abort()
             protocol.connectionLost(Failure(BadAnswer("unsupported content encoding")))
             return
@@ -122,12 +122,12 @@ class Answer:
         self.read(read, lambda why: protocol.connectionLost(why or done()))
 
     def _decode(self, read: Callable[[bytes], object], data: bytes) -> None:
-        """Gives packed data to treq's decoder, a little at a time, until the reader has enough.  Raises BadAnswer."""
+        """Gives compressed data to treq's decoder, a little at a time, until the reader pauses.  Raises BadAnswer."""
         from twisted.web.client import ResponseFailed  # the decoder has loaded the module
 
         for start in range(0, len(data), _PACKED_BYTES):
             if self._read is len:
-                return  # the reader has enough
+                return  # the reader has paused
             try:
                 read(data[start : start + _PACKED_BYTES])
             except ResponseFailed as problem:
@@ -144,7 +144,7 @@ class Answer:
     stopProducing = loseConnection = abortConnection = abort
 
     def flow(self, wait: bool) -> None:
-        """Makes the server wait, or lets it go on."""
+        """Pauses or resumes reading from the server."""
         self._paused = wait
         if self._transport is not None:
             (self._transport.pauseProducing if wait else self._transport.resumeProducing)()
@@ -254,8 +254,8 @@ class Body:
             from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed by a command
 
             self.length = None
-            self._pieces: list[bytes] = []  # of the chunks that came together
-            self._after: bytes | None = None  # what follows the last chunk
+            self._pieces: list[bytes] = []  # data of the chunks that came together
+            self._after: bytes | None = None  # the bytes after the last chunk
             self._chunks = _ChunkedTransferDecoder(self._pieces.append, self._end_of_chunks)
         self._left = self.length  # bytes of the body still to come
 

@@ -21,11 +21,11 @@ from kapi.request.streamed_body import StreamedBody
 from kapi.request.transport import StreamTransport
 from kapi.wire.answer import MAX_HEAD, Answer, BadAnswer, Body, final_head
 
-STALL_SECONDS = 315.0  # after so long without reading anything of a request the server is given up
+STALL_SECONDS = 315.0  # a request fails when the server reads nothing of it for so long
 
 
 class Abandoned(Exception):
-    """The client has gone whose request was passed on."""
+    """The client of a proxied request has disconnected."""
 
 
 class Stalled(Exception):
@@ -55,7 +55,7 @@ class Connection(protocol.Protocol):
     def _begin(self) -> None:
         self._answered: Deferred[Answer] | None = None
         self._raw = b""
-        self._skipped = 0  # bytes of interim answers
+        self._skipped = 0  # bytes of interim answers so far
         self._answer: Answer | None = None
         self._body: Body | None = None
         self._bodiless = False
@@ -130,7 +130,7 @@ class Connection(protocol.Protocol):
         """The answer is complete, even if the request is not."""
         answer, upload = self._answer, self._upload
         if answer is None:
-            return  # its reader has ended the connection
+            return  # the reader has ended the connection
         closing = answer.headers.getRawHeaders(b"connection", ())
         if upload is not None and not upload.over:
             self.abort()
@@ -175,7 +175,7 @@ class _Upload:
         self, transport: StreamTransport, body: StreamedBody, fail: Callable[[Failure], None], reactor: IReactorTime
     ) -> None:
         self._transport, self._body, self._fail, self._reactor = transport, body, fail, reactor
-        self._stalled: IDelayedCall | None = None  # the timer while the server reads nothing
+        self._stalled: IDelayedCall | None = None  # the timeout, while the server reads nothing
         self.over = False
 
     def begin(self) -> None:

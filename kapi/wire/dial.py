@@ -194,7 +194,7 @@ class _HostBehindProxy(_Host):
 
 
 def _kept_alive(protocol: IProtocol) -> IProtocol:
-    """A server that vanishes is noticed, also by a tunnel or a watch in which nothing moves."""
+    """Sets TCP keep-alive, so that a server that vanishes is noticed even by a tunnel or a watch without traffic."""
     sock = socket_of(protocol)
     if sock is not None:
         keep_alive(sock, *KEEP_ALIVE)
@@ -203,7 +203,7 @@ def _kept_alive(protocol: IProtocol) -> IProtocol:
 
 @implementer(IResolutionReceiver)
 class _Receiver:
-    """Collects what a resolver finds."""
+    """Collects the addresses that a resolver finds."""
 
     def __init__(self) -> None:
         self._found: list[str] = []

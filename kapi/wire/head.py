@@ -2,7 +2,7 @@
 
 The rest of a value behind a line break would be a header of its own to the server, and a user's name comes from certificates,
 tokens and webhooks.  Upstream: ``net/http`` and ``golang.org/x/net/http/httpguts``, client-go
-``transport/round_trippers.go`` (the headers that say who asks).
+``transport/round_trippers.go`` (the headers with the user's identity).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _name = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 #: HTTP leaves the meaning of bytes above ASCII open; here they are UTF-8
 _value = re.compile(rb"[\t\x20-\x7e\x80-\xff]*").fullmatch
 _target = re.compile(rb"[\x21-\x7e\x80-\xff]+").fullmatch
-_IN_NAMES = "!#$&'*+-.^_`|~"  # besides letters and digits; "%" is what escapes
+_IN_NAMES = "!#$&'*+-.^_`|~"  # besides letters and digits; "%" escapes others
 
 
 class BadHead(ValueError):

@@ -21,7 +21,7 @@ from kapi.process.reactor import Reactor
 
 log = Logger()
 MAX_LOOKUPS = 256  # threads
-MAX_SLOW_LOOKUPS = 128  # threads for names that took long the last time, so that others always find one
+MAX_SLOW_LOOKUPS = 128  # threads for names whose last lookup took long: the other threads are for all other names
 MAX_WAITING = 1000  # lookups that wait for a thread; further ones fail
 _SLOW_SECONDS = 1.0
 _MAX_REMEMBERED = 1000  # names that took long
@@ -52,7 +52,7 @@ class NameLookups:
         self._reactor = reactor
         self._getaddrinfo = getaddrinfo
         self._start = start
-        self._known: dict[tuple[str, int], _Lookup] = {}  # running or waiting
+        self._known: dict[tuple[str, int], _Lookup] = {}  # lookups that run or wait
         self._waiting: dict[_Lookup, None] = {}
         self._slow: dict[str, None] = {}
         self._running = self._running_slow = 0
@@ -81,7 +81,7 @@ class NameLookups:
         return resolution
 
     def _go_on(self) -> None:
-        """Starts lookups that wait, as long as there are threads."""
+        """Starts waiting lookups while there are threads."""
         for lookup in list(self._waiting):
             if self._running >= MAX_LOOKUPS:
                 return
@@ -100,7 +100,7 @@ class NameLookups:
             found: Found = ()
             try:
                 found = self._getaddrinfo(lookup.name, 0, lookup.family, socket.SOCK_STREAM)
-            except (OSError, UnicodeError):  # gaierror among them
+            except (OSError, UnicodeError):  # OSError includes gaierror
                 pass
             finally:
                 self._reactor.callFromThread(self._found, lookup, found, begun)
@@ -109,7 +109,7 @@ class NameLookups:
             self._start(work)
         except RuntimeError as error:  # the system allows no further thread
             log.error("{name} is not looked up: {error}", name=lookup.name, error=str(error))
-            self._reactor.callLater(0, self._found, lookup, (), begun)  # not now: it goes on with those that wait
+            self._reactor.callLater(0, self._found, lookup, (), begun)  # not now: it starts waiting lookups
 
     def _found(self, lookup: _Lookup, found: Found, begun: float) -> None:
         self._running -= 1
@@ -127,7 +127,7 @@ class NameLookups:
             self._go_on()
 
     def leave(self, lookup: _Lookup) -> None:
-        """Drops a lookup whose last request was cancelled.  One that runs cannot be stopped."""
+        """Drops a lookup whose last request was cancelled.  A lookup that runs cannot be stopped."""
         if lookup in self._waiting:
             del self._waiting[lookup]
             self._known.pop((lookup.name, lookup.family), None)

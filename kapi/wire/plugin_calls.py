@@ -28,7 +28,7 @@ class PluginError(Exception):
 
 def require() -> None:
     """Raises ImportError when gRPC is not installed."""
-    # forks of this process (the store's server) run another program at once, and need no gRPC
+    # a fork of this process (for the store's server) runs another program at once, and needs no gRPC
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     import grpc  # noqa: F401
 

@@ -20,11 +20,11 @@ from kapi.wire.head import Header, request_head
 
 #: makes a connection with a protocol factory
 Connect = Callable[[IProtocolFactory], Deferred[IProtocol]]
-MAX_IDLE_SECONDS = 90.0  # as Go's transport
+MAX_IDLE_SECONDS = 90.0  # as in Go's transport
 MAX_IDLE = 25  # connections
 _SWEEP_SECONDS = 15.0
 _FRESH_SECONDS = 1.0  # a connection that was used so recently is not checked before it is used again
-_REPEATABLE = frozenset([b"GET", b"HEAD"])  # as Go does, when they have no body
+_REPEATABLE = frozenset([b"GET", b"HEAD"])  # when they have no body, as in Go
 
 
 class Pool:

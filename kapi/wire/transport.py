@@ -24,7 +24,7 @@ class StreamClosed(Exception):
 class Stream:
     """The body of an answer, piece by piece.  Only one reader at a time.
 
-    ``flow(True)`` makes the sender wait, ``flow(False)`` lets it go on; ``abort`` ends the connection.
+    ``flow(True)`` pauses the sender, ``flow(False)`` resumes it; ``abort`` ends the connection.
     """
 
     def __init__(self, flow: Callable[[bool], None], abort: Callable[[], None]) -> None:
@@ -59,7 +59,7 @@ class Stream:
             reader.callback(None)
 
     async def read(self) -> bytes:
-        """Waits for data.  Returns all that has come, b"" at the end.  Raises what ended the connection, or StreamClosed."""
+        """Waits for data.  Returns all data so far, b"" at the end.  Raises the connection's error, or StreamClosed."""
         while not self._chunks:
             if self._ended:
                 if self._end is not None:

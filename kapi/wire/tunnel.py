@@ -42,7 +42,7 @@ class Tunnel(Protocol):
 
     def __init__(self, inner: IProtocolFactory) -> None:
         self._factory = inner
-        self.received = b""  # data of the proxy that was not read yet
+        self.received = b""  # the proxy's data that was not parsed yet
         self.is_through = False
         self._made: Deferred[IProtocol] = Deferred()
         self._inner: IProtocol | None = None
@@ -61,7 +61,7 @@ class Tunnel(Protocol):
 
     def hand_over(self) -> None:
         """The proxy has agreed."""
-        if self.received:  # the target cannot have answered yet: nothing was sent to it
+        if self.received:  # the target cannot have sent anything: it has received nothing
             self.refuse(f"unexpected {len(self.received)} bytes of buffered data from {self.kind}")
         elif not self._made.called:
             self.is_through = True
@@ -130,7 +130,7 @@ async def through(
     ``host`` is the request's Host, by default the target; ``headers`` are further lines.  Raises ProxyError and errors of
     the connection.
     """
-    if not _TARGET(target):  # it may come from an object, whose author must not be able to add lines to the request
+    if not _TARGET(target):  # it may be a field of an object, whose author must not be able to add lines to the request
         raise ProxyError(f"no host and port: {target!r}")
     request = f"CONNECT {target} HTTP/1.1\r\nHost: {host or target}\r\n{headers}\r\n".encode()
     return await tunnelled(proxy, partial(_Connect, request), factory, options)

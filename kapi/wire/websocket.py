@@ -24,7 +24,7 @@ from kapi.wire.transport import Header, Response
 MAX_REFUSAL = 64 * 1024  # bytes of an answer that is no upgrade
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes
 MAX_BUFFERED = 1024 * 1024  # bytes of messages that wait for their reader before the sender is made to wait
-CLOSE_TIMEOUT_SECONDS = 5.0  # for the other end to answer a close
+CLOSE_TIMEOUT_SECONDS = 5.0  # for the other end to answer a close frame
 
 
 class WebSocketClosed(Exception):
@@ -56,11 +56,11 @@ class WebSocket(Protocol):
         self._request = request_head(method.encode("ascii"), target.encode("ascii"), [*headers, *more])
         self.opened: Deferred[WebSocket | Response] = Deferred(lambda _: self.abort())
         self.protocol = ""
-        self._raw = b""  # what has come of the answer's head, and what came with it
+        self._raw = b""  # the received part of the answer's head, and the bytes after it
         self._answer: Answer | None = None  # set when the server refuses
-        self._refusal_body: Body | None = None  # while it comes
-        self._refusal: list[bytes] = []  # what has come of that
-        self._refusal_length = 0  # in bytes
+        self._refusal_body: Body | None = None  # until it is complete
+        self._refusal: list[bytes] = []  # the received pieces of its body
+        self._refusal_length = 0  # of those, in bytes
         self._frames: FrameProtocol | None = None
         self._part: list[bytes] = []
         self._size = 0
@@ -141,7 +141,7 @@ class WebSocket(Protocol):
             self._refusal_body.read(data)
 
     def _end_refusal(self, rest: bytes = b"") -> None:
-        """The body is complete, or as much of it as is read.  The decoder of chunks gives the bytes after it."""
+        """Called when the body is complete, or its first MAX_REFUSAL bytes.  The decoder of chunks gives the bytes after it."""
         self._refusal_body = None
         close_when_sent(self.transport)
 

@@ -18,9 +18,9 @@ Field = tuple[bytes, bytes]
 #: by index; index 0 is not used
 _STATIC: tuple[Field, ...] = ((b"", b""), *((bytes(name), bytes(value)) for name, value in HeaderTable.STATIC_TABLE))
 _FIRST = len(_STATIC)
-_TABLE_BYTES = 4096  # of the dynamic table; the default, which is never changed
-_ENTRY_BYTES = 32  # of a table's entry, in addition to its name and value
-_MAX_NUMBER_BYTES = 4  # after the prefix
+_TABLE_BYTES = 4096  # size of the dynamic table: the default, which is never changed
+_ENTRY_BYTES = 32  # overhead of a table's entry, besides its name and value
+_MAX_NUMBER_BYTES = 4  # of a number, after its prefix
 _MAX_CACHED_BYTES = 256  # a longer Huffman code is not cached
 
 
@@ -29,7 +29,7 @@ class Undecodable(Exception):
 
 
 class _Incomplete(IndexError):
-    """A text goes on behind the end of the data: ``size`` bytes from ``begin`` on, in Huffman code or not."""
+    """A text is not complete: it has ``size`` bytes from ``begin`` on, in Huffman code or not."""
 
     def __init__(self, begin: int, size: int, huffman: bool) -> None:
         self.begin = begin
@@ -63,15 +63,15 @@ class Decoder(Generic[Meaning]):
     def __init__(self, largest: int) -> None:
         self.known: dict[bytes, Meaning] = {}
         self._largest = largest
-        self._table: list[Field] = []  # the newest first
+        self._table: list[Field] = []  # the newest entry first
         self._size = 0
         self._max_table_bytes = _TABLE_BYTES
         # of the current block
         self.total = 0  # bytes of the fields
         self.oversized = False  # the list is larger than ``largest``, or too long: fields are left out
         self._fields: list[Field] = []
-        self._rest = b""  # the beginning of a field
-        self._value: _Value | None = None  # the value that is not complete
+        self._rest = b""  # the received part of a field
+        self._value: _Value | None = None  # the value whose end has not come
 
     def decode(self, block: bytes) -> list[Field]:
         """The fields of a whole block.  Raises Undecodable."""
@@ -237,7 +237,7 @@ class _Value:
         self._text = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        """Takes what is of the value; returns the rest.  Raises Undecodable."""
+        """Takes the value's part of the data; returns the rest.  Raises Undecodable."""
         part = data[: self.missing]
         self.missing -= len(part)
         if len(self._text) <= self._most:

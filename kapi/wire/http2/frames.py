@@ -90,7 +90,7 @@ def window_update(stream: int, increment: int) -> bytes:
 
 
 def goaway(last_stream: int, code: Code, text: str = "") -> bytes:
-    """``text`` is for debugging."""
+    """A GOAWAY frame; ``text`` is for debugging."""
     payload = _NUMBER.pack(last_stream) + _NUMBER.pack(code) + text.encode("ascii", "replace")
     return head(len(payload), GOAWAY, 0, 0) + payload
 

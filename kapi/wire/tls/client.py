@@ -39,7 +39,7 @@ class TLSClient(TLSWriting, tcp.Client):
     """
 
     _reading = False
-    _verification_error: BaseException | None = None  # of the server's name
+    _verification_error: BaseException | None = None  # about the server's name
 
     def __init__(self, options: SocketOptions, *arguments: object) -> None:
         self._options = options

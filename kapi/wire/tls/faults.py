@@ -18,7 +18,7 @@ _WEAK_DIGEST = 68  # OpenSSL's error code for a signature that it no longer acce
 
 
 class CertificateFaults:
-    """``of`` is the part of the metrics' names that says whose requests they are; ``stage`` is their stability (ALPHA, BETA)."""
+    """``of`` is the part of the metrics' names for the kind of requests; ``stage`` is the metrics' stability (ALPHA, BETA)."""
 
     def __init__(self, of: str, stage: str) -> None:
         self.missing_san = Counter(

@@ -16,7 +16,7 @@ CIPHERS = (
     "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384",
     "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
 )  # fmt: skip
-#: offered to other servers as well, since some know no others
+#: also offered to other servers, since some support no newer suites
 _OLDER_CIPHERS = (
     "ECDHE-ECDSA-AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA", "ECDHE-RSA-AES256-SHA",
 )  # fmt: skip
@@ -24,7 +24,7 @@ _TLS13_CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_PO
 
 
 def restrict(context: SSL.Context, minimum: str = OLDEST, ciphers: Sequence[str] = CIPHERS) -> None:
-    """Lets the connections that ``context`` accepts use nothing else: no older version, no other suite, no renegotiation."""
+    """Restricts the connections of a server's ``context``: no older version, no other suite, no renegotiation."""
     context.set_min_proto_version(VERSIONS[minimum])
     context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION)
     context.set_tls13_ciphersuites(_TLS13_CIPHERS)

@@ -102,7 +102,7 @@ class ServerContexts:
         return [file for pair in pairs for file in (pair.certificate, pair.key)]
 
     def name_authorities(self, certificates: Sequence[x509.Certificate]) -> None:
-        """Whose certificates clients are asked for: without their names a client may not know which of its own to show."""
+        """Names the authorities whose certificates clients are asked for, by which some clients choose one."""
         before, self._authorities = self._authorities, tuple(certificates)
         if self._authorities == before:
             return
@@ -143,7 +143,7 @@ class ServerContexts:
         restrict(context, settings.minimum_version, settings.ciphers or CIPHERS)
         context.set_options(SSL.OP_NO_TICKET | SSL.OP_CIPHER_SERVER_PREFERENCE)
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
-        _CLEAR_MODE(context._context, _PARTIAL_WRITE)  # else each call ends after one record
+        _CLEAR_MODE(context._context, _PARTIAL_WRITE)  # with partial writes, each call would end after one record
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_session_id(b"kapi")
         if settings.curves and not _SET_CURVES(context._context, ":".join(settings.curves).encode()):

@@ -40,14 +40,14 @@ def authorities(bundle: bytes, *, required: bool = True) -> Any:
 
 
 class Identity(NamedTuple):
-    """A client certificate with its key, and those that lead from it to an authority which the server knows."""
+    """A client certificate with its key, and the intermediate certificates up to an authority that the server knows."""
 
     own: ssl.PrivateCertificate
     chain: tuple[ssl.Certificate, ...] = ()
 
 
 def identity(certificate: bytes, key: bytes) -> Identity | None:
-    """The client certificate and its chain, as they follow in one PEM; None without one.
+    """The client certificate and its chain, in the order of one PEM text; None without a certificate.
 
     Raises ValueError for what cannot be read or does not belong together.
     """

@@ -13,11 +13,11 @@ from twisted.internet.error import ConnectionLost
 
 from kapi.request.pending import Pending
 
-RECORD_BYTES = 16384  # that a TLS record carries at most
-_PIECE_BYTES = 16 * RECORD_BYTES  # that OpenSSL is given in one call
-_HELD_BYTES = 96 * 1024  # by a connection on which data waits: its objects, OpenSSL's, and the record that this has
-_NOTHING: deque[bytes] = deque(maxlen=0)  # of all connections without unsent data: a deque takes 600 bytes
-MAX_READS = 8  # full records that are read in one turn of the reactor, so that other connections are read in it, too
+RECORD_BYTES = 16384  # the most that a TLS record carries
+_PIECE_BYTES = 16 * RECORD_BYTES  # the most that OpenSSL is given in one call
+_HELD_BYTES = 96 * 1024  # memory of a connection with waiting data: its objects, and OpenSSL's with one record
+_NOTHING: deque[bytes] = deque(maxlen=0)  # shared by all connections without unsent data: a deque takes 600 bytes
+MAX_READS = 8  # full records of one connection that are read in one turn of the reactor
 
 
 class TLSWriting(tcp.Connection):
@@ -29,10 +29,10 @@ class TLSWriting(tcp.Connection):
 
     _tlsConnection: SSL.Connection  # Twisted's TLS transports use this name
     _established = False  # the handshake is done
-    _keeps_early = True  # what is written before that waits for it, else it is dropped
+    _keeps_early = True  # data that is written before the handshake waits for its end; else it is dropped
     #: OpenSSL must write (a message of a handshake) before it can read on
     _read_wants_write = False
-    pending: Pending | None = None  # counts what waits
+    pending: Pending | None = None  # counts the waiting bytes
     unsent_bytes = 0
     _unsent = _NOTHING
     _sent = 0  # bytes of the first object that the socket has taken
@@ -49,7 +49,7 @@ class TLSWriting(tcp.Connection):
             taken = self.writeSomeData(data)
             if taken == len(data):
                 return
-            sent = taken if isinstance(taken, int) else 0  # the next attempt tells of a connection that is lost
+            sent = taken if isinstance(taken, int) else 0  # a lost connection is reported by the next attempt
         self._wait(data, sent)
 
     def writeSequence(self, iovec: Iterable[bytes]) -> None:
@@ -92,7 +92,7 @@ class TLSWriting(tcp.Connection):
         return sent
 
     def _next(self) -> bytes:
-        """The first object that waits.  Small ones are joined, since each write makes a record."""
+        """The first waiting object.  Small ones are joined, since each write makes a record."""
         unsent = self._unsent
         parts: list[bytes | memoryview] = [memoryview(unsent[0])[self._sent :]]
         size = len(parts[0])
@@ -113,7 +113,7 @@ class TLSWriting(tcp.Connection):
         return joined
 
     def _send(self) -> BaseException | None:
-        """Sends as much of what waits as the socket takes."""
+        """Sends as much of the waiting data as the socket takes."""
         unsent, before = self._unsent, self.unsent_bytes
         while unsent:
             data = self._next()
@@ -127,7 +127,7 @@ class TLSWriting(tcp.Connection):
             self._release(unsent.popleft())
             self._sent = 0
         if not unsent:
-            self.forget_unsent()  # and all that was counted for it
+            self.forget_unsent()  # and the bytes that were counted for it
         elif self.pending is not None and self.unsent_bytes < before:
             self.pending.progress(self)
         return None
@@ -137,7 +137,7 @@ class TLSWriting(tcp.Connection):
             self.pending.release(data)
 
     def forget_unsent(self) -> None:
-        """Drops what waits."""
+        """Drops the waiting data."""
         unsent, self._unsent = self._unsent, _NOTHING
         self.unsent_bytes = self._sent = 0
         for data in unsent:
@@ -147,7 +147,7 @@ class TLSWriting(tcp.Connection):
             self.pending.leave(self)
 
     def abortConnection(self) -> None:
-        """Ends the connection.  The reactor does so a little later: what is written until then must not reach the peer."""
+        """Ends the connection.  The reactor does so a little later: data that is written until then must not reach the peer."""
         self.forget_unsent()
         self._writeDisconnected = True
         super().abortConnection()  # type: ignore[no-untyped-call]
