@@ -22,11 +22,11 @@ HEAD_TIMEOUT = 32.0  # seconds from the first byte of a request to the end of it
 BODY_TIMEOUT = 60.0  # seconds for a body
 HANDSHAKE_TIMEOUT = 32.0
 MAX_HEADER_BYTES = (1 << 20) + 4096  # request line and headers of HTTP/1.1; upstream's default
-MAX_EARLY_BYTES = 16 * 1024  # that are read behind a request of HTTP/1.1 before it is answered
-_MAX_RESERVED = 128  # descriptors that are not for clients' connections
-CLOSE_TIMEOUT = 15.0  # seconds for the last bytes of a connection that the server ends
+MAX_EARLY_BYTES = 16 * 1024  # read after a request of HTTP/1.1, before it is answered
+_MAX_RESERVED = 128  # file descriptors that are kept for other uses than client connections
+CLOSE_TIMEOUT = 15.0  # seconds to send the last bytes of a connection that the server ends
 GOAWAY_TIMEOUT = 2.0  # seconds without a stream after GOAWAY: upstream's 1, and 1 for the sweep
-PEER_TIMEOUT = 315.0  # seconds in which an HTTP/2 client has to read some of what is sent
+PEER_TIMEOUT = 315.0  # seconds after which an HTTP/2 client that reads nothing is disconnected
 MAX_STREAMS = 100  # concurrent streams of an HTTP/2 connection
 
 
@@ -42,8 +42,8 @@ def max_connections() -> int:
 
 
 log = Logger()
-_PERIOD_SECONDS = 10.0  # of one log line
-FULL = "full"  # the reason of connections that are no fault of their client's: its limit has to be raised
+_PERIOD_SECONDS = 10.0  # between two log lines
+FULL = "full"  # a reason that is not the client's fault: the server's limit has to be raised
 
 
 class _Burst(msgspec.Struct):
@@ -54,9 +54,9 @@ class _Burst(msgspec.Struct):
 
 
 class ConnectionErrors:
-    """Counts connections that end by a fault of their client, and logs one line for those of several seconds.
+    """Counts connections that end by their client's fault, and logs one line for several seconds.
 
-    A scan or an attack makes thousands of them, which must not fill the log.  ``sweep`` is called about every second.
+    A scan or an attack makes thousands of such connections, which must not fill the log.  ``sweep`` is called about every second.
     """
 
     def __init__(self) -> None:

@@ -11,9 +11,9 @@ Stamp = tuple[int, int, int, int] | None
 
 
 class FileChanges:
-    """Compares inode, size and time of files.  A look costs one system call for each; links are followed.
+    """Compares inode, size and time of files, and of the files in a directory.
 
-    The files in a directory are looked at, too.
+    A look costs one system call for each file; links are followed.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:

@@ -91,7 +91,7 @@ class NotFound:
         return {}
 
     def seal(self) -> None:
-        """It has no hooks."""
+        """Does nothing: it has no hooks."""
 
     def listed_paths(self) -> list[str]:
         return []
@@ -184,7 +184,7 @@ class GenericServer:
             raise ValueError(f"{what} {name} is there already")
 
     def seal(self) -> None:
-        """Takes no more hooks, and the servers after it neither."""
+        """Refuses further hooks, also for the servers after it."""
         self._sealed = True
         self.delegate.seal()
 

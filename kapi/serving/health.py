@@ -12,7 +12,7 @@ from kapi.request.response import Response
 log = Logger()
 PLAIN = b"text/plain; charset=utf-8"
 _NOSNIFF = ((b"x-content-type-options", b"nosniff"),)
-#: returns "" when healthy, else the reason (for the log, and for a request of the single check)
+#: returns "" when healthy, else the reason (for the log, and for a request of this check alone)
 Check = Callable[[], str]
 
 

@@ -56,11 +56,11 @@ class PulledTransport(Protocol):
 
 @implementer(IPushProducer)
 class Pull:
-    """Asks for the parts of a long answer, each when the client has taken those before it.  ``producer`` writes them.
+    """Asks ``producer`` for the next part of a long answer when the client has read the parts before it.
 
-    Twisted's channel would leave that to a cooperator: a call of the reactor's for every answer, and thirty calls of functions
-    for every part.  Here an answer sends parts for as long as its turn lasts, which is all of them for most pages of a list; the
-    rest waits for its flow's next turn.  For its channel it is a push producer.
+    Twisted's channel would use a cooperator: a delayed call for every answer, and thirty function calls for every part.  Here an
+    answer sends parts until its turn is over, which is enough for most pages of a list; the other parts wait for the next turn
+    of its flow.  To the channel this is a push producer.
     """
 
     __slots__ = ("_paused", "_producer", "_transport", "_turn", "_waits")
@@ -70,15 +70,15 @@ class Pull:
         self._transport = transport
         self._turn = turn
         self._paused = False
-        self._waits = False  # for its turn
+        self._waits = False  # it waits for its turn
 
     @property
     def _wants(self) -> bool:
-        """Whether the client takes more."""
+        """Whether the client can receive more."""
         return self._producer is not None and not self._paused
 
     def _send(self) -> None:
-        """Sends parts until the client takes no more, or the turn is over."""
+        """Sends parts until the client can receive no more, or the turn is over."""
         self._waits = False
         while self._wants:
             self._ask()
@@ -89,7 +89,7 @@ class Pull:
             self._turn.wait(self._send, self._transport.flow)
 
     def _ask(self) -> None:
-        """Writes a part."""
+        """Has the producer write a part."""
         try:
             assert self._producer is not None
             self._producer.resumeProducing()
@@ -99,7 +99,7 @@ class Pull:
             self._transport.abortConnection()
 
     def forget(self) -> None:
-        """There are no more parts, or nobody takes them."""
+        """Called when there are no more parts, or when they are not needed."""
         self._producer = None
 
     # -- for the channel
@@ -129,7 +129,7 @@ _MAX_LENGTH = (1 << 63) - 1  # of a body or a chunk, in bytes
 _MAX_CHUNK_LINE_BYTES = 4096
 _MAX_CACHED_SECTION_BYTES = 1024  # the meaning of a longer header section is not cached
 _MAX_TRAILER_BYTES = 4096
-_MAX_EXCESS_BYTES = 16 * 1024  # of a chunked body that are no data, beyond what short chunks need
+_MAX_EXCESS_BYTES = 16 * 1024  # bytes of a chunked body that are not data, beyond those that short chunks need
 #: method, target in origin form, version
 Line = tuple[bytes, bytes, bytes]
 #: what llhttp reads before the fields that it is given
@@ -203,7 +203,7 @@ def _version(text: bytes) -> bytes:
 
 
 class _Fields(RequestHeaders):
-    """Collects what llhttp finds."""
+    """Collects the fields that llhttp finds."""
 
     __slots__ = ()
 
@@ -219,14 +219,14 @@ def parse_fields(section: bytes) -> dict[bytes, list[bytes]]:
     try:
         HttpRequestParser(found).feed_data(_ANY_LINE + section)
     except HttpParserUpgrade:
-        pass  # the request decides about that
+        pass  # the request line decides about upgrades
     except HttpParserError as error:
         raise _refusal(str(error)) from None
     return found.fields
 
 
 def _refusal(text: str) -> Refused:
-    """For what llhttp says of an error: it has no other names for them."""
+    """The refusal for an error of llhttp, which is known by its text only."""
     if "Transfer-Encoding" in text and "Content-Length" not in text:
         return _unsupported_coding()
     return bad_request(b"invalid header value" if "header value char" in text else b"")
@@ -240,7 +240,7 @@ def _section(text: bytes) -> Section:
     section = Section(parse_fields(text) if text != b"\r\n" else {})
     hosts = section.fields.get(b"Host", ())
     if len(hosts) > 1:
-        raise bad_request()  # proxies and servers may each believe another one
+        raise bad_request()  # a proxy and the server may each use a different one
     if hosts and not is_host(hosts[0]):
         raise bad_request(b"malformed Host header")
     return section
@@ -299,7 +299,7 @@ class SizedBody:
         self._take = take
 
     def receive(self, data: bytes) -> bytes | None:
-        """What follows the body; None while it is not complete."""
+        """Returns the bytes after the body; None while it is not complete."""
         left = self._left
         if len(data) < left:
             self._left -= len(data)
@@ -317,14 +317,14 @@ class ChunkedBody:
 
     def __init__(self, take: Callable[[bytes], None]) -> None:
         self._take = take
-        self._rest = b""  # of a line that is not complete
+        self._rest = b""  # the beginning of a line that is not complete
         self._left = 0  # bytes of the current chunk
         self._ends = False  # CRLF follows: the end of a chunk
         self._excess = 0  # see _MAX_EXCESS_BYTES
         self._trailers: bytes | None = None  # None before the last chunk
 
     def receive(self, data: bytes) -> bytes | None:
-        """What follows the body; None while it is not complete.  Raises Refused."""
+        """Returns the bytes after the body; None while it is not complete.  Raises Refused."""
         data, self._rest = self._rest + data, b""
         at, end = 0, len(data)
         while at < end:
@@ -382,7 +382,7 @@ _TIMEOUT = b"408 Request Timeout"
 class Channel(protocol.Protocol):
     """One request at a time, with a deadline for each part of it and none for its answer.
 
-    A connection only notes since when it waits, and one periodic sweep checks all connections.
+    A connection only records when it began to wait; one periodic sweep checks all connections.
     """
 
     transport: StreamTransport
@@ -396,11 +396,11 @@ class Channel(protocol.Protocol):
     _line: Line  # of the current request
     _body: SizedBody | ChunkedBody | None = None  # of the current request, while it is not complete
     _persists = True  # ``persistent`` as it was before the current request began without its whole body
-    _early: bytes | bytearray = b""  # a head that is not complete, or what came behind the current request
+    _early: bytes | bytearray = b""  # the beginning of a head, or the bytes after the current request
     _early_bytes: PendingBytes | None = None  # counts a large head that is not complete
-    _line_checked = False  # of a head that is not complete
+    _line_checked = False  # the request line of an incomplete head is valid
     _receiving = False  # in ``_receive``
-    _deaf = False  # whatever else comes is dropped
+    _deaf = False  # all further bytes are dropped
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _max_wait = IDLE_TIMEOUT
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
@@ -408,7 +408,7 @@ class Channel(protocol.Protocol):
     _peer: IAddress | None = None
     _producer: IPushProducer | None = None  # of the current answer
     _blocked = False  # the transport's buffer is full
-    _body_held = False  # nothing is read until the waiting bytes of the body are taken
+    _body_held = False  # nothing is read until the waiting bytes of the body are consumed
     _paused = False  # nothing is read
 
     def connectionMade(self) -> None:
@@ -428,7 +428,7 @@ class Channel(protocol.Protocol):
             self._watch()
 
     def _receive(self, data: bytes) -> None:
-        """Reads requests until one waits for its answer, or for more bytes."""
+        """Parses requests until one waits for its answer, or for more bytes."""
         self._receiving = True
         try:
             while data and not self._deaf:
@@ -449,7 +449,7 @@ class Channel(protocol.Protocol):
             self._receiving = False
 
     def _keep(self, data: bytes) -> None:
-        """Keeps what comes behind a request until the client has its answer."""
+        """Keeps the bytes after a request until it is answered."""
         self._early = self._early + data if self._early else data
         self._pause_or_resume()
 
@@ -460,7 +460,7 @@ class Channel(protocol.Protocol):
         self._pause_or_resume()
 
     def _pause_or_resume(self) -> None:
-        """Stops or resumes reading.  Of what comes behind a request a little is read, to notice that the client goes."""
+        """Stops or resumes reading.  A few bytes are read while a request is answered, to notice that the client disconnects."""
         early = len(self._early)
         pause = (
             self._body_held or (early > 0 and self._blocked) or (early > MAX_EARLY_BYTES and self.request is not None)
@@ -473,7 +473,7 @@ class Channel(protocol.Protocol):
                 self.transport.resumeProducing()
 
     def _watch(self) -> None:
-        """Has the connection swept again: while it is not read, nothing else notices that its client goes."""
+        """Has the connection swept again: while it is not read, only the sweep notices that its client has disconnected."""
         self._unwatched = False
         self.owner.watched.add(self)
 
@@ -494,7 +494,7 @@ class Channel(protocol.Protocol):
             self._forget_early()
         else:
             if data[0] in b"\r\n":
-                data = data.lstrip(b"\r\n")  # some clients send an empty line behind a body
+                data = data.lstrip(b"\r\n")  # some clients send an empty line after a body
             end = data.find(b"\r\n\r\n")
             if end < 0:
                 self._wait_for_head(bytearray(data), 0)
@@ -505,7 +505,7 @@ class Channel(protocol.Protocol):
         return self._begin(data[:end], data[end:])
 
     def _wait_for_head(self, early: bytearray, known: int) -> None:
-        """Keeps the beginning of a head, of which ``known`` bytes had come before.  Raises Refused."""
+        """Keeps the beginning of a head; its first ``known`` bytes were received before.  Raises Refused."""
         size = len(early)
         if not size:
             return
@@ -542,12 +542,12 @@ class Channel(protocol.Protocol):
             self.owner.runner.pending.leave(self)
 
     def cut_off(self) -> None:
-        """Frees a head that was without progress for long, and closes the connection."""
+        """Drops a head that made no progress for long, and closes the connection."""
         self._forget_early()
         self.transport.abortConnection()
 
     def _begin(self, head: bytes, rest: bytes) -> bytes:
-        """Begins the request with this head; returns what follows it in ``rest``, which came with it.  Raises Refused."""
+        """Begins the request with this head; ``rest`` came with it.  Returns the bytes after the request.  Raises Refused."""
         self._line, fields, section = read_head(head)
         request = self.request = self.requestFactory(self, False)
         request.requestHeaders.fields = fields  # type: ignore[attr-defined]
@@ -589,7 +589,7 @@ class Channel(protocol.Protocol):
         self.persistent = False
         request.responseHeaders.setRawHeaders(b"connection", [b"close"])
 
-    # -- a body that is forwarded while it comes
+    # -- a body that is forwarded while it is received
 
     def stream_body(self, request: APIRequest, size: int) -> None:
         """A request begins before its whole body has come.  If it is answered before that, the connection ends."""
@@ -645,11 +645,11 @@ class Channel(protocol.Protocol):
             self._receive_early()
 
     def unread(self) -> bytes:
-        """The bytes after the current request, for a handler that takes over the connection; returned only once."""
+        """Returns the bytes after the current request, once, for a handler that takes over the connection."""
         early, self._early = bytes(self._early), b""
         return early
 
-    # -- the transport, which is fed with answers
+    # -- flow control of answers, for the transport
 
     def pauseProducing(self) -> None:
         """The transport calls this after every write while its buffer is full."""
@@ -658,7 +658,7 @@ class Channel(protocol.Protocol):
             self._producer.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """The client takes more of an answer."""
+        """The client can receive more of an answer."""
         self._blocked = False
         if self._producer is not None:
             self._producer.resumeProducing()
@@ -713,14 +713,14 @@ class Channel(protocol.Protocol):
             request.connectionLost(reason)
 
     def sweep(self, now: float) -> None:
-        """Ends the connection when its client has taken too long."""
+        """Ends the connection when its client is too slow."""
         if self._abort_at:
             if now >= self._abort_at:
                 self.owner.watched.discard(self)
                 self.transport.abortConnection()
             return
         if not self._since:
-            if self._early or self._body_held:  # then it may not be read
+            if self._early or self._body_held:  # then it may be paused
                 if has_left(self.transport):
                     self.transport.abortConnection()
                 return
@@ -738,7 +738,7 @@ class Channel(protocol.Protocol):
 
     @property
     def quiet_since(self) -> float:
-        """Reactor seconds; minus infinity while a request is read or answered, whose answer can announce the end."""
+        """The begin of idleness in reactor seconds; minus infinity during a request, whose answer can announce the end."""
         return float("-inf") if self.request is not None or self._early else self._since
 
     def close_when_idle(self) -> None:

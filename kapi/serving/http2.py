@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from kapi.serving.connections import ConnectionOwner
 
 log = Logger()
-_MAX_IDLE_FRAMES = 1000  # frames without use for a request (resets, PING, SETTINGS) at once
+_MAX_IDLE_FRAMES = 1000  # frames that carry nothing for a request (resets, PING, SETTINGS) in a burst
 _IDLE_FRAMES_PER_SECOND = 33
-#: for so many bytes that were sent one WINDOW_UPDATE is normal: some clients send two for each event
+#: one WINDOW_UPDATE is normal for so many sent bytes: some clients send two for each event
 _UPDATE_BYTES = 64
 
 
@@ -64,9 +64,9 @@ class Http2(Receiving):
     _head_since = 0.0  # reactor seconds; 0 while no header block is incomplete
     _blocked_since = 0.0  # reactor seconds; 0 while the client reads what is sent
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
-    _idle_frames = float(_MAX_IDLE_FRAMES)  # that are still allowed
-    _idle_frame_at = 0.0  # reactor seconds of the last one
-    _granted = wire.DEFAULT_WINDOW  # bytes by which the client has opened the connection's window, ever
+    _idle_frames = float(_MAX_IDLE_FRAMES)  # idle frames that are still allowed
+    _idle_frame_at = 0.0  # when the last one came, in reactor seconds
+    _granted = wire.DEFAULT_WINDOW  # all bytes by which the client has opened the connection's window
     _updated = 0  # sent bytes that account for the WINDOW_UPDATEs so far
 
     def __init__(self, owner: ConnectionOwner, transport: StreamTransport) -> None:
@@ -157,7 +157,7 @@ class Http2(Receiving):
         self.sending.whole(stream, answer_block(status, fields)[0], text)
 
     def oversized(self, number: int, ends: bool) -> None:
-        """Answers as Go's server."""
+        """Answers a header list that is too large, as Go's server does."""
         text = b"<h1>HTTP Error 431</h1><p>Request Header Field(s) Too Large</p>"
         self._refuse_request(number, ends, 431, b"text/html; charset=utf-8", text)
 
@@ -181,18 +181,18 @@ class Http2(Receiving):
         self.owner.runner.pending.leave(self)
 
     def cut_off(self) -> None:
-        """Closes the connection, whose header block was without progress for long."""
+        """Closes the connection: its header block made no progress for long."""
         self._block_bytes = None
         self.transport.abortConnection()
 
     def hold_window(self, stream: Stream, size: int) -> None:
-        """A request begins before its whole body has come; ``size`` bytes wait.  From now on ``taken`` opens its window."""
+        """Called when a request begins before its whole body has come; ``size`` bytes wait.  Now ``taken`` opens its window."""
         self._bodies.pop(stream.number, None)
         stream.held = True
         stream.free = WINDOW - stream.receive_window - size
 
     def taken(self, stream: Stream, size: int) -> None:
-        """``size`` bytes of such a body were taken; opens the window once that is worth a frame."""
+        """Called when ``size`` bytes of such a body were consumed.  Opens the window once that is worth a frame."""
         stream.free += size
         if stream.free >= WINDOW // 4 and not stream.complete and self.streams.get(stream.number) is stream:
             free, stream.free = stream.free, 0
@@ -259,7 +259,7 @@ class Http2(Receiving):
         self.sending.control(frames)
 
     def idle(self, what: str, weight: float = 1.0) -> None:
-        """Counts a frame without use for a request: many in a short time are an attack.
+        """Counts a frame that carries nothing for a request: many in a short time are an attack.
 
         See CVE-2023-44487, CVE-2019-9512, CVE-2019-9515.  Raises ConnectionFault.
         """
@@ -345,7 +345,7 @@ class Http2(Receiving):
     # -- ending
 
     def _end(self, code: Code, reason: str = "", error: object = "") -> None:
-        """Ends the connection because of its client.  ``reason`` is for the metric, ``error`` for the log and for GOAWAY."""
+        """Ends the connection by its client's fault.  ``reason`` is for the metric, ``error`` for the log and for GOAWAY."""
         if self._given_up:
             return
         now = self.owner.now
@@ -360,7 +360,7 @@ class Http2(Receiving):
         self.connectionLost(Failure(ConnectionLost(str(error))))
 
     def sweep(self, now: float) -> None:
-        """Ends the connection, or streams, whose client has taken too long."""
+        """Ends the connection or single streams when the client is too slow."""
         if self._abort_at or (self._blocked_since and now - self._blocked_since >= PEER_TIMEOUT):
             if now >= self._abort_at:
                 self.owner.watched.discard(self)
@@ -380,7 +380,7 @@ class Http2(Receiving):
 
     @property
     def quiet_since(self) -> float:
-        """Reactor seconds; infinity with open streams, which get their answers first: at GOAWAY some clients drop them."""
+        """The begin of idleness in reactor seconds; infinity with open streams, which some clients drop at GOAWAY."""
         return self._idle_since or float("inf")
 
     def go_away(self) -> None:

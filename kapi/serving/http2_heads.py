@@ -25,9 +25,9 @@ _CONNECTION_FIELDS = frozenset({b"connection", b"proxy-connection", b"keep-alive
 _SPECIAL = _CONNECTION_FIELDS | {b"te", b"content-length", b"host"}
 _PLAIN_PATH = re.compile(rb"/[!-~]*\Z").match
 _MAX_CACHED_FIELD_BYTES = 256  # the check of a longer field is not cached
-_MAX_CACHED_BLOCKS = 16  # that a connection remembers
-_MAX_CACHED_BLOCK_BYTES = 512  # a longer one is not remembered
-_MAX_CACHED_BLOCK_FIELDS = 32  # one with more fields is not remembered
+_MAX_CACHED_BLOCKS = 16  # header blocks that a connection remembers
+_MAX_CACHED_BLOCK_BYTES = 512  # a longer block is not remembered
+_MAX_CACHED_BLOCK_FIELDS = 32  # a block with more fields is not remembered
 _MAX_LENGTH_DIGITS = 18  # of a content-length
 
 
@@ -43,7 +43,7 @@ class Head:
     def __init__(self, method: bytes, path: bytes | None, fields: list[Field], length: int | None) -> None:
         self.method = method
         self.path = path  # in origin form; None when it or the host is invalid, or missing as with CONNECT
-        self.size = 0  # bytes, when they did not fit into one frame
+        self.size = 0  # bytes of a block that did not fit into one frame, else 0
         self.fields = fields
         headers = RequestHeaders()
         headers.add(fields)
@@ -55,7 +55,7 @@ class Head:
 
 
 def remember(decoder: Decoder[Head | None], block: bytes, head: Head) -> None:
-    """Remembers the request of a block that comes for the second time, since clients repeat themselves.
+    """Remembers the request of a block that comes for the second time, since clients repeat their requests.
 
     A block that changes the dynamic table is never remembered: the change clears the cache.
     """
@@ -146,11 +146,11 @@ _known = functools.lru_cache(maxsize=512)(_is_special)
 
 
 def _check_special(fields: list[Field]) -> int | None:
-    """Checks fields that say something about the request, and trims the values of all, as HTTP/1.1 does.  Raises Malformed."""
+    """Checks fields with a meaning for the request, and trims the values of all fields, as HTTP/1.1 does.  Raises Malformed."""
     length: int | None = None
     host = False
     for index, (name, value) in enumerate(fields):
-        if value.strip(_SPACES) != value:  # Go's server takes it, and its clients send "Bearer " for an empty token
+        if value.strip(_SPACES) != value:  # Go's server accepts it, and its clients send "Bearer " for an empty token
             value = value.strip(_SPACES)
             fields[index] = name, value
         if name in _CONNECTION_FIELDS or (name == b"te" and value.lower() != b"trailers"):

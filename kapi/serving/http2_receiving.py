@@ -18,10 +18,10 @@ WINDOW = 256 * 1024  # bytes of a stream's receive window; upstream's
 CONNECTION_WINDOW = 4 * WINDOW  # for all streams together
 _WINDOW_UPDATE_BYTES = CONNECTION_WINDOW // 2
 MAX_HEADER_LIST_BYTES = (1 << 20) + 320  # SETTINGS_MAX_HEADER_LIST_SIZE: upstream's default
-_MAX_BLOCK_BYTES = 2 * MAX_HEADER_LIST_BYTES  # of one header block; of more than this, the connection ends
-_MAX_SHORT_CONTINUATIONS = 64  # frames of one header block, and one more for each KiB
-UNANSWERED_WEIGHT = 0.1  # of an idle frame (see ``idle``) that needs no answer
-_MAX_ENDED_STREAMS = 256  # for so many ended streams the way of their end is remembered
+_MAX_BLOCK_BYTES = 2 * MAX_HEADER_LIST_BYTES  # of one header block; a larger one ends the connection
+_MAX_SHORT_CONTINUATIONS = 64  # CONTINUATION frames of one header block, besides one for each KiB
+UNANSWERED_WEIGHT = 0.1  # the weight of an idle frame (see ``idle``) that needs no answer
+_MAX_ENDED_STREAMS = 256  # ended streams for which the way of their end is remembered
 
 _PLAIN = wire.END_HEADERS | wire.PADDED | wire.WITH_PRIORITY  # most header blocks have only the first of these flags
 
@@ -35,13 +35,13 @@ class Receiving:
     def __init__(self, max_streams: int) -> None:
         self.streams: dict[int, Stream] = {}
         self.max_streams = max_streams
-        self.highest = 0  # of the client's streams
+        self.highest = 0  # number of the client's streams
         self._ended: dict[int, int] = {}
         self._rest = b""
         self._begun = False  # the preface was read
-        self._settled = False  # so was the first SETTINGS
+        self._settled = False  # the first SETTINGS frame was read
         self._window = CONNECTION_WINDOW
-        self._taken = 0  # bytes for which the client was sent no WINDOW_UPDATE yet
+        self._taken = 0  # bytes that no WINDOW_UPDATE has returned to the client yet
         self._decoder: Decoder[Head | None] = Decoder(MAX_HEADER_LIST_BYTES)
         # a header block that is not complete yet
         self.block_of = 0
@@ -110,9 +110,9 @@ class Receiving:
         return number > self.highest or not number & 1
 
     def _late(self, number: int, what: str) -> None:
-        """A frame of an ended stream.  One that was on its way when the server reset the stream is ignored.
+        """Handles a frame of an ended stream.  A frame that the client sent before it saw the server's reset is ignored.
 
-        Raises ConnectionFault or StreamFault for others.
+        Raises ConnectionFault or StreamFault for other frames.
         """
         how = self._ended.get(number)
         if how == RESET_BY_SERVER:
@@ -350,7 +350,7 @@ class Receiving:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE of no stream")
         stream = self.streams.get(number)
         if stream is None:
-            self.idle("WINDOW_UPDATE", UNANSWERED_WEIGHT)  # it was on its way when the stream ended
+            self.idle("WINDOW_UPDATE", UNANSWERED_WEIGHT)  # it was sent before the client knew of the stream's end
             return
         if not increment:
             raise StreamFault(number, Code.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
@@ -363,11 +363,11 @@ class Receiving:
         raise NotImplementedError
 
     def oversized(self, number: int, ends: bool) -> None:
-        """The header list of a request is too large, and was not kept."""
+        """Called when the header list of a request is too large; it was dropped."""
         raise NotImplementedError
 
     def block_grows(self, size: int) -> None:
-        """``size`` bytes of a header block have come, which is not complete; 0 when it is."""
+        """Called when ``size`` bytes of an incomplete header block have come; 0 when it is complete."""
 
     def body(self, stream: Stream, data: bytes) -> None:
         raise NotImplementedError
@@ -380,7 +380,7 @@ class Receiving:
         raise NotImplementedError
 
     def refuse(self, number: int, code: Code, why: str) -> None:
-        """A stream error: sends RST_STREAM.  The stream may have ended, or never begun."""
+        """Called for a stream error: sends RST_STREAM.  The stream may have ended, or never begun."""
         raise NotImplementedError
 
     def open_window(self, stream: Stream | None, increment: int) -> None:

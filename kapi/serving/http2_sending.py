@@ -21,10 +21,10 @@ from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
 
 log = Logger()
 pack = wire.pack_head
-_MIN_FRAMES = 8  # sent before the time is looked at
-_FLUSH_BYTES = 64 * 1024  # so many collected bytes are written
-_MAX_PIECE_BYTES = 128 * 1024  # more data is sent in turns
-_MAX_CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the client to read them
+_MIN_FRAMES = 8  # frames sent before the clock is read
+_FLUSH_BYTES = 64 * 1024  # collected bytes after which they are written
+_MAX_PIECE_BYTES = 128 * 1024  # longer data is sent in turns
+_MAX_CONTROL_BYTES = 17 * 1024  # bytes of answers to control frames that the client has not read yet
 
 
 class SendingConnection(Protocol):
@@ -61,13 +61,13 @@ class Sending:
         self._frame = wire.DEFAULT_FRAME  # bytes; larger ones gain nothing
         self._begun = False  # a header block was sent
         self.blocked = False  # the transport's buffer is full
-        self._unread = 0  # bytes of control frames since then
+        self._unread = 0  # bytes of control frames since the buffer is full
         self._frames: list[bytes] = []  # collected in this turn
         self._size = 0  # bytes of them
         self._held = 0  # frames are collected until this is 0
-        self._flush_requested = False  # the runner will flush
+        self._flush_requested = False  # the RequestRunner will flush
         self._ready: deque[Stream] = deque()  # streams with data to send, or with a producer to resume
-        self._starved: list[Stream] = []  # those that wait for the connection's window
+        self._starved: list[Stream] = []  # streams that wait for the connection's window
         self._scheduled = False
 
     # -- collecting frames
@@ -167,7 +167,7 @@ class Sending:
                 self.data(stream, body)
             return
         number, block_size, largest = stream.number, len(block), self._frame
-        if body and self._begun and block_size <= largest and size <= largest:  # as most are: in one step
+        if body and self._begun and block_size <= largest and size <= largest:  # a short way for most answers
             self.window -= size
             self._size += block_size + size
             self._frames += (
@@ -343,7 +343,7 @@ class Sending:
             self._starved.remove(stream)
 
     def _release(self, piece: memoryview) -> None:
-        """The last piece of some data waits no more."""
+        """Called when the last piece of some data is sent or dropped."""
         self._pending.release(cast(bytes, piece.obj))
 
     def forget_all(self) -> None:

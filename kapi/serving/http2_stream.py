@@ -55,7 +55,7 @@ class StreamConnection(Protocol):
 class Stream:
     """The channel of a request, and the state of both directions.
 
-    Only data that the client or the connection does not take yet waits here; meanwhile its producer is paused.
+    Data waits here only while the client's windows or the socket are full; meanwhile the producer is paused.
     """
 
     __slots__ = (
@@ -70,19 +70,19 @@ class Stream:
         self.number = number
         self.request: StreamRequest | None = None  # None again when it is answered
         self.head: Head | None = None  # until the request begins
-        # what the client sends
+        # receiving
         self.complete = False
         self.receive_window = receive_window  # bytes
         self.missing: int | None = None  # bytes of the body, if the client has said how many there are
-        self.held = False  # the window is opened only for bytes of the body that were taken
-        self.free = 0  # bytes that were taken, before a WINDOW_UPDATE for them
-        # what the client is sent
+        self.held = False  # the window is opened only for consumed bytes of the body
+        self.free = 0  # consumed bytes without a WINDOW_UPDATE so far
+        # sending
         self.window = window  # bytes
         self.waiting = NOTHING
         self.block = b""  # a header block that waits
         self.ends = False  # END_STREAM follows the waiting data
         self.ended = False  # END_STREAM was sent
-        self.ready = False  # it is in the queue of the sending side
+        self.ready = False  # the stream is in the queue of the sending side
         self.producer: IPushProducer | None = None
         self.streaming = False
         self.paused = False
@@ -119,10 +119,10 @@ class Stream:
         """Ends the stream, because the memory is needed for others."""
         self.connection.reset(self.number)
 
-    # -- a body that is forwarded while it comes
+    # -- a body that is forwarded while it is received
 
     def stream_body(self, request: StreamRequest, size: int) -> None:
-        """A request begins before its body has come; ``size`` bytes of it wait."""
+        """Called when a request begins before its body has come; ``size`` bytes of it wait."""
         self.head = None
         self.connection.hold_window(self, size)
 

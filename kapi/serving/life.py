@@ -24,8 +24,8 @@ from kapi.store.errors import StoreError
 
 log = Logger()
 Result = TypeVar("Result")
-_STEP_SECONDS = 0.05  # between two steps of ending watches
-_MIN_WATCHES_PER_SECOND = 200.0  # as upstream, a few watches end soon even in a long grace period
+_STEP_SECONDS = 0.05  # between two groups of watches that are ended
+_MIN_WATCHES_PER_SECOND = 200.0  # as upstream: a few watches end soon even in a long grace period
 
 
 class HookError(Exception):

@@ -77,7 +77,7 @@ class MountedChannel:
         self._request.setResponseCode(int(code), reason)
         for name, values in headers.getAllRawHeaders():
             self._request.responseHeaders.setRawHeaders(name, values)
-        self._request.write(b"")  # sends them now: the first event of a watch may come late
+        self._request.write(b"")  # sends the headers now: the first event of a watch may come late
 
     def write(self, data: bytes) -> None:
         self._request.write(data)
@@ -86,7 +86,7 @@ class MountedChannel:
         self._request.registerProducer(producer, streaming)
 
     def unregisterProducer(self) -> None:
-        if self._request.channel is not None:  # its client is there
+        if self._request.channel is not None:  # the client is connected
             self._request.unregisterProducer()
 
     def requestDone(self, request: APIRequest) -> None:

@@ -1,4 +1,4 @@
-"""Tells that the server is ready: systemd (sd_notify(3), does nothing without NOTIFY_SOCKET), and who started it."""
+"""Announces that the server is ready: to systemd (sd_notify(3), nothing without NOTIFY_SOCKET), and on standard output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.process.timers import Repeated
 
-_EXTENSION_SECONDS = 10.0  # between two messages that a start goes on
+_EXTENSION_SECONDS = 10.0  # between two messages of StartExtension
 
 
 def notify(state: str, address: str | None = None) -> bool:
@@ -41,9 +41,9 @@ def announcement(url: str, kubeconfig: object, bind_address: str, *, terminal: b
 
 
 class StartExtension:
-    """Tells systemd again and again that the start goes on.
+    """Extends systemd's timeout of the start again and again.
 
-    A start has its own limits: it waits for a store that is away, or that loads large data, for longer than ``TimeoutStartSec``.
+    A start may wait for longer than ``TimeoutStartSec`` for a store that is away or loads much data; it has its own limits.
     """
 
     def __init__(self, reactor: IReactorTime) -> None:

@@ -64,7 +64,7 @@ def write_admin(path: Path, url: str, ca: bytes, files: Files) -> None:
 
 
 def _is_there(path: Path, content: bytes) -> bool:
-    """Whether a file has this content, and nobody else may read it: then a full disk is no reason not to start."""
+    """Whether a file has this content, readable only by its owner: then it is not written, and a full disk prevents no start."""
     try:
         return path.read_bytes() == content and not path.stat().st_mode & 0o077
     except OSError:
@@ -119,7 +119,7 @@ class Files(msgspec.Struct, frozen=True):
 
 
 def now() -> datetime.datetime:
-    """By the clock of this machine."""
+    """The time by this machine's clock, in UTC."""
     return datetime.datetime.now(datetime.UTC)
 
 
@@ -213,7 +213,7 @@ def ensure(directory: Path, names: Iterable[str], kinds: Sequence[str] = ("ECDSA
 
 def _ensure(files: Files, names: Iterable[str], kinds: Sequence[str]) -> Files:
     for public, private in ((files.ca, files.ca_key), (files.service_account_public, files.service_account_key)):
-        if public.exists() and not private.exists():  # the private one is written first
+        if public.exists() and not private.exists():  # the private key is written first
             raise ValueError(f"{public.name} is there, but not {private.name}: copy both, or remove both")
     if not files.ca.exists():
         _make_ca(files)
@@ -233,7 +233,7 @@ def _ensure(files: Files, names: Iterable[str], kinds: Sequence[str]) -> Files:
 def _make_ca(files: Files) -> None:
     exists = (
         files.ca_key.exists()
-    )  # without a certificate after a kill, or in an incomplete copy: what it has signed stays valid
+    )  # its certificate is missing after a kill, or in an incomplete copy: certificates that it has signed stay valid
     key = _load_key(files.ca_key) if exists else _make_key("ECDSA")
     subject = _name("kubernetes")
     certificate = (

@@ -80,9 +80,9 @@ class RequestHeaders:
 MAX_BODY = 3 * 1024 * 1024  # bytes
 #: so much of a too large body is still read, so that its sender sees the answer instead of a reset
 _MAX_DRAINED_BYTES = 64 * 1024 * 1024
-#: seconds until a request is forwarded although its body is incomplete
+#: seconds after which a request is forwarded before its body is complete
 _STREAM_DELAY_SECONDS = 0.05
-#: request headers that the logs still need when a long answer ends
+#: request headers that the logs need at the end of a long answer
 _KEPT_HEADERS = (b"User-Agent", b"X-Forwarded-For", b"X-Real-Ip")
 _NO_ARGUMENTS: dict[bytes, list[bytes]] = {}
 #: looked up once: twisted.web.http is a proxy module, because of its deprecated names
@@ -98,17 +98,17 @@ class APIRequest(server.Request):
     defaultContentType = None
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
     min_counted = MIN_COUNTED_BYTES  # of a body
-    body_refused = False  # too many bytes wait for slow clients already
+    body_refused = False  # too many bytes are waiting for slow clients
     _pending_bytes: PendingBytes | None = None  # of a large head and a large body
     _counted_head = 0  # bytes of a large head
-    waiting: Waiting | None = None  # an answer that has not come yet: notified when the client leaves
+    waiting: Waiting | None = None  # an answer that is not ready yet: notified when the client disconnects
     streamed: StreamedBody | None = None  # set when the request was forwarded before its whole body had come
     _request_line: tuple[bytes, bytes, bytes, int | None] | None = (
-        None  # (method, uri, version, length) of a request that may be forwarded early
+        None  # (method, uri, version, length) of a request that may be forwarded before its body is complete
     )
     _stream_call: IDelayedCall | None = None  # the timer that forwards it
-    _head = b""  # of an answer whose first part is to come
-    _follows = False  # the other parts come, as they are
+    _head = b""  # the head of an answer whose first part is not written yet
+    _follows = False  # further parts follow, as they are
 
     @property
     def body_too_large(self) -> bool:
@@ -204,15 +204,15 @@ class APIRequest(server.Request):
         return True
 
     def cut_off(self) -> None:
-        """Frees the body, which was without progress for long, and closes the connection."""
+        """Drops a body that made no progress for long, and closes the connection."""
         self._pending_bytes = None
         self.content = io.BytesIO()
         self.abort()
 
-    # -- a body that is forwarded while it comes
+    # -- a body that is forwarded while it is received
 
     def stream_soon(self, method: bytes, uri: bytes, version: bytes, length: int | None) -> None:
-        """The body goes to another server: the request begins early when the body is slow or large.
+        """For a body that goes to another server: the request begins before the body is complete when that is slow or large.
 
         ``length`` is in bytes, None when unknown.
         """
@@ -249,7 +249,7 @@ class APIRequest(server.Request):
             channel.hold_body(size > 0)
 
     def body_taken(self, size: int) -> None:
-        """``size`` bytes were taken: the client may send more."""
+        """Called when ``size`` bytes were consumed: the client may send more."""
         channel: Any = getattr(self, "channel", None)
         if channel is not None:
             channel.body_taken(size)
@@ -423,7 +423,7 @@ class APIRequest(server.Request):
         self.finish()
 
     def _made_head(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> bytes:
-        """The status line and all headers as they are sent; empty when it takes more to make them."""
+        """The status line and all headers as they are sent; empty when the answer cannot be sent in one write."""
         simple = not self.startedWriting and getattr(self.channel, "single_write", False) and not self._disconnected
         if not simple or self.method == b"HEAD" or self.code in _BODYLESS_CODES:
             return b""

@@ -47,7 +47,7 @@ class Rest(BaseConverter):
 
 
 class _Rule(Rule):
-    """Without functions that make URLs: to compile them takes most of the time of a rule, and nothing asks for them."""
+    """A rule that cannot build URLs: compiling the functions for it would take most of a rule's time, and no code uses them."""
 
     def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
         return _no_url
@@ -142,7 +142,7 @@ class Routes(Klein):
 
     @property
     def served(self) -> dict[str, Endpoint]:
-        """By rule."""
+        """The handlers by rule."""
         return cast("dict[str, Endpoint]", self.endpoints)
 
     def execute_endpoint(  # type: ignore[override]
@@ -203,7 +203,7 @@ class Leaf(Resource):
 
 
 class _Answered(Resource):
-    """There is nothing more to render: the answer is set."""
+    """Renders nothing: the answer is set."""
 
     isLeaf = True
 

@@ -37,15 +37,15 @@ from kapi.request.pending import COUNTED_SHARE, MAX_PENDING_BYTES, HeldBytes, Pe
 from kapi.request.response import CLOSE, Parts, Response, leaves_whole
 
 Answer = tuple[RequestContext, Response]
-MAX_ANSWERS = 16  # answers that leave at once
+MAX_ANSWERS = 16  # answers that are sent at once
 
 
 class AnswerBatch:
-    """Answers that leave together, at the end of a turn of the reactor.
+    """Collects the answers of one turn of the reactor, and sends them together at its end.
 
-    To wake each client separately, and to write the audit log for each answer, costs as much as the answers themselves.  Done
-    together, the processor's caches stay warm.  An answer waits for later ones until the end of the turn.  It does not wait at
-    all when the last answer went to the same connection: then no other client was answered in between.
+    To wake each client separately, and to write the audit log for each answer, costs as much as the answers themselves; in a
+    batch it costs less, since the processor's caches stay warm.  An answer is sent at once when the last answer went to the same
+    connection: then no other client was answered in between.
 
     Calls ``send`` with up to ``MAX_ANSWERS`` answers; ``send`` raises nothing.
     """
@@ -82,10 +82,10 @@ Late = Callable[[RequestContext], Response]
 
 
 class RecordedAnswers:
-    """Answers that are ready, and leave when the audit log has them: a client that is answered can count on the record of it.
+    """Holds answers until the audit log is written: when a client gets its answer, the record exists.
 
-    ``leave`` is called with the answers when ``recorded`` fires, or at the deadline of an answer with what ``late`` makes of it.
-    The seats of a waiting request, and the thread, are free for other requests.
+    ``leave`` is called with the answers when ``recorded`` fires, or at the deadline of an answer with the result of ``late``.
+    Meanwhile the seats of its request, and the thread, are free for other requests.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class RecordedAnswers:
         recorded.addBoth(self._recorded)
 
     def expire(self, waiting: _Waiting) -> None:
-        """Its request has no time left."""
+        """Called at the deadline of a request."""
         del self._waiting[waiting]
         ctx = waiting.answer[0]
         self._leave([(ctx, self._late(ctx))])
 
     def _recorded(self, _: object) -> None:
-        """Or not, which is counted; only the beginning of a request can be refused for that."""
+        """Called when the audit log is written, or has failed: that is counted, and refuses only the beginning of a request."""
         waiting, self._waiting = self._waiting, {}
         for one in waiting:
             one.end()
@@ -112,7 +112,7 @@ class RecordedAnswers:
 
 
 class _Waiting:
-    """One of them; what it holds counts as long as it waits."""
+    """An answer of RecordedAnswers; its bytes are counted while it waits."""
 
     def __init__(self, group: RecordedAnswers, answer: Answer, deadlines: Deadlines) -> None:
         self.answer = answer
@@ -227,7 +227,7 @@ class DeferredAnswer:
         ctx, slices = self._ctx, self._slices
         ctx.resume()
         failure, self._failure = self._failure, None
-        # after the commit of a small write only its answer is left to make, which is too short for a slice
+        # after the commit of a small write only its answer has to be made, which is too short for a slice
         if slices is None or (ctx.committed and not ctx.engaged):
             self._handle(self._step(failure))
             return
@@ -268,7 +268,7 @@ class DeferredAnswer:
         self._ctx.pause()
 
     def finished(self, result: object) -> None:
-        """The computation has come to its end."""
+        """The computation has ended."""
         self.computing = False
         self._handle(result)
 
@@ -282,7 +282,7 @@ class DeferredAnswer:
 
     def _answer(self, outcome: Response | Failure | None) -> None:
         answered, self._answered = self._answered, None
-        if answered is None:  # too late
+        if answered is None:  # the outcome was reported already
             if isinstance(outcome, Response):
                 outcome.drop()
             return
@@ -314,9 +314,9 @@ class RequestRunner:
     """Answers the requests of a listening port.
 
     With ``gather`` small answers of one turn of the reactor are sent together.  With ``slices`` long computations do not block
-    others; their ``turn`` is that of all work.  ``max_pending`` is the bytes that may wait for all clients together, 0 for no
-    limit.  ``streams_body(uri)`` says whether a request's body is to be forwarded to another server while it comes.
-    ``compresses``: large answers, for clients that accept it.
+    other requests; ``turn`` is shared with all other work.  ``max_pending`` is the limit of waiting bytes for all clients
+    together, 0 for no limit.  ``streams_body(uri)``: whether a request's body is forwarded to another server while it is
+    received.  ``compresses``: large answers are compressed for clients that accept it.
     """
 
     def __init__(
@@ -344,7 +344,7 @@ class RequestRunner:
         self.unflushed: list[Unflushed] | None = None
 
     def serve(self, http: HTTPRequest) -> None:
-        """Answers a twisted.web request whose body has been read; later, when its connection's turn is used up."""
+        """Answers a twisted.web request whose body has been read: now, or in a later turn when the flow's turn is used up."""
         if self.turn.alone is None and self.turn.over():
             self.turn.wait(partial(self._answer_late, http), getattr(http.transport, "flow", None))
         else:
@@ -371,7 +371,7 @@ class RequestRunner:
                 begun = ctx, outcome[0]
                 ctx.engaged = True
                 outcome = self._continue(begun) if slices is None else slices.run(self._continue, begun, ctx)
-        if isinstance(outcome, Response):  # most answers come from memory: without waiting, and without a timer
+        if isinstance(outcome, Response):  # most answers come from memory, and need no timer
             self._write(ctx, outcome)
             return
         if outcome is None:
@@ -441,7 +441,7 @@ class RequestRunner:
             translated = to_status(error)
             error = translated if translated.code != 500 else recover(ctx, failure)
         response = status_response(ctx, error)
-        drop_tracebacks(failure.value)  # of the body that was refused, among others
+        drop_tracebacks(failure.value)  # they refer to the refused body, among others
         return response
 
     def _write(self, ctx: RequestContext, response: Response) -> None:
@@ -506,7 +506,7 @@ class RequestRunner:
             self._finish(ctx, response.status)
 
     def _go_on(self, answers: Sequence[Answer]) -> None:
-        """Sends one that does not leave whole, now that its request is recorded; or an error in its place."""
+        """Sends an answer that has several parts, now that its request is recorded; or an error in its place."""
         ((ctx, response),) = answers
         if leaves_whole(response) or self._is_gone(ctx):
             self._send_all(answers)

@@ -16,7 +16,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def on_signal(number: int, action: Callable[[], object]) -> None:
-    """Calls ``action`` from the signal's handler.  Does nothing in another than the main thread (an embedded server)."""
+    """Calls ``action`` from the signal's handler.  Does nothing outside of the main thread (an embedded server)."""
     try:
         signal.signal(number, lambda *_: action())
     except ValueError:

@@ -81,9 +81,9 @@ class Site(server.Site):
 
 
 log = Logger()
-_SWEEP_SECONDS = 1.0  # between two sweeps
+_SWEEP_SECONDS = 1.0  # seconds between two sweeps
 _MAX_SWEPT_AT_ONCE = 128  # connections in one turn of the reactor: to end one costs 50 us
-_BUSY_SECONDS = 5 * _SWEEP_SECONDS  # after such a gap between two sweeps the process itself was busy
+_BUSY_SECONDS = 5 * _SWEEP_SECONDS  # after a longer gap between two sweeps the process itself was busy
 #: at the stop, the time for the next request on a connection that is in use; at least a sweep
 _LAST_REQUEST_SECONDS = 1.0
 
@@ -141,7 +141,7 @@ class Negotiator(protocol.Protocol):
                 self.owner.errors.add("handshake", self.transport.getPeer(), problem, self.owner.now)
 
     def writeConnectionLost(self) -> None:
-        """The transport has sent everything, and its end."""
+        """Called when the transport has sent all data and its end."""
         self.owner.written(self)
 
     def leave_soon(self) -> None:
@@ -150,7 +150,7 @@ class Negotiator(protocol.Protocol):
             self.channel.leave_soon = True
 
     def quiet_since(self) -> float:
-        """Since when it is idle, in reactor seconds with the precision of a sweep; infinity while it is not idle."""
+        """The begin of idleness in reactor seconds, with the precision of a sweep; infinity while the connection is not idle."""
         return self._since if self.channel is None else getattr(self.channel, "quiet_since", float("-inf"))
 
     def close_when_idle(self) -> None:
@@ -169,7 +169,7 @@ class Connections(Site):
         super().__init__(outermost, reactor)
         self.max_streams = max_streams or MAX_STREAMS
         self.open: set[Negotiator] = set()
-        #: connections with a deadline: not the idle watches of thousands of clients
+        #: connections with a deadline, so without the thousands that only have watches
         self.watched: set[Swept] = set()
         self._all_closed: Deferred[None] | None = None
         self.handshake_errors = Counter(
@@ -179,7 +179,7 @@ class Connections(Site):
         self.errors = ConnectionErrors()
         self.closing = False
         self._closing_since: float | None = None
-        #: connections that have sent their end; whatever their clients still send is dropped
+        #: connections whose end was sent; bytes that their clients still send are dropped
         self._lingering: set[Negotiator] = set()
         #: seconds, see _LAST_REQUEST_SECONDS
         self.last_request = _LAST_REQUEST_SECONDS
@@ -272,7 +272,7 @@ class Connections(Site):
         self._check_closed()
 
     def written(self, connection: Negotiator) -> None:
-        """A connection has sent everything, and its end."""
+        """Called when a connection has sent all data and its end."""
         self._lingering.add(connection)
         self._check_closed()
 

@@ -24,10 +24,10 @@ from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES, TLSWriting
 
 log = Logger()
 
-_MAX_SMALL_READS = 2 * MAX_READS  # records read in one turn when they are not full
-_FIRST_READS = 4  # after a handshake, in which a client of either protocol sends a request
-_READS_PER_LOOK = 16  # after a read that found nothing more, so many reads do not try
-_LINGER_SECONDS = 5.0  # for the client to read the last bytes, before the socket is closed
+_MAX_SMALL_READS = 2 * MAX_READS  # the most records that are read in one turn, if they are short
+_FIRST_READS = 4  # reads after the handshake that bring the first request of HTTP/1.1 or HTTP/2
+_READS_PER_LOOK = 16  # reads without a look for a second record, after a look that found none
+_LINGER_SECONDS = 5.0  # seconds for the client to read the last bytes, before the socket is closed
 #: what Go's server answers a client that speaks HTTP without TLS
 _WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _SILENT = (-1, "Unexpected EOF")
@@ -51,15 +51,15 @@ class TLSConnection(TLSWriting, tcp.Server):
     turn: Turn
     #: the error of the handshake; None also for a client that closed the connection without a handshake, as port scans do
     problem: SSL.Error | None = None
-    flow: Flow  # of its last request; before the first one that of a new connection
+    flow: Flow  # the flow of the last request; before the first request, that of a new connection
     _keeps_early = False
-    _awaits_read = False  # it is readable and waits for its turn; meanwhile the socket is not polled
-    _awaits_write = False  # the same for writing
+    _awaits_read = False  # readable, and waits for its turn; meanwhile the socket is not polled
+    _awaits_write = False  # writable, and waits for its turn
     _multiplexed = False
-    _skipped_looks = 0  # reads until it is tried again to read more than one record
+    _skipped_looks = 0  # reads until the next look for a second record
     _reading = False
-    _closing: IDelayedCall | None = None  # the timer that closes the socket
-    _first_reads = 0  # after the handshake, which have a flow of their own while no request came
+    _closing: IDelayedCall | None = None  # the timeout that closes the socket
+    _first_reads = 0  # reads after the handshake and before the first request: they have a flow of their own
 
     def __init__(self, sock: socket.socket, *arguments: Any) -> None:
         self._tlsConnection = self.create(sock)
@@ -112,14 +112,14 @@ class TLSConnection(TLSWriting, tcp.Server):
             self.turn.end(before)
 
     def _read_flow(self) -> Flow:
-        """Whose the next read is."""
+        """The flow that the next read counts for."""
         if not self._first_reads or self.flow is not self._unknown:
             return self.flow
         self._first_reads -= 1
         return self.turn.first_read_flow(str(self.client[0]))
 
     def _read_late(self) -> None:
-        """Does the read that had to wait, as the reactor would."""
+        """Does a read that had to wait, as the reactor would."""
         self._awaits_read = False
         if self._reading and self.connected:
             self._act(self._read_some)
@@ -139,7 +139,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         return self._read() if self._closing is None else self._drain()
 
     def _may_go_on(self) -> bool:
-        """Whether to try to read another record: only of HTTP/2, where several requests may come at once.
+        """Whether to look for another record: only with HTTP/2, where several requests may come at once.
 
         A client writes each request separately; requests that are read together are answered together.
         """
@@ -205,7 +205,7 @@ class TLSConnection(TLSWriting, tcp.Server):
             self.turn.end(before)
 
     def _write_late(self) -> None:
-        """Does the write that had to wait, as the reactor would."""
+        """Does a write that had to wait, as the reactor would."""
         self._awaits_write = False
         if self.connected:
             self.reactor.addWriter(self)
@@ -220,7 +220,7 @@ class TLSConnection(TLSWriting, tcp.Server):
             super().loseConnection(*arguments)
 
     def _postLoseConnection(self) -> Any:
-        """Everything is written: sends the end, and closes the socket only when the client has closed its side.
+        """Called when all data is written: sends the end, and closes the socket only when the client has closed its side.
 
         A socket that is closed with unread bytes sends a reset, and then the peer loses what it has not read yet.
         """
@@ -243,7 +243,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         self.connectionLost(Failure(main.CONNECTION_DONE))
 
     def _drain(self) -> BaseException | None:
-        """Drops bytes after the end, without decrypting them: they may be no TLS any more."""
+        """Drops bytes after the end, without decrypting them: they need not be TLS any more."""
         try:
             return None if self.socket.recv(1 << 16) else main.CONNECTION_DONE
         except BlockingIOError:
