@@ -1,4 +1,4 @@
-"""Drives coroutines: from one Deferred that they wait for to the next, each step in slices (ADR 18).
+"""Drives coroutines in steps, from one awaited Deferred to the next; each step runs in slices (ADR 18).
 
 ``Deferred.fromCoroutine`` runs a step in one piece, so a long computation between two waits would block the reactor.
 """
@@ -24,9 +24,9 @@ class Call(Protocol):
 
 
 def advance(coroutine: Running[Result], failure: Failure | None = None) -> Result | Failure | Deferred[object]:
-    """Runs a coroutine to its end or to the next Deferred; ``failure`` is raised where it waits.
+    """Runs a coroutine to its next Deferred or to its end; ``failure`` is raised at the place where it waits.
 
-    Returns that Deferred, what the coroutine has returned (no Deferred), or why it has ended.
+    Returns the Deferred, the coroutine's result (never a Deferred), or the Failure that has ended it.
     """
     try:
         if failure is None:
@@ -52,7 +52,7 @@ def failure_of(result: object) -> Failure | None:
 
 
 def trap_cancelled(failure: Failure) -> None:
-    """An errback of work that is cancelled when its owner stops: that is no error, all others are."""
+    """An errback for work that is cancelled when its owner stops, which is not an error."""
     failure.trap(CancelledError)
 
 

@@ -1,4 +1,4 @@
-"""Frees large trees in slices once nobody uses them any more (``kapi/machinery/freeing.py``)."""
+"""Frees large trees in slices once they are not used any more (``kapi/machinery/freeing.py``)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kapi.machinery import freeing
 from kapi.process.driver import Call
 
 log = Logger()
-_INTERVAL_SECONDS = 0.05  # between two checks whether trees are still in use
-_MAX_SECONDS = 30.0  # for so long a tree is checked
-_MAX_TREES = 64  # checked at a time; beyond that the oldest is freed as any other object
+_INTERVAL_SECONDS = 0.05  # between two checks for unused trees
+_MAX_SECONDS = 30.0  # how long a tree is checked
+_MAX_TREES = 64  # the most trees that are checked; with more, the oldest is freed as any other object
 
 
 class Freeing:
@@ -38,7 +38,7 @@ class Freeing:
         freeing.collector, freeing.busy = self.take, self.busy
 
     def uninstall(self) -> None:
-        """From now on trees are freed as any other objects, also those that were kept here."""
+        """From now on trees are freed as any other objects, also the trees that were kept here."""
         if freeing.collector == self.take:
             freeing.collector = freeing.busy = None
         self._trees.clear()

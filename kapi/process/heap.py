@@ -32,21 +32,23 @@ from kapi.process.timers import Repeated
 
 log = Logger()
 INTERVAL_SECONDS = 5.0  # between two checks
-_MIN_BYTES = 8 * 1024 * 1024  # less is not returned
-_MIN_PART = 20  # nor less than a twentieth of the process
+_MIN_BYTES = 8 * 1024 * 1024  # a smaller amount is not returned
+_MIN_PART = 20  # nor an amount below a twentieth of the process
 _MAX_HEAP_BLOCK_BYTES = 1024 * 1024  # larger blocks are mapped from the system one by one
-_MAX_HEAP_END_BYTES = 2 * 1024 * 1024  # that may be free at the end of the heap
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+_MAX_HEAP_END_BYTES = 2 * 1024 * 1024  # free memory that stays at the end of the heap
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.h
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 #: new objects before a collection of the youngest generation (1 ms); such collections before one of the middle generation
 #: (15,000 objects, 4 ms); Python never runs a full collection by itself
 _THRESHOLDS = (3_000, 5, 1_000_000_000)
-#: collections of the middle generation since the last full one: after fewer, a full one finds too little
+#: collections of the middle generation between two full ones: after fewer, a full collection finds too little
 _MIN_COLLECTIONS = 50
 _MAX_NEW_BLOCKS = 200_000  # blocks of memory, half of them objects to traverse: 25 ms, or 50 when all of it is garbage
-_MAX_PUT_OFF = 12  # checks in a row that found more: then it is no passing burst, and the objects are frozen
-_MAX_KEPT_BLOCKS = 400_000  # so many new blocks are still collected before they are frozen: 50 ms
+_MAX_PUT_OFF = (
+    12  # checks in a row that found more new blocks: after these it is no short burst, and the objects are frozen
+)
+_MAX_KEPT_BLOCKS = 400_000  # with more new blocks, they are frozen without a collection: it would take over 50 ms
 #: bytes by which the memory in use has changed since the last collection: after a burst there may be garbage, even if the
 #: process is idle from then on
 _MIN_CHANGED = 8 * 1024 * 1024
@@ -101,7 +103,9 @@ class Allocator:
 def forget_sources() -> None:
     """Drops the lines of source files that Python keeps for every file of every traceback that was logged."""
     for name, cached in list(linecache.cache.items()):
-        if len(cached) > 1 and cached[1] is not None:  # a file's time: what is generated has none, and is nowhere else
+        if (
+            len(cached) > 1 and cached[1] is not None
+        ):  # the file's time: generated source has none, and cannot be read again
             linecache.cache.pop(name, None)
 
 
@@ -111,8 +115,8 @@ class MemoryReturn:
     def __init__(self, reactor: Reactor, allocator: Allocator | None = None) -> None:
         self._reactor = reactor
         self._allocator = Allocator() if allocator is None else allocator
-        self._returned = 0  # bytes that are free and have been returned, or could not be
-        self._after: tuple[int, int] | None = None  # bytes that were resident and used after the last time
+        self._returned = 0  # free bytes after the last return: these were returned, or could not be
+        self._after: tuple[int, int] | None = None  # resident and used bytes after the last return
         self._call = Repeated(self.look, reactor, "giving memory back")
 
     def start(self) -> None:
@@ -137,7 +141,7 @@ class MemoryReturn:
         return work
 
     def _grown(self, resident: int) -> int:
-        """Bytes by which the process has grown since the last time, without the growth of the memory in use."""
+        """Bytes by which the process has grown since the last return, without the growth of the memory in use."""
         if self._after is None:
             return 0
         before, used_before = self._after
@@ -196,12 +200,12 @@ class Collector:
     def __init__(self, reactor: IReactorTime, heap: Heap | None = None) -> None:
         self._heap = Heap() if heap is None else heap
         self._frozen = 0  # blocks when objects were frozen for the last time
-        self._whole = 0  # the same, at the last collection that included frozen objects
-        self._base = 0  # the fewest blocks since then
+        self._whole = 0  # blocks at the last collection that included frozen objects
+        self._base = 0  # the fewest blocks since the last freezing
         self._put_off = 0  # checks in a row
         self._used = 0  # bytes after the last collection
-        self._expected = 0  # blocks of garbage that nothing but a collection frees
-        self._kept_some = False  # objects of after the start were frozen, and may be garbage
+        self._expected = 0  # expected blocks of garbage in cycles, which only a collection frees
+        self._kept_some = False  # objects that were made after the start are frozen, and may be garbage
         self._call = Repeated(self.look, reactor, "collecting garbage")
 
     def start(self) -> None:
@@ -230,9 +234,9 @@ class Collector:
             self._keep(new)
 
     def expect(self, blocks: int) -> None:
-        """Tells of garbage in cycles; collects when there is much of it, however many objects have to be traversed.
+        """Announces garbage in cycles; collects when there is much of it, even if many objects have to be traversed.
 
-        Else it would count as new objects, for which collections are put off, and be frozen in the end.
+        Without this call the garbage would count as new objects, which postpone collections, and would be frozen in the end.
         """
         self._expected += blocks
         if self._expected > _MAX_NEW_BLOCKS:

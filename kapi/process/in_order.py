@@ -1,4 +1,4 @@
-"""A queue of calls that must be made in their order, though some of them take long (ADR 18).
+"""A queue of calls that are made in order, although some of them take long (ADR 18).
 
 A long call runs in slices, at most one in a turn of the reactor, and the calls that are added meanwhile wait.  When nothing
 waits, the callers of ``add`` make short calls themselves, at once.
@@ -33,13 +33,13 @@ class InOrder:
         return len(self._waiting)
 
     def add(self, function: Callable[..., object], *arguments: object, long: bool) -> None:
-        """Adds a call, to be made after those that wait."""
+        """Adds a call, to be made after all waiting calls."""
         self._waiting.append((long, function, arguments))
         if len(self._waiting) == 1:
             self._begin()
 
     def done(self) -> Deferred[None] | None:
-        """None when nothing waits; otherwise fires after the last call that waits now, in a later turn."""
+        """None when no call waits; otherwise fires after the last call that waits now, in a later turn."""
         if not self._waiting:
             return None
         done: Deferred[None] = Deferred()
@@ -60,7 +60,7 @@ class InOrder:
             self._call(self._work).addBoth(self._go_on)
 
     def _work(self) -> None:
-        """Makes the first call, and the short ones after it."""
+        """Makes the first call, and the short calls after it."""
         waiting = self._waiting
         _, function, arguments = waiting[0]
         while True:

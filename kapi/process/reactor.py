@@ -1,7 +1,7 @@
-"""The process's reactor: the interfaces of Twisted's that are used, and every change to it.
+"""The process's reactor: the interfaces that kapi uses of it, and every change to it.
 
-The reactor is given to the server when it starts, and a test gives it a clock.  Changes are made to objects of Twisted's, in part
-to private attributes, so all stand here:
+The reactor is passed to the server when it starts; a test passes a clock.  Changes are made to Twisted's objects, in part to
+private attributes, so all are in this file:
 
 * ``installed_reactor``: where the system has kqueue and nothing is installed yet, that reactor.  Twisted's default there is
   select, with its limit of 1,024 sockets.
@@ -33,7 +33,7 @@ from twisted.internet.interfaces import (
 )
 
 Changed = Any  # an object of Twisted whose private attributes are changed
-MAX_SOCKETS = 128  # of one poll: a thousand connections that end at once would make a turn of 50 ms
+MAX_SOCKETS = 128  # returned by one poll: a thousand connections that end at once would make a turn of 50 ms
 MAX_ACCEPTS = 16  # connections accepted in one turn of the reactor: each costs 0.1 ms
 
 
@@ -67,12 +67,11 @@ def installed_reactor() -> Reactor:
 
 
 def use_monotonic_clock(reactor: Changed) -> None:
-    """Lets timers go on evenly when the time of day is set.  Called before the reactor runs.
+    """Makes timers independent of the time of day.  Called before the reactor runs.
 
-    Twisted's reactor keeps its timers in Unix seconds: after a step back none of them would fire until the time is caught up
-    with, after a step forward all that wait would fire at once.  ``reactor.seconds()`` therefore says how long things take and
-    never what time it is; for the time of day there is ``time.time``.  Calls that were planned already (twistd does) keep the
-    time that is left to them.
+    Twisted's reactor keeps its timers in Unix seconds: after a step back no timer would fire until the clock has caught up,
+    after a step forward all would fire at once.  So ``reactor.seconds()`` measures durations only; the time of day is
+    ``time.time``.  Calls that were scheduled before (twistd does that) keep their remaining time.
     """
     before = reactor.seconds
     if before is time.monotonic or not hasattr(reactor, "getDelayedCalls"):
@@ -86,14 +85,14 @@ def use_monotonic_clock(reactor: Changed) -> None:
 
 
 class PollWatcher(Protocol):
-    """Is told how long the reactor was busy between two polls."""
+    """Gets the lengths of the reactor's turns, from one poll to the next."""
 
     timer: Callable[[], float]
-    shortest: float  # seconds; shorter turns are not told
-    busy_since: float  # by the timer; 0 during a poll
+    shortest: float  # seconds; shorter turns are not reported
+    busy_since: float  # when the turn began, in seconds of the timer; 0 during a poll
 
     def ended(self, now: float) -> None:
-        """A turn has ended that took ``shortest`` or longer."""
+        """Called at the end of a turn that took ``shortest`` or longer."""
 
 
 def watch_polls(reactor: Changed, watcher: PollWatcher) -> bool:
@@ -126,7 +125,7 @@ def _measured(poll: Callable[..., object], watcher: PollWatcher) -> Callable[...
 class _WatchedPoller:
     """Wraps the epoll object of the reactor; the kernel returns the sockets beyond ``MAX_SOCKETS`` with the next polls.
 
-    Or a poll object, which is not told how many sockets it may return.
+    It also wraps a poll object, which takes no limit of sockets.
     """
 
     def __init__(self, poller: Changed, watcher: PollWatcher) -> None:
@@ -146,14 +145,14 @@ class _WatchedQueue:
         self._poll = _measured(queue.control, watcher)
 
     def control(self, changes: object, events: int, timeout: float | None = None) -> object:
-        """Asked for no events it does not wait."""
+        """As kqueue's method; a call that asks for no events does not wait."""
         if not events:
             return self._change(changes, 0, timeout)
         return self._poll(changes, min(events, MAX_SOCKETS), timeout)
 
 
 def accept_some(port: Changed) -> None:
-    """Lets a port of Twisted's accept at most ``MAX_ACCEPTS`` at once.  Twisted raises the number while more are waiting."""
+    """Lets a port accept at most ``MAX_ACCEPTS`` connections at once.  Twisted raises its own number while more are waiting."""
     accept = port.doRead
 
     def do_read() -> None:
@@ -164,7 +163,7 @@ def accept_some(port: Changed) -> None:
 
 
 def accept_one(port: Changed, then: Callable[[], object]) -> None:
-    """Lets a port accept one connection, then stop to read and call ``then``."""
+    """Lets a port accept one connection, then stop reading and call ``then``."""
     accept = port.doRead
 
     def do_read() -> None:
@@ -177,5 +176,5 @@ def accept_one(port: Changed, then: Callable[[], object]) -> None:
 
 
 def end_with_zero(reactor: Changed) -> None:
-    """twistd would end by the very signal that stopped it: a clean end has exit code 0."""
+    """Lets a clean stop end with exit code 0: twistd would end the process by the signal that stopped it."""
     reactor._exitSignal = None

@@ -24,12 +24,12 @@ class Level:
         self.name = name
         self.weight = weight
         self.time = 0.0  # seconds of work divided by the weight
-        self.flow_time = 0.0  # that of a flow which always gets its share of this level
+        self.flow_time = 0.0  # virtual time of a flow of this level that is never delayed
         self.ready: list[tuple[float, int, Flow]] = []  # a heap of waiting flows by a time that may be outdated
 
 
 class Flow:
-    """The requests that a flow schema treats as one (of one user, say)."""
+    """The requests that a flow schema counts together, such as those of one user."""
 
     __slots__ = ("__weakref__", "level", "time", "waiting")
 
@@ -40,7 +40,7 @@ class Flow:
 
 
 MAX_SECONDS = (
-    0.01  # that a piece of work counts: a longer one was held up by something else, such as the garbage collector
+    0.01  # the most that one piece of work counts: a longer one was held up, for example by the garbage collector
 )
 
 
@@ -48,9 +48,9 @@ class Shares:
     """The flows that wait for the thread, with their work."""
 
     def __init__(self) -> None:
-        self._time = 0.0  # of the level that was served last
+        self._time = 0.0  # time of the level that was served last
         self._ready: list[Level] = []
-        self._added = 0  # equals are served in the order in which they came
+        self._added = 0  # flows with equal times are served in their order of arrival
 
     def __bool__(self) -> bool:
         return bool(self._ready)
@@ -74,7 +74,7 @@ class Shares:
         flow.waiting.append(work)
 
     def take(self) -> tuple[Work, Flow]:
-        """Removes and returns the work that is next, with its flow."""
+        """Removes and returns the next work, with its flow."""
         level = self._ready[0]
         for other in self._ready:
             if other.time < level.time:
@@ -94,7 +94,7 @@ class Shares:
         return work, flow
 
     def _requeue(self, ready: list[tuple[float, int, Flow]]) -> None:
-        """Moves the first flow behind those that have used as much."""
+        """Moves the first flow behind the flows with the same time."""
         flow = ready[0][2]
         self._added += 1
         heapreplace(ready, (flow.time, self._added, flow))
@@ -110,5 +110,5 @@ class Shares:
         flow.time += seconds
         level.flow_time += seconds / (
             len(level.ready) + (not flow.waiting)
-        )  # an endless row of new flows shuts out no other
+        )  # a stream of new flows cannot shut out older flows
         level.time += seconds / level.weight

@@ -1,10 +1,10 @@
-"""Long computations in slices, so that none holds the reactor (ADR 18).
+"""Runs long computations in slices, so that they do not block the reactor (ADR 18).
 
 A request's code runs in a greenlet of a small pool, and mostly ends within its first slice.  Code that may take long calls
 ``engage``.  If it then comes to a checkpoint (``kapi/machinery/checkpoint.py``) after its slice is used up, it is suspended
 there.  It continues in a later turn of the reactor (``turn``).
 
-Of large trees a flow has few at a time (``LargeTrees``).
+The large trees that a flow has at a time are limited (``LargeTrees``).
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from kapi.machinery.checkpoint import Interrupted
 from kapi.process.shares import Flow
 from kapi.process.turn import TURN_SECONDS, Turn
 
-MAX_BYTES = 4 * 1024 * 1024  # of texts whose trees a flow has at once; a single one may be larger
+MAX_BYTES = 4 * 1024 * 1024  # of texts whose trees a flow has at once; a single text may be larger
 Work = TypeVar("Work")
 log = Logger()
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-SLICE_SECONDS = 0.0007  # of one slice: short work keeps three fifths of the thread beside four large writers
-_MIN_SLICE_SECONDS = 0.0005  # of a computation that begins when the turn is over
+SLICE_SECONDS = 0.0007  # length of a slice: short work gets three fifths of the thread's time beside four large writers
+_MIN_SLICE_SECONDS = 0.0005  # first slice of a computation that begins when the turn is over
 _MAX_IDLE_WORKERS = 16  # kept for reuse
-_MAX_FREEING_SECONDS = 0.5  # for so long a large tree waits until those before it are freed
+_MAX_FREEING_SECONDS = 0.5  # the most seconds that a large tree waits until earlier trees are freed
 _FREEING_CHECK_SECONDS = 0.01
 
 
 class _Trees(Generic[Work]):
-    """Those of one flow: the bytes of their texts, and what waits with the bytes of its text."""
+    """The large trees of one flow: the bytes of their texts, and the waiting work, each with the bytes of its text."""
 
     __slots__ = ("bytes", "waiting")
 
@@ -57,7 +57,7 @@ class _Trees(Generic[Work]):
 
 
 class LargeTrees(Generic[Work]):
-    """Each ``begin`` that allowed the work to go on, and each work that ``end`` returned, is followed by an ``end``."""
+    """Limits the large trees of each flow.  Call ``end`` after each ``begin`` that was True and each returned work."""
 
     def __init__(self) -> None:
         self._flows: WeakKeyDictionary[Flow, _Trees[Work]] = WeakKeyDictionary()
@@ -78,7 +78,7 @@ class LargeTrees(Generic[Work]):
         return trees is not None and bool(trees.waiting)
 
     def end(self, flow: Flow, size: int) -> list[Work]:
-        """A tree of ``size`` bytes is gone.  Returns the work that may go on now."""
+        """Called when a tree of ``size`` bytes is freed.  Returns the work that may continue."""
         trees = self._flows[flow]
         trees.bytes -= size
         found: list[Work] = []
@@ -90,13 +90,13 @@ class LargeTrees(Generic[Work]):
 class Computation(Protocol):
     """The state of one computation over all its slices."""
 
-    engaged: bool  # it may take long
+    engaged: bool  # the computation may take long
     committed: bool  # it has visible effects, and can no longer be ended
-    interrupt: BaseException | None  # why it is to end; None again once raised in it
+    interrupt: BaseException | None  # raised in the computation to end it, then None again
 
 
 class Owner(Protocol):
-    """Is notified of the slices of a suspended computation, and gets its result."""
+    """The owner of a suspended computation: notified of its slices, and given its result."""
 
     flow: Flow | None  # as classified by priority and fairness
 
@@ -107,17 +107,17 @@ class Owner(Protocol):
         """Called when the next slice begins."""
 
     def finished(self, result: object) -> None:
-        """Called with what the job has returned.  Raises nothing."""
+        """Called with the job's result.  Raises nothing."""
 
 
 class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
-    """Runs jobs, one after the other; a job catches what it raises."""
+    """Runs jobs, one after the other; a job catches its own exceptions."""
 
     until = 0.0  # end of the slice, in seconds of perf_counter, once the computation has called ``engage``
-    tree_bytes = 0  # of the text of its large tree
-    counted_for: Flow | None = None  # the flow that this tree is counted for
-    computation: Computation  # while a job runs
-    result: object = None  # of the last job, until it is taken
+    tree_bytes = 0  # size of the text of its large tree
+    counted_for: Flow | None = None  # the flow for which this tree is counted
+    computation: Computation  # set while a job runs
+    result: object = None  # result of the last job, until it is read
 
     def __init__(self, slices: Slices) -> None:
         super().__init__(_work)
@@ -159,15 +159,15 @@ class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
 
 
 def _work() -> None:
-    """What a worker runs until it is ended.
+    """The main function of a worker's greenlet.
 
-    The collector never frees a greenlet that is suspended, nor what its call was given: so it is given nothing, not even itself.
+    The collector never frees a suspended greenlet, nor the arguments of its function: so this function has none.
     """
     while True:
         job, argument = getcurrent().parent.switch()
         try:
             result = job(argument)
-        except Interrupted as interrupted:  # of a job that lets it pass
+        except Interrupted as interrupted:  # raised by a job that does not catch it
             result = Failure(interrupted.error)
         except Exception:
             result = Failure()
@@ -191,7 +191,7 @@ class Suspended:
 class Slices:
     """Runs computations slice by slice.
 
-    ``length`` of a slice is seconds; below 0 every checkpoint suspends.  ``turn`` says when the next slice begins; a test need
+    ``length`` of a slice is seconds; below 0 every checkpoint suspends.  ``turn`` decides when the next slice begins; a test need
     not give one.
     """
 
@@ -239,7 +239,7 @@ class Slices:
         return work.done
 
     def _go(self, worker: Worker, value: Any) -> Any:
-        """One slice."""
+        """Runs one slice."""
         computation = worker.computation
         if computation.engaged:
             worker.until = perf_counter() + (self.first() if value else self._length)
@@ -259,18 +259,18 @@ class Slices:
         if len(self._idle) < _MAX_IDLE_WORKERS:
             self._idle.append(worker)
         else:
-            worker.throw()  # it ends: nothing else would free it
+            worker.throw()  # ends the greenlet: nothing else would free it
         return result
 
     def _free_tree(self, worker: Worker) -> None:
-        """Continues what has waited until this computation was over."""
+        """Continues work that has waited for the end of this computation."""
         size, flow = worker.tree_bytes, worker.counted_for
         worker.tree_bytes, worker.counted_for = 0, None
         if flow is not None:
             self._end_tree(flow, size, self._reactor.seconds() + _MAX_FREEING_SECONDS)
 
     def _end_tree(self, flow: Flow, size: int, until: float) -> None:
-        """Once the tree is freed, which is done in slices too; at the latest when it is ``until``."""
+        """Ends the tree's count once the tree is freed, which happens in slices, too; at the latest at ``until``."""
         busy = freeing.busy
         if busy is not None and busy() and self._trees.is_awaited(flow) and self._reactor.seconds() < until:
             self._reactor.callLater(_FREEING_CHECK_SECONDS, self._end_tree, flow, size, until)
@@ -279,7 +279,7 @@ class Slices:
             self._queue(suspended)
 
     def _resume(self, suspended: Suspended) -> None:
-        """Runs one slice of it."""
+        """Runs the next slice of a suspended computation."""
         owner = suspended.owner
         owner.resumed()
         result = self._go(suspended.worker, ())
@@ -291,7 +291,7 @@ class Slices:
 
 
 class _Call(Generic[Result]):
-    """A function of ``Slices.call``: owner and computation in one."""
+    """A call of ``Slices.call``: owner and computation in one."""
 
     flow: Flow | None = None
 

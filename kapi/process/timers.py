@@ -1,4 +1,4 @@
-"""Calls in the future: deadlines of many requests, and periodic calls that survive errors."""
+"""Timers: the deadlines of many requests, and periodic calls that go on after errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Expiring(Protocol):
 
 
 class Deadlines:
-    """Calls ``expire`` of what has not ended by its deadline.  ``clock`` is the reactor's."""
+    """Calls ``expire`` of each object that is not removed before its deadline.  ``clock`` is the reactor's."""
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class Deadlines:
         return number
 
     def remove(self, waiting: Expiring, number: int) -> None:
-        """Forgets ``waiting``, which has ended in time; ``number`` is what ``add`` returned."""
+        """Removes ``waiting``, which has ended in time; ``number`` is the result of ``add``."""
         slot = self._slots.get(number)
         if slot is not None:
             slot.pop(waiting, None)
@@ -56,7 +56,7 @@ class Deadlines:
 
     def _end(self, number: int) -> None:
         del self._calls[number]
-        # The end of one may end others of the slot: these are removed meanwhile.
+        # The end of one object may remove others from the slot.
         while (slot := self._slots.get(number)) is not None:
             waiting = next(iter(slot))
             self.remove(waiting, number)
@@ -69,17 +69,17 @@ class Repeated:
     def __init__(self, function: Callable[[], Deferred[None] | None], reactor: IReactorTime, what: str) -> None:
         self._function = function
         self._what = what
-        self._logged = ""  # the error that the latest calls had
+        self._logged = ""  # the error of the last calls
         self._loop = LoopingCall(self._call)
         self._loop.clock = reactor
 
     def start(self, every: float, *, now: bool = False) -> None:
-        """Calls it every ``every`` seconds, with ``now`` also at once; nothing is changed when that has begun already."""
+        """Calls the function every ``every`` seconds, with ``now`` also at once.  Does nothing when it was started before."""
         if not self._loop.running:
             self._loop.start(every, now=now)
 
     def stop(self) -> None:
-        """Ends the calls; one that is under way completes."""
+        """Ends the calls; a call in progress completes."""
         if self._loop.running:
             self._loop.stop()
 
@@ -101,6 +101,6 @@ class Repeated:
         if failure.check(CancelledError):
             return
         error = f"{failure.type}: {failure.getErrorMessage()}"
-        if error != self._logged:  # else it was logged
+        if error != self._logged:  # the same error is logged once
             self._logged = error
             log.failure("{what} failed; it is tried again", failure, what=self._what)

@@ -1,9 +1,9 @@
-"""A turn of the reactor's loop: how long its work may take, and what comes first when there is more (ADR 19).
+"""A turn of the reactor's loop: how long its work may take, and which work comes first when there is more (ADR 19).
 
-All requests run on one thread, and the reactor polls its sockets once a turn.  So a turn is short, and what does not fit into it
-waits for the next: reading a connection, continuing a request that has waited, sending what a client did not take at once,
-passing on watch events.  Of what waits the flow that has used the least is next (``shares``).  Long computations get one slice
-a turn, and the time that is left.
+All requests run on one thread, and the reactor polls its sockets once a turn.  So a turn is short, and work that does not fit
+into it waits for the next turn: reading a connection, continuing a request that has waited, sending the rest of an answer to a
+slow client, sending watch events.  The waiting flow that has used the least time is next (``shares``).  Long computations get
+one slice a turn, and the time that is left.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from twisted.logger import Logger
 from kapi.process.shares import Flow, Level, Shares, Work
 
 log = Logger()
-TURN_SECONDS = 0.002  # of a turn of the reactor, after which it polls its sockets
-_ALONE_TURN_SECONDS = 0.01  # while one flow is alone: longer turns cost less
-_ALONE_AFTER_SECONDS = 0.05  # without work of another flow, and without long computations
-_MIN_SECONDS = 0.0005  # that a piece of work has, however late in a turn it begins
-NEW_CONNECTIONS_WEIGHT = 60.0  # of connections without a request yet; other levels' weights are their seats
-#: of their first reads after the handshake, never more than there were handshakes: the seats of all levels by default
+TURN_SECONDS = 0.002  # length of a turn, after which the reactor polls its sockets
+_ALONE_TURN_SECONDS = 0.01  # length while one flow is alone: longer turns cost less
+_ALONE_AFTER_SECONDS = 0.05  # a flow is alone after so long without work of other flows and without long computations
+_MIN_SECONDS = 0.0005  # the least time for a piece of work, even at the end of a turn
+NEW_CONNECTIONS_WEIGHT = (
+    60.0  # weight of connections without a request so far; the weights of other levels are their seats
+)
+#: weight of their first reads after the handshake, never more than there were handshakes: the seats of all levels by default
 FIRST_READS_WEIGHT = 600.0
 
 
 class Turn:
-    """Runs work now or in a later turn; asked by all that work piece by piece whether the time is over.
+    """Runs work now or in a later turn, and tells work that is done piece by piece when its time is over.
 
-    ``seconds`` is the length of a turn, ``timer`` gives seconds (the reactor's clock).  Work is a function; what it raises is
+    ``seconds`` is the length of a turn, ``timer`` gives seconds (the reactor's clock).  Work is a function; its exceptions are
     logged.
     """
 
@@ -48,9 +50,9 @@ class Turn:
         self._began = 0.0
         self._until = 0.0  # when this turn should end
         self._limit = 0.0  # when the current piece of work should end
-        self._flow: Flow | None = None  # whose work runs now
-        self._since = 0.0  # when it was last counted
-        self._last: Flow | None = None  # whose work ran last
+        self._flow: Flow | None = None  # flow of the work that runs now
+        self._since = 0.0  # until when its time is counted
+        self._last: Flow | None = None  # flow of the work that ran last
         self._alone_from = 0.0  # when its flow counts as alone
         #: the flow that is alone: its connections need not ask, and nothing is counted
         self.alone: Flow | None = None
@@ -60,7 +62,7 @@ class Turn:
         self._hosts: WeakValueDictionary[tuple[Level, str], Flow] = WeakValueDictionary()
 
     def new_connection_flow(self, host: str) -> Flow:
-        """The flow of connections from ``host`` that had no request yet."""
+        """The flow of connections from ``host`` without a request so far."""
         return self._host_flow(self._new_connections, host)
 
     def first_read_flow(self, host: str) -> Flow:
@@ -80,7 +82,7 @@ class Turn:
         return self._scheduled and self._timer() > self._limit
 
     def busy(self) -> bool:
-        """Whether work that comes now has to wait."""
+        """Whether new work has to wait."""
         return bool(self._shares) or self.over()
 
     def _begin(self) -> None:
@@ -94,7 +96,7 @@ class Turn:
     # -- work
 
     def run(self, work: Work, flow: Flow | None = None) -> None:
-        """Does ``work`` now if there is time and nothing waits, or if the current work is of the same flow."""
+        """Does ``work`` now if there is time and no work waits, or if the current work is of the same flow."""
         flow = flow or self._nobody
         if flow is self._flow:
             work()
@@ -135,10 +137,10 @@ class Turn:
             self._begin()
 
     def _end(self) -> None:
-        """Does what waits until the time is over; at least one piece of short work and one slice."""
+        """Does waiting work until the time is over; at least one piece of short work and one slice."""
         shares, long = self._shares, self._long
         if shares and self.alone is not None:
-            # its connections that did not ask may have taken the whole turn
+            # connections of a flow that is alone do not ask, and may have used the whole turn
             self._until = self._limit = self._timer() + _ALONE_TURN_SECONDS
         while shares:
             work, flow = shares.take()
@@ -173,7 +175,7 @@ class Turn:
         except Exception:
             log.failure("what waited for its turn has failed")
 
-    # -- whom the time is counted for
+    # -- for which flow the time is counted
 
     def _do(self, work: Work, flow: Flow) -> None:
         before = self.begin(flow)
@@ -181,7 +183,7 @@ class Turn:
         self.end(before)
 
     def begin(self, flow: Flow) -> Flow | None:
-        """Begins a piece of work of ``flow``.  Returns whose work is interrupted, to be passed to ``end``."""
+        """Begins a piece of work of ``flow``.  Returns the flow of the interrupted work, to be passed to ``end``."""
         if not self._scheduled:
             self._begin()
         before, now = self._flow, self._timer()
@@ -193,7 +195,7 @@ class Turn:
             self._shares.serve(flow)
         if flow is not self._last:
             self.alone = None
-            # handshakes cost no less when done together
+            # handshakes are not cheaper when done together
             self._last = None if flow.level is self._new_connections or flow.level is self._first_reads else flow
             self._alone_from = now + _ALONE_AFTER_SECONDS
             self._until = min(self._until, self._began + self._seconds)
