@@ -60,9 +60,9 @@ class APIVersion:
 class APIGroupResource:
     """A resource of a group in its versions, of which the first is stored (upstream: a ``rest.Storage`` for each version).
 
-    ``strategy`` gets objects in the stored version; none in which a required field is missing, or a field has another type than
-    in the schema.  With a ``status_strategy`` there is a status subresource, and only this writes the status.  Without
-    ``convert`` versions differ only in ``apiVersion``.
+    ``strategy`` gets objects in the stored version.  It never gets an object in which a required field is missing, or a field
+    has another type than in the schema.  With a ``status_strategy`` there is a status subresource,
+    and only this writes the status.  Without ``convert`` versions differ only in ``apiVersion``.
     """
 
     kind: str
@@ -89,7 +89,7 @@ class APIGroup:
 class Additions:
     """What a program adds to its server.
 
-    * ``outer_filters`` run before the server's own filters: nobody is authenticated yet.
+    * ``outer_filters`` run before the server's own filters: the user is not authenticated yet.
     * ``filters`` run after them, so that requests are authenticated and authorized (upstream: BuildHandlerChainFunc).
     * ``post_start_hooks`` and ``pre_shutdown_hooks`` by name (AddPostStartHook, AddPreShutdownHook).
     * ``routes`` are paths beside the API (NonGoRestfulMux).

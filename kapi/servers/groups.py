@@ -1,7 +1,7 @@
 """The rows of API groups that a program adds to its server (upstream: apiserver ``server/genericapiserver.go``, InstallAPIGroup).
 
-They are made as those of custom resources are: types, validation, columns and the OpenAPI documents come from the schemas.  The
-program's strategies come on top.
+They are made like the rows of custom resources: types, validation, columns and OpenAPI documents come from the schemas.  The
+program's strategies are called in addition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MISSHAPEN = (ErrorType.TYPE_INVALID, ErrorType.REQUIRED)
 
 
 def group_rows(groups: Iterable[APIGroup], taken: Collection[str]) -> list[Resource]:
-    """The rows, that of the stored version first; ``taken`` are the groups of others.  Raises ValueError."""
+    """The rows, first the row of the stored version; ``taken`` are the groups that exist already.  Raises ValueError."""
     names = set(taken)
     found: list[Resource] = []
     for group in groups:
@@ -148,10 +148,9 @@ def _misshapen(obj: Object, schema: VersionSchema) -> bool:
 
 
 class _WithStrategy(CustomResourceStrategy):
-    """The rules of a schema, and then a program's strategy.
+    """The rules of a schema, and then a program's strategy, which gets objects in the stored version.
 
-    The strategy gets objects in the stored version.  It gets none in which a required field is missing, or a field has another
-    type than in the schema.
+    It never gets an object in which a required field is missing, or a field has another type than in the schema.
     """
 
     own: Strategy
@@ -176,7 +175,9 @@ class _WithStrategy(CustomResourceStrategy):
         self._own_defaults(obj)
 
     def _own_defaults(self, obj: Object) -> None:
-        if obj.get("kind") == self.kind and obj.get("apiVersion") == self.api_version:  # else validation refuses it
+        if (
+            obj.get("kind") == self.kind and obj.get("apiVersion") == self.api_version
+        ):  # otherwise validation refuses it
             self._change(obj, self.own.default)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
@@ -226,7 +227,7 @@ class _Main(_WithStrategy):
 
 
 class _Status(_WithStrategy, CustomStatusStrategy):
-    """Of the status subresource."""
+    """The strategy of the status subresource."""
 
     def __init__(self, schema: CustomResourceStrategy, own: Strategy, rows: _GroupRows) -> None:
         CustomStatusStrategy.__init__(self, schema)

@@ -78,7 +78,7 @@ def _options(name: str, spec: Object, identity: Identity | None, *, insecure: bo
 
 
 class Backends:
-    """The servers of APIServices, by the names of these."""
+    """The servers of APIServices, by the APIServices' names."""
 
     def __init__(self, reactor: Reactor, egress: Egress = DIRECT) -> None:
         self._dialer = Dialer(reactor, proxy=egress.proxy(CLUSTER))
@@ -112,8 +112,10 @@ class Backends:
         return gatherResults([closed for backend in self._known.values() for closed in backend.close()])
 
 
-MAX_ANSWER_BYTES = 16 * 1024 * 1024  # of an OpenAPI document
-MAX_DISCOVERY_BYTES = 1024 * 1024  # of a group version's APIResourceList, which becomes part of discovery here
+MAX_ANSWER_BYTES = 16 * 1024 * 1024  # size of an OpenAPI document
+MAX_DISCOVERY_BYTES = (
+    1024 * 1024
+)  # size of a group version's APIResourceList, which becomes part of this server's discovery
 
 
 class BackendAnswer(NamedTuple):
@@ -141,7 +143,7 @@ class BackendClient:
         accept: str = "application/json",
         etag: str = "",
     ) -> BackendAnswer:
-        """The answer, with a body of at most ``limit`` bytes; an empty one with 304 for what still has this ``etag``.
+        """The answer, with a body of at most ``limit`` bytes; an empty one with 304 when the document still has this ``etag``.
 
         Raises any error of the network, and TimeoutError after ``seconds``.
         """
@@ -167,5 +169,5 @@ class BackendClient:
 
 
 def _late(_result: object, _seconds: float) -> NoReturn:
-    """Raises one error in place of the agent's, which depend on how far the request has come."""
+    """Raises TimeoutError in place of the agent's errors, which depend on the progress of the request."""
     raise TimeoutError("context deadline exceeded")

@@ -117,7 +117,7 @@ class APIServiceController:
             self._openapi.forget(name)
             self._discovery.forget(name)
         self._service_changed(kind, obj)
-        self.custom_changed(gv)  # it may be one that autoregistration maintains
+        self.custom_changed(gv)  # autoregistration may maintain it
         if kind == "DELETED":
             return
         if old is None or old["spec"] != spec or obj.get("status") != old.get("status"):

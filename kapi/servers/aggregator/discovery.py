@@ -1,6 +1,6 @@
 """The resources of the servers behind APIServices, for discovery (upstream: kube-aggregator ``handler_discovery.go``).
 
-A server is asked for its aggregated document, and only when it has none for the resources of one group version.  While it does
+A server is asked for its aggregated document; if it has none, for the resources of each group version.  While it does
 not answer, its group versions are stale and without resources.
 """
 
@@ -70,7 +70,7 @@ class RemoteDiscovery:
         self._changed = changed
         self._known: dict[_Reference, _Known] = {}
         self._wanted: dict[str, float] = {}  # APIService -> the time since when its document may have changed
-        self._failures: dict[str, int] = {}  # in a row
+        self._failures: dict[str, int] = {}  # failures in a row
         self._queue: WorkQueue[str] = WorkQueue(reactor, "apiservice discovery", self._sync, WORKERS)
 
     def enqueue(self, name: str) -> None:
@@ -99,7 +99,7 @@ class RemoteDiscovery:
             found = (await self._resources(name, gv, service)).get(gv, [])
         except CancelledError:
             raise
-        except Exception as error:  # any error of the network; the server may send anything
+        except Exception as error:  # any network error or invalid document
             self.log.debug("discovery of {name}: {error}", name=name, error=error)
         if name not in self._wanted:
             return None  # forgotten meanwhile
@@ -112,7 +112,7 @@ class RemoteDiscovery:
         return REFRESH_SECONDS
 
     async def _resources(self, name: str, gv: GroupVersion, service: Object) -> Resources:
-        """The resources of the server of an APIService.  Raises any error while they cannot be had."""
+        """The resources of the server of an APIService.  Raises any error while they are not available."""
         reference = _reference(service)
         known = self._known.get(reference)
         if known is not None and known.since >= self._wanted[name]:
@@ -151,7 +151,7 @@ def _is_aggregated(content_type: str) -> bool:
 def from_aggregated(document: Tree) -> Resources:
     """The resources in an APIGroupDiscoveryList, with the fields that clients know.
 
-    Raises ValueError, KeyError, TypeError or AttributeError for what is none.
+    Raises ValueError, KeyError, TypeError or AttributeError for another document.
     """
     if document["kind"] != _KIND:
         raise ValueError("the document is no " + _KIND)

@@ -48,7 +48,7 @@ class RemoteObjects:
             return await request
         except (CancelledError, status.StatusError):
             raise
-        except Exception as error:  # whatever the network does
+        except Exception as error:  # any network error
             raise status.service_unavailable(f"{key}: {str(error) or type(error).__name__}") from error
 
     async def _request(self, key: str, method: str, path: str, body: object, media: str) -> Object:
@@ -65,7 +65,7 @@ class RemoteObjects:
         return tree  # type: ignore[no-any-return]
 
     async def follow(self, key: str, path: str, on_line: Callable[[bytes], None]) -> None:
-        """Calls ``on_line`` with each line until the server ends the answer.  Raises as ``request``, and what it raises."""
+        """Calls ``on_line`` with each line until the server ends the answer.  Raises as ``request`` and ``on_line``."""
         answer = await self._send(key, "GET", path, None, "")
         if answer.code >= 400:
             lines = _Lines()
@@ -92,14 +92,14 @@ class RemoteObjects:
 
 
 class _Lines(Protocol):
-    """The lines of a body; the connection is paused while a line has not been taken."""
+    """The lines of a body; the connection is paused while a line waits for its reader."""
 
     transport: Answer  # type: ignore[assignment]
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
-        self._rest: list[bytes] = []  # of a line that has not ended
-        self._size = 0  # bytes of the rest
+        self._rest: list[bytes] = []  # the received parts of a line that has not ended
+        self._size = 0  # their bytes
         self._waiting: Deferred[None] | None = None
         self._end: Failure | None = None  # of the body
         self._over = False

@@ -17,18 +17,18 @@ from kapi.runtime.workqueue import WorkQueue
 from kapi.servers.aggregator.backend import BackendClient
 
 WORKERS = 2
-TIMEOUT_SECONDS = 10.0  # of the request for a document
+TIMEOUT_SECONDS = 10.0  # for one document
 MAX_DOCUMENTS = 256  # of one server
 _DIGEST = re.compile(r"[0-9A-Za-z]+").fullmatch  # allowed in URLs and headers
 MAX_BYTES = 64 * 1024 * 1024  # of all documents of one server
 
 
 class _Away(Exception):
-    """The server did not answer, or cannot now.  What is known of it stays until the next probe, as upstream keeps it."""
+    """The server did not answer, or cannot be asked now.  Its known documents stay until the next probe, as upstream."""
 
 
 class OpenAPIDownload:
-    """Updates ``documents``: those that a server lists under ``/openapi/v3``, and its paths of ``/openapi/v2``."""
+    """Updates ``documents``: the documents that a server lists under ``/openapi/v3``, and its paths of ``/openapi/v2``."""
 
     def __init__(self, reactor: IReactorTime, backend_client: BackendClient, documents: RemoteDocuments) -> None:
         self._backend_client = backend_client
@@ -101,7 +101,7 @@ class OpenAPIDownload:
         return changed
 
     async def _read_now(self, name: str, path: str) -> bytes | None:
-        """A JSON document; None when there is none, or none now."""
+        """A JSON document; None when there is none, or when it is not available now."""
         try:
             return await self._read(name, path)
         except _Away:
@@ -125,10 +125,10 @@ class OpenAPIDownload:
 
 
 def _urls(index: bytes | None, gv: GroupVersion) -> list[tuple[str, str]]:
-    """(key, URL) of a server's documents; that of the group version comes first.
+    """(key, URL) of a server's documents, first the document of the group version.
 
-    Those of other group versions are left out: the server may have them from us.  Two servers that are behind each other would
-    keep the documents of a definition for ever, each because the other has them.
+    Documents of other group versions are left out: the server may have them from this server.  Two servers that aggregate each
+    other would keep the documents of a deleted definition for ever, each because the other has them.
     """
     first = f"apis/{gv}"
     try:

@@ -57,7 +57,7 @@ class AvailabilityController:
         self._now = now
         self._identity = identity
         self._reactor = reactor
-        self._failures: dict[str, int] = {}  # in a row
+        self._failures: dict[str, int] = {}  # failures in a row
         self._queue: WorkQueue[str] = WorkQueue(reactor, "apiservice availability", self._sync, WORKERS)
 
     def failed(self, name: str) -> None:
@@ -130,17 +130,19 @@ class AvailabilityController:
         return await self._probe(service, backend)
 
     async def _probe(self, service: Object, backend: Backend) -> Verdict:
-        """Asks for the resources of the server; that it answers makes it available."""
+        """Asks the server for its resources: it is available when it answers."""
         name, gv = service["metadata"]["name"], GroupVersion(service["spec"]["group"], service["spec"]["version"])
         path = f"/apis/{gv}"
         first = backend.targets[0]
-        host = first.host if len(backend.targets) == 1 else first.name  # of several the message names none
+        host = (
+            first.host if len(backend.targets) == 1 else first.name
+        )  # with several targets the message names no address
         where = f"https://{host}:{first.port}{path}"
         try:
             answer = await self._backend_client.ask(name, path, PROBE_TIMEOUT_SECONDS, MAX_DISCOVERY_BYTES, accept="")
         except CancelledError:
             raise
-        except Exception as error:  # any error of the network
+        except Exception as error:  # any network error
             text = f"failing or missing response from {where}: {error}"
             return Verdict("False", UNREACHABLE, text)
         if not 200 <= answer.code < 300:

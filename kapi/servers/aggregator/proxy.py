@@ -18,8 +18,8 @@ from kapi.request.response import Response
 from kapi.servers.aggregator.backend import Backend, Backends
 
 UNAVAILABLE = b"service unavailable\n"
-#: servers that a request may have come through.  Two servers that are each behind an APIService of the other pass it on in a
-#: circle, with a connection for each round, until a probe has found out
+#: the most servers that a request may have passed.  Two servers that aggregate each other pass a request on in a circle, with a
+#: connection for each round, until a probe finds out
 MAX_HOPS = 16
 LOOP = b"the request has come through too many servers: APIServices of these servers lead in a circle\n"
 

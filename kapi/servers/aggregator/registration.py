@@ -25,7 +25,7 @@ from kapi.runtime.workqueue import WorkQueue
 GROUP = "apiregistration.k8s.io"
 WORKERS = 5
 _MAX_ATTEMPTS = 5
-_PASSING = (status.AlreadyExists, status.Conflict, status.NotFound)  # another writer was faster
+_PASSING = (status.AlreadyExists, status.Conflict, status.NotFound)  # errors of a write when another writer was faster
 ON_START, ALWAYS = "onstart", "true"
 _GROUPS = {
     "": 18000, "apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
@@ -90,7 +90,7 @@ def _service(group_version: GroupVersion, managed: str, group_minimum: int, vers
 def decide(desired: Object | None, found: Object | None, *, starting: bool) -> Change | None:
     """The write that turns ``found``, the existing APIService if there is one, into ``desired``; None when none is needed.
 
-    After the start only APIServices of custom resources are maintained.  One without the label belongs to its user.
+    After the start only APIServices of custom resources are maintained.  An APIService without the label belongs to its user.
     """
     if desired is not None and not starting and _managed(desired) == ON_START:
         return None
@@ -124,7 +124,7 @@ class AutoRegistration:
         self._services = services
         self._served = served
         self._queue: WorkQueue[GroupVersion] = WorkQueue(reactor, "autoregister", self._register, WORKERS)
-        self.complete = False  # set when all that exist at the start have been registered, or refused
+        self.complete = False  # set when all group versions of the start are registered, or were refused
 
     async def register_all(self) -> None:
         """Makes, corrects and removes APIServices as the served group versions demand.

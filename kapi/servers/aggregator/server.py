@@ -51,9 +51,9 @@ class Aggregation:
     tables: Sequence[ResourceTable]  # all, the last one that of custom resources
     address: Callable[[], str]
     now: Callable[[], str]
-    identity: Callable[[], Identity | None]  # the present client certificate
+    identity: Callable[[], Identity | None]  # the current client certificate
     rejects_redirects: bool = True
-    sends_uid: bool = True  # of the user, in a header
+    sends_uid: bool = True  # the user's UID is sent in a header
     spread: bool = False  # requests go to all endpoints of a server
     release: Release = RELEASE  # the emulated one
     enums: bool = True  # whether OpenAPI documents list the values of enumerations
@@ -148,7 +148,7 @@ class AggregatorServer(GenericServer):
     def _remote_service(self, path: str) -> Object | None:
         """The APIService of a path that belongs to another server.
 
-        APIServices themselves never do, so that one which points nowhere can be corrected.
+        APIServices themselves are always served here, so that an APIService without a server can be corrected.
         """
         parts = path.split("/", 4)
         if len(parts) < 4 or not parts[3] or parts[2] in self.fixed_groups:

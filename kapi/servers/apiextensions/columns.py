@@ -92,7 +92,7 @@ def _path(text: str) -> Path | None:
     try:
         return Path(text)
     except JSONPathError:
-        return None  # which finds nothing
+        return None  # a path that finds nothing
 
 
 def cell(type_: str, value: object, now: float) -> Tree:

@@ -1,6 +1,6 @@
 """Kubernetes' JSONPath, as printer columns and selectable fields use it (upstream: client-go ``util/jsonpath``).
 
-A path finds a list of values in a value; what is missing is not in it.  Who uses one takes the first.
+A path finds a list of values in a value, without missing ones.  Columns and fields use the first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JSONPathError(ValueError):
 
 
 class Below:
-    """All values below the top of one object, for the paths that begin with ``..``: walked once for all of them."""
+    """All values below the top of one object, for paths that begin with ``..``; the object is walked once for all such paths."""
 
     def __init__(self, top: Tree) -> None:
         self._top = top
@@ -50,13 +50,13 @@ class Below:
         self._by_name: dict[str, list[Tree]] | None = None
 
     def values(self) -> list[Tree]:
-        """What ``..`` finds."""
+        """The values that ``..`` finds."""
         if self._values is None:
             self._values = _descend([self._top])
         return self._values
 
     def named(self, name: str) -> list[Tree]:
-        """What ``..name`` finds."""
+        """The values that ``..name`` finds."""
         if self._by_name is None:
             found: dict[str, list[Tree]] = {}
             for value in elements(self.values()):
@@ -70,7 +70,7 @@ class Below:
 class Path:
     """A compiled path.
 
-    ``repeats``: a value is found as often as ``..`` leads to it; else once, which is all the same to who takes the first.
+    ``repeats``: a value is found as often as ``..`` leads to it; otherwise once, which is enough when only the first is used.
     """
 
     def __init__(self, text: str, repeats: bool = False) -> None:
@@ -78,7 +78,7 @@ class Path:
         self._steps = _compiled(text, repeats)
 
     def find(self, value: Tree, below: Below | None = None) -> list[Tree]:
-        """The values that are found in a value; ``below`` is what is below it."""
+        """The values that are found in a value; ``below`` has all values below it."""
         found, path = [value], self._steps
         if below is not None and path and path[0] is _descend:
             if len(path) > 1 and isinstance(path[1], _Field):
@@ -149,7 +149,7 @@ class _Field:
 
 
 def _joined(parts: Iterable[Iterable[Tree]]) -> list[Tree]:
-    """All that is in the parts, up to what a step may find: a union can name the same list many times."""
+    """The values of all parts, up to the limit of a step: a union can name the same list many times."""
     found: list[Tree] = []
     for part in elements(parts):
         found.extend(part)
@@ -167,7 +167,7 @@ def _wildcard(values: list[Tree]) -> list[Tree]:
 
 
 def _descend(values: list[Tree]) -> list[Tree]:
-    """The values and all below them, those below several of them once."""
+    """The values and all values below them, each once."""
     return _walk(values, set() if len(values) > 1 else None)
 
 

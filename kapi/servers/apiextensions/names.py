@@ -17,7 +17,7 @@ from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
 
-_MAX_INDEXED_NAMES = 1000  # of a definition; more are in a set of their own
+_MAX_INDEXED_NAMES = 1000  # names of a definition; a definition with more has a set of its own
 _KEYS = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 _NAMING = (("plural", "PluralConflict", False), ("singular", "SingularConflict", False))
 _KINDS = (("kind", "KindConflict", True), ("listKind", "ListKindConflict", True))

@@ -118,7 +118,7 @@ class Rows:
             row.strategy.refuses_new = row.group_resource
 
     def release(self) -> None:
-        """Frees what was made, in steps; call it when the rows are not served any more.  Requests that have a row keep it.
+        """Frees schemas and types in steps; call it when the rows are not served any more.  Requests that use a row keep it.
 
         Rows refer to this object: with thousands of versions the garbage collector would free all in one piece.
         """
@@ -144,7 +144,7 @@ class Rows:
     def _converter(self, version: str) -> Convert:
         """Converts a stored object to a version, after pruning and defaulting by the schema of its own version."""
         schema, api_version, converter = self.schemas[version], self.api_version(version), self.converter
-        by_api_version = self._by_api_version  # one for all versions, of which there may be thousands
+        by_api_version = self._by_api_version  # one closure for all versions, of which there may be thousands
 
         def convert(obj: Object) -> Object:
             result: Object = tree.copy(obj)
@@ -262,7 +262,7 @@ def _selector(path: str | None) -> Callable[[Object], str]:
 
 
 def _schema(raw: Raw | None) -> Schema | None:
-    """The schema of a version, with its properties sorted: upstream stores them so, and tells errors in their order."""
+    """The schema of a version, with its properties sorted: upstream stores them sorted, and reports errors in that order."""
     found: Schema | None = (decode_raw(raw) or {}).get("openAPIV3Schema")
     waiting: list[Tree] = [found]
     for node in popped(waiting):

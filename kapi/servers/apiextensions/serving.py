@@ -91,7 +91,7 @@ class CustomResources:
         self._delays: dict[str, float] = {}
 
     async def start(self) -> None:
-        for entry in self._cache.list()[0]:  # served before the first request
+        for entry in self._cache.list()[0]:  # served from the first request on
             self._changed("ADDED", entry)
         self._reflector = CacheReflector(self._cache, self._on_batch)
 
@@ -149,7 +149,7 @@ class CustomResources:
             self._handle(kind, entry)
         except Exception:
             try:
-                entry.check()  # one of another shape is not read again
+                entry.check()  # an outline with another shape is not read again
             except Unreadable:
                 return
             log.failure("an event of the definition {name} was not handled", name=entry.name)
@@ -200,7 +200,7 @@ class CustomResources:
                 if row.version not in kept:
                     self.table.remove(row.group, row.version, row.plural)
             if old.shown != rows.shown:
-                store.cache.end_watches(None)  # what they showed may be invalid now; clients list and watch again
+                store.cache.end_watches(None)  # their earlier events may be invalid now; clients list and watch again
             old.release()
 
     def _store(self, resource: GroupResource, rows: Rows) -> ResourceStore:

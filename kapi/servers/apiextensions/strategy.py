@@ -86,7 +86,7 @@ class VersionSchema:
         self.apply_defaults(obj)
 
     def release(self) -> None:
-        """Frees what was made of the schema in steps, as soon as no request uses it."""
+        """Frees the compiled schema in steps, as soon as no request uses it."""
         for name in ("rules", "schema"):
             made = self.__dict__.get(name)
             if made is not None:

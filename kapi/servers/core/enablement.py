@@ -19,13 +19,13 @@ _ADVICE = "Consider setting --runtime-config-emulation-forward-compatible=true"
 
 @dataclass(frozen=True, slots=True)
 class Enablement:
-    """What the flags say about served versions."""
+    """The settings of the flags for served versions."""
 
-    enabled: Callable[[str, str, str], bool]  # of a group, version and plural
+    enabled: Callable[[str, str, str], bool]  # by group, version and plural
     #: the setting for exactly this resource, or with "" for this group version; None when there is none
     setting: Callable[[str, str, str], bool | None]
     features: Mapping[str, bool]
-    release: Release = RELEASE  # the emulated one
+    release: Release = RELEASE  # the emulated release
     forward: bool = False  # newer versions of what is served are served, too, whatever the release
     forward_by_name: bool = False  # newer versions that are enabled by name are served
 
@@ -40,7 +40,7 @@ class Enablement:
 def served(rows: Sequence[Resource], flags: Enablement) -> list[Resource]:
     """The rows that are enabled and that the emulated release has, in the same order.
 
-    Raises ValueError for what is enabled by name, and newer than the release.
+    Raises ValueError for a resource that is enabled by name, and newer than the release.
     """
     older: dict[tuple[str, str], bool] = {}  # resources with an enabled older version that is no alpha -> it is served
     kept: set[GroupVersionResource] = set()
