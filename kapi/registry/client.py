@@ -1,4 +1,4 @@
-"""The in-process client over the registry: the same admission, validation and events as by HTTP, without the HTTP.
+"""The in-process client over the registry: admission, validation and events as with HTTP, but without HTTP.
 
 Its requests are counted (upstream: apiserver ``endpoints/metrics``, apiserver_selfrequest_total).  The client of a built-in
 resource that ``--runtime-config`` or a feature gate has switched off finds nothing, watches nothing, and its writes raise
@@ -48,7 +48,7 @@ SELF_REQUESTS = Counter(
     ("verb", "group", "resource", "subresource"),
 )
 log = Logger()
-RESTART_SECONDS = 1.0  # after a fault that has ended a watch: the fault may come again
+RESTART_SECONDS = 1.0  # delay of a new watch after a fault has ended the last one: the fault may come again
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -139,7 +139,7 @@ class CacheLister:
 def _in_slices(
     verb: Callable[Concatenate[StoreClient, Arguments], Coroutine[Deferred[object], object, Result]],
 ) -> Callable[Concatenate[StoreClient, Arguments], Coroutine[Deferred[object], object, Result]]:
-    """A decorator: what the verb computes runs in slices (ADR 18), also after each of its waits."""
+    """A decorator: the verb runs in slices (ADR 18), also after each of its waits."""
 
     @wraps(verb)
     async def run(client: StoreClient, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -331,8 +331,8 @@ class StoreClient:
 class CacheReflector:
     """A watch of a cache that starts again whenever the cache ends it, as client-go's Reflector does.
 
-    When history was lost, all objects come once more as ADDED, then those that have disappeared as DELETED.  So they do after a
-    fault of the server, RESTART_SECONDS later.
+    When history was lost, all objects are delivered again as ADDED, then the objects that have disappeared as DELETED.  The same
+    happens RESTART_SECONDS after a fault of the server.
     """
 
     def __init__(self, cache: Cache, on_batch: Callable[[Batch], None], namespace: str = "", name: str = "") -> None:
@@ -342,7 +342,7 @@ class CacheReflector:
         self._stopped = False
         self._paused = False
         self._known: dict[str, Entry] = {}
-        #: while history is read again: entries known before that have not come again
+        #: while history is read again: earlier entries that were not delivered again so far
         self._unconfirmed: dict[str, Entry] | None = None
         self._watch = self._start()
 
@@ -418,7 +418,7 @@ class CacheReflector:
 
 
 class RegistryClient:
-    """All stored resources.  ``manager`` is the field manager of what it writes."""
+    """All stored resources.  ``manager`` is the field manager of its writes."""
 
     def __init__(self, stores: Stores, user: UserInfo = LOOPBACK_USER, manager: str = "kapi") -> None:
         self._stores = stores

@@ -1,4 +1,4 @@
-"""Repeats what needs a conversion webhook once the webhook has answered (upstream: none, its conversion blocks).
+"""Repeats an operation that needs a conversion webhook once the webhook has answered (upstream: none, its conversion blocks).
 
 Conversion between versions is a plain function everywhere.  Where it needs a webhook's answer that is not in the cache, it
 raises Unconverted.  Nothing has been written then, so the operation can be repeated as soon as the answer is there.

@@ -24,7 +24,7 @@ from kapi.store.interface import Charge
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
-_MAX_ATTEMPTS = 8  # with another name, or with another charge
+_MAX_ATTEMPTS = 8  # attempts, each with another name or another charge
 
 
 def charges_of(store: ResourceStore, attributes: Attributes) -> Sequence[Charge]:
@@ -155,7 +155,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         committed = not op.dry_run
         return outcome
     finally:
-        if finish is not None and committed is not None:  # else the object may exist and use what was allocated
+        if finish is not None and committed is not None:  # otherwise the object may exist, and use the allocations
             await finish(committed)
 
 

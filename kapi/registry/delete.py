@@ -47,7 +47,7 @@ _INCOMPATIBLE_OPTIONS = ("dryRun", "propagationPolicy", "orphanDependents", "gra
 _READABLE = "it is exclusively used to delete corrupt object(s), try again by removing this option"
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
-_MAX_BATCH_BYTES = 1_000_000  # of objects that one command deletes
+_MAX_BATCH_BYTES = 1_000_000  # total size of the objects that one command deletes
 
 
 def refuse_readable(store: ResourceStore, op: Operation) -> None:
@@ -57,7 +57,7 @@ def refuse_readable(store: ResourceStore, op: Operation) -> None:
 
 
 async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadable) -> Stored:
-    """Deletes the object and answers only its name.  Raises ``error`` without the option, Forbidden, Invalid."""
+    """Deletes the object and returns only its name.  Raises ``error`` without the option, Forbidden, Invalid."""
     if not op.options.get(OPTION):
         raise error
     wrong: list[FieldError] = [
@@ -185,7 +185,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         _mark_as_deleting(store, metadata)
     if waits or (graceful and metadata.get("deletionGracePeriodSeconds")):
         return await _store_marked(store, op, obj, existing, entry)
-    as_stored = obj is existing or not graceful  # what is deleted at once is answered with the finalizers that it had
+    as_stored = obj is existing or not graceful  # the answer to an immediate deletion has the object's finalizers
     if as_stored:
         obj = {**existing, "metadata": {**existing["metadata"]}}  # its resourceVersion changes
     halves = entry.halves if as_stored else store.encode(obj)
@@ -218,7 +218,7 @@ def _copied(existing: Object, entry: Entry) -> Object:
 
 
 def _leave_batch(op: Operation) -> None:
-    """Objects of a collection are deleted in their order."""
+    """Leaves the batch; objects of a collection are deleted in their order."""
     if op.pending is not None:
         op.pending.leave_batch()
 
@@ -358,7 +358,7 @@ async def delete_collection(
     """Deletes the entries of a consistent list, at most ``workers`` at a time, in the slices of the caller or by ``call``.
 
     They reach the store in batches: while it deletes one batch, the next is prepared.  An object that another client has
-    deleted first is skipped.  Raises the first StatusError; deletions that were started before it still complete.
+    deleted first is skipped.  Raises the first StatusError; deletions that have begun still complete.
     """
     batch_size = max(1, min(MAX_DELETIONS, workers // 2))
     max_running = 2 if workers > 1 else 1

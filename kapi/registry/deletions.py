@@ -1,6 +1,6 @@
-"""Deletions of one collection that reach the store as one command.
+"""Sends deletions of one collection to the store as one command.
 
-Each deletion is a coroutine that does what it would do alone: admission, preconditions, finalizers.  The batch drives these
+Each deletion is a coroutine that runs as for a single object: admission, preconditions, finalizers.  The batch drives these
 coroutines by hand (``send``), since a Deferred for each would cost as much as all the rest of a deletion.
 """
 
@@ -77,19 +77,19 @@ class _Resumed:
 class DeletionBatch:
     """``begin`` each deletion, ``send`` the batch, then await ``end``.
 
-    The coroutines run in the slices of the caller (ADR 18); one that has waited for something else goes on by ``call``.
+    The coroutines run in the slices of the caller (ADR 18); a coroutine that has waited for something else continues by ``call``.
     """
 
     def __init__(self, store: Store, call: Call) -> None:
         self.count = 0  # deletions that were started
-        self.stored_bytes = 0  # of the objects that were added
+        self.stored_bytes = 0  # size of the objects that were added
         self._store = store
         self._call = call
         self._deletions: list[Deletion] = []
         self._pending: list[PendingDeletion] = []
         #: coroutines that wait for the store's answer
         self._waiting: list[tuple[Coroutine[object, object, object], PendingDeletion]] = []
-        self._alone: list[Deferred[None]] = []  # those that wait for something else, and then write themselves
+        self._alone: list[Deferred[None]] = []  # deletions that wait for something else, and then write themselves
         self._answers: list[Deferred[None]] = []
 
     def begin(self, delete: Callable[[PendingDeletion], Coroutine[object, object, object]]) -> None:
@@ -155,7 +155,7 @@ class DeletionBatch:
             raise first
 
     def detach(self) -> None:
-        """Completes what was started although no caller waits for it any more."""
+        """Completes the deletions that have begun, although no caller waits for them any more."""
         self.send()
         Sliced(self.end(), self._call).done.addErrback(lambda _: None)
 

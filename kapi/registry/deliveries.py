@@ -18,11 +18,11 @@ from kapi.watchcache.cache import Batch, Cache, WatchEvent
 from kapi.watchcache.unreadable import Unreadable
 
 log = Logger()
-_MAX_WAITING_EVENTS = 1000  # then the watch pauses; the batch that it was delivering still comes
+_MAX_WAITING_EVENTS = 1000  # then the watch pauses; the batch that it delivers is still added
 
 
 class Source(Protocol):
-    """Where batches come from."""
+    """The source of batches."""
 
     def pause(self) -> None: ...
     def resume(self) -> None: ...
@@ -59,12 +59,12 @@ class Deliveries:
             self.source.pause()
 
     def stop(self) -> None:
-        """Discards what waits; the handler is not called any more."""
+        """Discards waiting events; the handler is not called any more."""
         self._stopped = True
         self._cache.undecoded -= self._order.clear()
 
     def _handle(self, event: WatchEvent, obj: Object | None, old: Object | None) -> None:
-        """Delivers an event that has waited."""
+        """Delivers the first waiting event."""
         self._deliver(event, obj, old)
         self._cache.undecoded -= 1
         if self._paused and len(self._order) <= _MAX_WAITING_EVENTS // 2:
@@ -86,7 +86,7 @@ class Deliveries:
             if not self._stopped:
                 self._handler(event.type, obj, old)
         except Unreadable:
-            pass  # the cache has named it
+            pass  # the cache has logged its name
         except Exception:  # a fault in one event must not end the watch
             try:
                 entry.check()

@@ -28,7 +28,7 @@ async def modify(
 ) -> Stored:
     """Stores the object after ``change`` (in place, on a copy); repeated when another writer was first.
 
-    Raises NotFound, and what ``change`` raises.
+    Raises NotFound, and the errors of ``change``.
     """
     while True:
         waiting = store.cache.wait_fresh()

@@ -1,4 +1,4 @@
-"""What every resource store of a server shares: clock, feature gates, options, listers, authorizer, uids, users of recent writes.
+"""The environment of all resource stores of a server: clock, feature gates, options, listers, authorizer, uids, recent users.
 
 The console's stream of changes shows the users: neither objects nor watch events carry the user who wrote them.  Tests that
 compare answers with recorded ones use reproducible uids and generated names.
@@ -25,8 +25,8 @@ from kapi.store.interface import Store
 _MAX_WRITES = 2000
 _MAX_NAME_LENGTH = 256  # characters of a user's name that are stored: a header may carry many kB
 MAX_SEED_LENGTH = 256  # characters
-_MAX_KEYS = 100_000  # whose objects are counted
-DELETE_WORKERS = 128  # deletions at once: one after the other, each would wait for the store's disk
+_MAX_KEYS = 100_000  # keys with a count of their objects
+DELETE_WORKERS = 128  # concurrent deletions: one after the other, each would wait for the store's disk
 
 
 class Authors:
@@ -47,7 +47,7 @@ class Authors:
 
 
 class Identities:
-    """A value depends on ``seed``, on the object's key and on how many objects that key has had, not on other writes."""
+    """Values that depend on ``seed``, the object's key and the number of objects under that key so far, not on other writes."""
 
     def __init__(self, seed: str, *, origin: str = "") -> None:
         """``origin`` distinguishes servers that go on from copied data with the same seed."""
@@ -85,14 +85,16 @@ class Environment(msgspec.Struct):
 
     clock: Callable[[], float] = time.time
     features: Mapping[str, bool] = msgspec.field(default_factory=dict)
-    allow_privileged: bool = False  # containers
+    allow_privileged: bool = False  # privileged containers
     listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
     authorizer: Authorizer | None = None
     garbage_collection: bool = True
     event_ttl: float = 3600.0  # seconds
     min_request_timeout: int = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it, 0: never
-    delete_workers: int = DELETE_WORKERS  # deletions of a collection that are under way at once
-    quotas: Store | None = None  # of ResourceQuotas: a write to another store is not charged in the same transaction
+    delete_workers: int = DELETE_WORKERS  # concurrent deletions of a collection
+    quotas: Store | None = (
+        None  # the store of ResourceQuotas: a write to another store is not charged in the same transaction
+    )
     identities: Identities | None = None  # set in tests: reproducible uids and generated names
     authors: Authors | None = None  # set with the console: the users of recent writes
     timers: Timers | None = None  # for the time-outs of watches; None: the reactor
@@ -100,7 +102,7 @@ class Environment(msgspec.Struct):
     _stamp: str = ""
 
     async def authorize(self, attributes: Attributes) -> Verdict | None:
-        """The authorizer's verdict; None without an authorizer, when everything is allowed."""
+        """The authorizer's decision; None without an authorizer: everything is allowed."""
         if self.authorizer is None:
             return None
         verdict = self.authorizer.authorize(attributes)

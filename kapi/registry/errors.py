@@ -1,4 +1,4 @@
-"""Store errors become API errors here and nowhere else (upstream: apiserver ``storage/errors`` and ``storeerr``).
+"""The one translation of store errors into API errors (upstream: apiserver ``storage/errors`` and ``storeerr``).
 
 Some messages contain the key of an object in upstream's storage
 (``pkg/kubeapiserver/default_storage_factory_builder.go`` SpecialDefaultResourcePrefixes, apiserver ``storage/etcd3``).
@@ -52,7 +52,7 @@ def interpret(error: StoreError, resource: GroupResource, name: str) -> status.S
             f"Request entity too large: {size}: limit is {error.limit}",
             details={key: value for key, value in details.items() if value},
         )
-    if isinstance(error, OutcomeUnknown):  # without Retry-After: only the client knows whether a second try is safe
+    if isinstance(error, OutcomeUnknown):  # without Retry-After: only the client knows whether it may try again
         return status.Timeout(f"Timeout: {error}")
     if isinstance(error, StoreUnavailable):
         return status.service_unavailable(f"the store is not available: {error}", retry_after=1)

@@ -1,4 +1,4 @@
-"""Guards: what a write needs permission for besides its verb.
+"""Guards: permissions that a write needs in addition to its verb.
 
 * Roles and bindings of RBAC: the checks for privilege escalation (upstream: ``rbac/*/policybased``).
 * The status of a ResourceClaim (upstream: ``pkg/registry/resource/utils.go``, KEP-4817): to allocate or reserve a claim needs a

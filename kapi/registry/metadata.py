@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.errors import upstream_key
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 
-ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no characters that look alike
 RANDOM_LENGTH = 5
 _MAX_BASE_LENGTH = 63 - RANDOM_LENGTH  # characters
 
@@ -99,7 +99,7 @@ def validate(obj: Object, namespaced: bool, shared: bool = True) -> list[FieldEr
 def validate_update(obj: Object, old: Object, namespaced: bool, *, judged: bool = False) -> list[FieldError]:
     """The rules of every type on update; their errors come before those of the type.
 
-    ``judged``: the type's own rules have already checked the metadata's changes.
+    ``judged``: the rules of the type have checked the metadata's changes before.
     """
     errors = validate(obj, namespaced, shared=not judged)
     if not judged:
@@ -110,7 +110,7 @@ def validate_update(obj: Object, old: Object, namespaced: bool, *, judged: bool 
 def check_uid(
     precondition: str, obj: Object | None, resource: GroupResource, namespace: str, name: str, dry_run: bool = False
 ) -> None:
-    """Raises Conflict when ``obj`` has not the uid of the precondition; the text is that of upstream's storage layer.
+    """Raises Conflict when ``obj`` has another uid than the precondition; the text is from upstream's storage layer.
 
     Upstream's dry run fails in the layer above, which knows the key without its prefix.
     """

@@ -1,4 +1,4 @@
-"""One write on its way through the registry: who, what, with which options."""
+"""One write on its way through the registry: its user, object and options."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class Operation(msgspec.Struct):
     )  # CreateOptions, UpdateOptions ... as admission plugins see them
     warnings: list[str] = msgspec.field(default_factory=list)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)  # for the audit log
-    collection: bool = False  # part of deletecollection: admission gets no name, as upstream
-    admitted: bool = False  # part of another operation, which admission has already accepted
-    view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
+    collection: bool = False  # a part of deletecollection: admission gets no name, as upstream
+    admitted: bool = False  # a part of another operation that admission has accepted
+    view: Callable[[Object], Object] | None = None  # makes the object that admission validates instead (a Scale)
     counted: int | None = None  # revision at which a quota's usage was recalculated, for the update that stores it
-    deadline: float = 0.0  # of the request, in reactor seconds; 0: none
+    deadline: float = 0.0  # of the request, in reactor seconds; 0: no deadline
     request: RequestContext | None = None  # None for writes of the server itself
     guard_errors: list[FieldError] = msgspec.field(default_factory=list)  # errors of a guard, which validation reports
     #: called when an update would create; raises Forbidden
     authorize_create: Callable[[], Awaitable[None]] | None = None
-    stored: bytes = b""  # the object that an update replaces
+    stored: bytes = b""  # the bytes of the object that an update replaces
     pending: PendingDeletion | None = None  # set while a collection is deleted: its place in a batch
     sent: Callable[[], Tree] | None = None  # the object as the client sent it, for messages that quote it
 

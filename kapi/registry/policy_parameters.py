@@ -38,7 +38,7 @@ def resolver(rows: Callable[[], Iterable[Resource]]) -> Resolve:
 
 
 async def _refused(environment: Environment, asked: Attributes) -> str | None:
-    """None when the user is allowed; else the authorizer's error, which may be ""."""
+    """The authorizer's error, which may be ""; None when the user is allowed."""
     verdict = await environment.authorize(asked)
     return None if verdict is None or verdict.decision is Decision.ALLOW else verdict.error
 

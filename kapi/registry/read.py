@@ -57,7 +57,7 @@ async def get(
 ) -> Entry:
     """The object's entry, not older than ``resource_version``; "" means the latest.  Raises NotFound, Timeout.
 
-    ``resource``: in whose name errors speak, when the store has another one.
+    ``resource``: the resource that errors name, when the store has another one.
     """
     check_name(name)
     revision, uncached = 0, False
@@ -67,7 +67,7 @@ async def get(
     waiting = store.cache.wait_fresh() if uncached or not resource_version else store.cache.wait_for(revision)
     if waiting is not None:
         await _timed(store.cache, waiting)
-    if uncached and revision > store.cache.revision:  # the store does not wait, and does not say when to ask again
+    if uncached and revision > store.cache.revision:  # the store does not wait, and its error has no Retry-After
         raise status.too_large_resource_version(revision, store.cache.revision, retry_after=0)
     entry = store.cache.get(namespace, name)
     if entry is None:
@@ -84,7 +84,7 @@ async def _timed(cache: Cache, waiting: Awaitable[None]) -> None:
 
 
 class Page(msgspec.Struct):
-    """Entries of a list, the revision they are consistent at, and how to go on."""
+    """Entries of a list, the revision at which they are consistent, and the continue token."""
 
     entries: list[Entry]
     revision: int
@@ -140,7 +140,7 @@ def decode_token(text: str) -> ContinueToken:
 
 
 def _go_type(value: object) -> str:
-    """A JSON value as the errors of Go's decoder name it."""
+    """The name of a JSON value in errors of Go's decoder."""
     match value:
         case bool():
             return "bool"

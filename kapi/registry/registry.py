@@ -69,7 +69,7 @@ class Registry:
         return store
 
     def amend(self, resource: GroupResource, amendment: Amendment) -> None:
-        """Replaces fields of a built-in resource's row by ones that need this registry.  Call it once for each resource."""
+        """Replaces fields of a built-in resource's row by values that need this registry.  Call it once for each resource."""
         store = self.stores.made(resource)
         if store is not None:
             store.row = replace(store.row, **amendment())  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ class Registry:
             self._amendments[resource] = amendment
 
     def put(self, resource: GroupResource, store: ResourceStore) -> None:
-        """Serves a resource from another store than before: that of a definition that has changed."""
+        """Serves a resource by a new ResourceStore, since its definition has changed."""
         self.stores[resource] = store
         self._listers.pop(resource, None)
 

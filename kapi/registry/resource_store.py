@@ -33,7 +33,7 @@ from kapi.watchcache.entry import Entry, Fields
 from kapi.watchcache.unreadable import Unreadable
 
 _VERBS = {"CreateOptions": "create", "UpdateOptions": "update", "PatchOptions": "patch"}
-#: what admission sees as the options of a write, be it made by POST, PUT or PATCH
+#: the options of a write for admission, made by POST, PUT or PATCH
 _OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions"}
 Convert = Callable[[Object], Object]
 
@@ -52,7 +52,7 @@ def _built_in(group: str, version: str, kind: str) -> Type:
 
 
 def _between(one: Resource, other: Resource, type_: Type) -> Convert:
-    """From one served version, whose type is ``type_``, to another, by way of the stored one.
+    """Converts from one served version, with the type ``type_``, to another, through the stored version.
 
     The result of an apply is not decoded yet: it may have null where Go has a struct.  Raises ValueError.
     """
@@ -100,7 +100,7 @@ class ResourceStore:
         return self._make_cache(self.group_resource, self.row.selectable_fields, self.row.namespaced)
 
     def key(self, namespace: str, name: str) -> str:
-        """The store's key.  Raises BadRequest for a name that could lead out of its place."""
+        """The store's key.  Raises BadRequest for a name that could make the key of another object."""
         check_name(name)
         return f"{self._prefix}{namespace}/{name}"
 

@@ -44,7 +44,7 @@ class Stores(dict[GroupResource, ResourceStore]):
 
 
 class LazyStores(Stores):
-    """Stores of ``rows``, each made on first use, and those that are added.  Iteration shows only what has been made.
+    """ResourceStores of ``rows``, each made on first use, and added ones.  Iteration yields only stores that were made.
 
     ``rows`` may be shared by several registries.
     """
@@ -64,7 +64,7 @@ class LazyStores(Stores):
         return super().__contains__(resource) or resource in self._rows
 
     def get(self, resource: GroupResource, default: None = None) -> ResourceStore | None:  # type: ignore[override]
-        """None for what is not stored."""
+        """The store of a resource; None when it is not stored."""
         return self[resource] if resource in self else default
 
     def rows(self) -> Iterator[tuple[GroupResource, Resource]]:

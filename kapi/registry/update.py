@@ -32,7 +32,7 @@ Transform = Callable[["Object | None"], Awaitable[Object]]
 async def update(
     store: ResourceStore, op: Operation, transform: Transform, *, allow_create: bool = False, uid: str = ""
 ) -> Stored:
-    """Stores what ``transform`` makes of the stored object.
+    """Stores the object that ``transform`` makes from the stored one.
 
     Retries when another writer was first, unless the new object has a resourceVersion: then a mismatch is a Conflict.
     A write that changes nothing stores nothing.  Raises StatusError.
@@ -62,7 +62,7 @@ async def update(
             if op.counted is not None:  # the caller has to recalculate the usage
                 raise interpret(error, resource, name) from None
             drop_tracebacks(error)
-        except (RevisionConflict, KeyMissing) as error:  # another writer was first: try again with what it stored
+        except (RevisionConflict, KeyMissing) as error:  # another writer was first: try again with its object
             drop_tracebacks(error)
 
 
@@ -121,7 +121,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         attributes = store.attributes(op, UPDATE, None, view(existing))
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     metadata = obj.setdefault("metadata", {})
-    op.guard_errors.clear()  # of the attempt before
+    op.guard_errors.clear()  # errors of the last attempt
     context = store.context(op)
     if store.row.guard is not None:
         await store.row.guard(obj, existing, context)
@@ -162,7 +162,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
                 )
             except (RevisionConflict, KeyMissing, Outdated):
                 committed = False
-                raise  # the next attempt decides: a patch may still apply, a given resourceVersion does not match
+                raise  # left to the next attempt: a patch may still apply, a given resourceVersion does not match
             except OutcomeUnknown as unknown:
                 raise interpret(unknown, op.group_resource, op.name) from unknown
             except StoreError as error:
@@ -172,16 +172,14 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         committed = not op.dry_run
         return outcome
     finally:
-        if (
-            finish is not None and committed is not None
-        ):  # else the object may have been stored and use what was allocated
+        if finish is not None and committed is not None:  # otherwise the object may be stored, and use the allocations
             await finish(committed)
 
 
 async def _before_update(
     store: ResourceStore, op: Operation, obj: Object, existing: Object, context: StrategyContext
 ) -> None:
-    """Restores what an update may not change, then prepares and validates (upstream: ``rest.BeforeUpdate``)."""
+    """Restores fields that an update may not change, then prepares and validates (upstream: ``rest.BeforeUpdate``)."""
     metadata, old_meta, strategy = obj["metadata"], existing["metadata"], op.strategy
     if not op.dry_run:  # upstream removes it when it writes to the storage
         metadata.pop("selfLink", None)
@@ -221,7 +219,7 @@ def _finished_deleting(obj: Object, old_meta: Object) -> bool:
 
 
 async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, entry: Entry) -> Stored:
-    """Deletes the object: watchers get the last stored state, the client the updated object."""
+    """Deletes the object: watches get the last stored state, the client gets the updated object."""
     halves = store.encode(obj)
     if op.dry_run:
         return store.stored(obj, halves, entry.revision, deleted=True)

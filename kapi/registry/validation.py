@@ -1,7 +1,7 @@
 """Runs a strategy's validation without blocking the reactor; expressions of custom resources may take long.
 
-In a request's slices it simply runs.  Elsewhere it first runs for a moment on the reactor's thread; if that is not enough, it
-runs again in a thread of the pool.
+In a request's slices it just runs.  Elsewhere it runs on the reactor's thread for a moment; if that is not enough, it runs again
+in a thread of the pool.
 """
 
 from __future__ import annotations

@@ -146,9 +146,9 @@ class ClusterAddresses:
 
 
 class UnrecordedAddresses(ClusterAddresses):
-    """Allocates addresses of given ranges without ServiceCIDRs and IPAddresses, which are switched off.
+    """Allocates addresses of given ranges while ServiceCIDRs and IPAddresses are switched off.
 
-    What is in use is read from the Services, so that several servers may give out the same address.
+    The addresses in use are read from the Services, so several servers may allocate the same address.
     """
 
     def __init__(self, client: Client, ranges: Sequence[Network]) -> None:

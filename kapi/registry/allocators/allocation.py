@@ -1,4 +1,4 @@
-"""What the allocators of addresses and of ports share: the source of randomness, errors, metrics.
+"""Common parts of the allocators of addresses and of ports: the source of randomness, errors, metrics.
 
 Upstream: the ``metrics.go`` of ``pkg/registry/core/service/ipallocator`` and ``portallocator``; their ErrAllocated, ErrFull and
 ErrNotInRange.

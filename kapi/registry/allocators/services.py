@@ -88,7 +88,7 @@ class ServiceLifecycle:
         await self._release(owned_addresses(obj).values(), owned_node_ports(obj))
 
     async def _release(self, addresses: Iterable[str], ports: Iterable[int]) -> None:
-        """Called after a write.  Errors are only logged; the repair loop finds what stays allocated."""
+        """Called after a write.  Errors are only logged; the repair loop releases what is left."""
         try:
             for ip in addresses:
                 await self._addresses.release(ip)
