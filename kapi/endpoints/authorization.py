@@ -12,7 +12,7 @@ from kapi.request.context import RequestContext
 
 
 def create_check(ctx: RequestContext, scope: RequestScope) -> Callable[[], Awaitable[None]]:
-    """Returns what to await before an update creates an object: it raises Forbidden unless the user may do that."""
+    """Returns a check to await before an update creates an object: it raises Forbidden unless the user may create it."""
     info, user = ctx.info, ctx.user
     assert info is not None and user is not None
 

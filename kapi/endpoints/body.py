@@ -23,8 +23,8 @@ def raw_body(ctx: RequestContext) -> bytes:
     """The whole body, undecoded.
 
     Raises RequestTooLarge when it exceeds the limit, TooManyRequests when all bodies together do, and CancelledError when the
-    client has gone.  Raises ServiceUnavailable for a body that is being passed on to another server, when its resource is served
-    here meanwhile.
+    client has disconnected.  Raises ServiceUnavailable for a body that is forwarded to another server, when this
+    server serves its resource meanwhile.
     """
     if getattr(ctx.http, "body_too_large", False):
         raise too_large()

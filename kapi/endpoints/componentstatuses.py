@@ -31,7 +31,7 @@ _SCHEDULER, _CONTROLLER_MANAGER = 10259, 10257
 
 
 def probe_https(port: int, reactor: Reactor) -> Probe:
-    """Probes ``https://127.0.0.1:PORT/healthz`` without verifying the certificate, which the components make themselves."""
+    """Probes ``https://127.0.0.1:PORT/healthz`` without verifying the certificate, since components use self-signed ones."""
     target = Target("https", "127.0.0.1", port, b"/healthz")
 
     async def read() -> tuple[int, str]:

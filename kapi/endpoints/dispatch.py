@@ -153,7 +153,7 @@ class ResourceTable:
         if len(info.parts) > 2:
             raise status.no_such_resource()
         endpoint = self._endpoint(ctx, scope)
-        ctx.cbor = self.cbor  # what fails before has no serializer of the resource's group upstream
+        ctx.cbor = self.cbor  # earlier errors are not encoded by the serializer of the resource's group upstream
         if resource.deprecated:
             _warn_deprecated(ctx, resource)
         return endpoint(ctx, scope)

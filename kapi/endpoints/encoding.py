@@ -19,7 +19,7 @@ from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
 
 PROTOBUF_TYPE = PROTOBUF.encode()
-MIN_SHARED_BYTES = 256 * 1024  # of an object whose bytes all clients share that wait for it, instead of each a copy
+MIN_SHARED_BYTES = 256 * 1024  # all waiting clients share the bytes of a larger object, instead of a copy for each
 _YAML_WRITING, _CBOR = "kapi.codecs.yaml_writing", "kapi.schema.cbor"
 
 
@@ -88,7 +88,7 @@ def respond_tree(ctx: RequestContext, code: int, tree: Tree, media: MediaType) -
 
 
 def _listed(tree: Object) -> Object:
-    """With a list of items where these are made one by one."""
+    """The tree with a list of items, where they are made one by one."""
     items = tree.get("items")
     return tree if items is None or type(items) is list else {**tree, "items": list(costly(items))}
 
@@ -114,7 +114,7 @@ def respond_object(
         obj = json_pieces.loads(data or b"null")
     tree = obj
     if media.as_kind == "Table":
-        version = obj["metadata"].get("resourceVersion")  # an object created by a dry run has none
+        version = obj["metadata"].get("resourceVersion")  # an object that a dry run creates has no resourceVersion
         meta = {"resourceVersion": version} if version else {}
         include = ctx.first("includeObject", "Metadata")
         shown, whole = (stored, obj) if shows_stored(scope.resource) and stored is not None else (obj, obj)
@@ -137,7 +137,7 @@ def respond_object(
 
 
 def shows_stored(resource: Resource) -> bool:
-    """Whether the rows of a resource's table are made of objects in their storage version."""
+    """Whether the rows of a resource's table are made from objects in their storage version."""
     return resource.table is not None and resource.table.of_stored
 
 

@@ -21,7 +21,7 @@ def status_response(ctx: RequestContext, error: StatusError) -> Response:
     if ctx.audit is not None:
         ctx.audit.status_object(error.status)
     if isinstance(error, OutOfTime):
-        # the bare structure: clients that ask for a Status get none, and say that no response came in time
+        # without kind and apiVersion it is no Status: clients report that no response came in time
         untyped = {name: value for name, value in error.status.items() if name not in ("kind", "apiVersion")}
         return Response(error.code, encode(untyped, MediaType()), _PLAIN)
     media = error_media_type(ctx)

@@ -17,7 +17,7 @@ _JWKS = b"application/jwk-set+json"
 
 
 class IssuerDiscovery:
-    """The two documents, of the keys as they are.  Raises ValueError for an issuer that OIDC does not allow.
+    """The two documents, with the current keys.  Raises ValueError for an issuer that OIDC does not allow.
 
     Without a ``jwks_uri`` the keys are at ``external_address``, those of a logical cluster below its path.
     """
@@ -65,7 +65,7 @@ class IssuerDiscovery:
         return Response(200, orjson.dumps(document), content_type, caching)
 
     def _keys_shown(self) -> list[Object]:
-        """As JWKs, made again when the keys change."""
+        """The keys as JWKs, made again when they change."""
         if self._made_of is not self._keys.keys:
             self._made_of = self._keys.keys
             self._shown = [key.jwk() for key in self._made_of if not key.excluded]

@@ -33,7 +33,7 @@ from kapi.watchcache.unreadable import Unreadable
 
 _MAX_NAMED = 10  # unreadable objects that a warning names
 _ENTRIES_PER_SLICE = 128  # converted entries joined to one slice of the response
-_SLICE_BYTES = 252 * 1024  # of stored entries in one: with what is between them, OpenSSL takes a slice in one call
+_SLICE_BYTES = 252 * 1024  # stored entries in one slice: with separators it is small enough for one call of OpenSSL
 _MAX_OBJECTS_AT_ONCE = 4096  # objects that are processed without a checkpoint
 _END = b"]}\n"
 _data = attrgetter("data")
@@ -84,7 +84,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
 
 
 def _misshapen(entries: Sequence[Entry]) -> bool:
-    """Whether some objects have not the shape of their kind; the cache has then excluded them.  Raises a former Unreadable."""
+    """Whether some objects do not have the shape of their kind; the cache has excluded them.  Raises an earlier Unreadable."""
     found = False
     for entry in elements(entries):
         try:
@@ -132,7 +132,7 @@ def list_response(
 
 
 def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Object, media: MediaType) -> Response:
-    """A response that must be made completely before its first bytes can be sent."""
+    """Makes a response that must be complete before its first bytes can be sent."""
     resource = scope.resource
     if media.protobuf and not media.as_kind:
         if ctx.audit is not None:
@@ -166,7 +166,7 @@ def _list(scope: RequestScope, meta: Object, items: Sequence[Object]) -> Object:
 
 
 class _Objects(Sequence[Object]):
-    """What a list is made of, each object decoded when its turn comes: of many lists at a time little is there at once."""
+    """The objects of a list, each decoded when it is needed: many lists at a time need little memory."""
 
     def __init__(self, entries: Sequence[Entry], make: Callable[[Object], Object]) -> None:
         self._entries = entries
@@ -236,7 +236,7 @@ def size_of(entries: list[Entry]) -> int:
 class Joined(Parts):
     """A list of stored bytes, joined slice by slice: ``head``, then the entries without their first ``cut`` bytes.
 
-    A slice has at most ``_SLICE_BYTES`` of them, or one that is larger: no more is copied for a client that does not read.
+    A slice has at most ``_SLICE_BYTES``, or one larger entry: no more is copied for a client that does not read.
     """
 
     def __init__(self, head: bytes, entries: list[Entry], cut: int) -> None:
@@ -256,7 +256,7 @@ class Joined(Parts):
         opening, between = (b"{", b",{") if cut else (b"", b",")
         last = position + 1 == len(starts)
         entries = self._entries[starts[position] : None if last else starts[position + 1]]
-        # without a step of the interpreter for each: most of what a part took beside copying was these
+        # without an interpreted loop, which took most of the time besides copying
         whole: Iterator[memoryview] = map(memoryview, map(_data, entries))
         items: list[bytes | memoryview] = list(map(itemgetter(slice(cut, None)), whole))
         # so that all bytes are copied only once, head and end are joined with the first and the last item
@@ -302,7 +302,7 @@ def joined(scope: RequestScope, page: read.Page, meta: Object) -> Sequence[bytes
 
 
 def list_message(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
-    """The list in protobuf, as slices of bytes; messages that were made before are used again."""
+    """The list in protobuf, as slices of bytes; messages in the cache are reused."""
     raw = [protobuf_writing.list_head(meta)]
     for entry in elements(page.entries):
         message = message_of_entry(scope, entry)

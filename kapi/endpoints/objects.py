@@ -200,7 +200,7 @@ def deleted_status(scope: RequestScope, obj: Object) -> Object:
     if scope.resource.group:
         details["group"] = scope.resource.group
     details["kind"] = scope.resource.plural
-    if "uid" in metadata:  # of an unreadable object only the name is known
+    if "uid" in metadata:  # only the name of an unreadable object is known
         details["uid"] = metadata["uid"]
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 

@@ -1,4 +1,4 @@
-"""Helpers for passing a request on to another server: its headers and body, and the body of the response.
+"""Passing a request on to another server: its headers and body, and the body of the response.
 
 Upstream: apimachinery ``util/proxy/upgradeaware.go`` over Go's ``httputil.ReverseProxy``.
 """

@@ -141,19 +141,19 @@ class _Outcome(NamedTuple):
     """What a patch has made of an object."""
 
     kind: str
-    patch: Tree  # as it was sent
-    operations: list[Object]  # of a JSON patch
+    patch: Tree  # as the client sent it
+    operations: list[Object]  # only of a JSON patch
     problems: list[str]  # unknown and duplicate fields of the patch
     result: Tree
 
     def text(self, type_: Type) -> str:
-        """The result as upstream quotes it in errors."""
+        """The result as errors quote it upstream."""
         if self.kind == STRATEGIC:
             return golang.value_text(self.patch)
         return format_value(self.written(type_))
 
     def written(self, type_: Type) -> Tree:
-        """The result with its keys in the order in which upstream reads it; not of a strategic merge patch."""
+        """The result with its keys in the order in which upstream reads them; not for a strategic merge patch."""
         if type_.schema is not None:
             return all_sorted(self.result)
         if self.kind == MERGE_PATCH:
@@ -281,7 +281,7 @@ def _decoded(
         new = decode(result, gvk, type_, "Collect", told.append)
         found.extend(_in_order(told, outcome, gvk, type_) if asked and len(told) > 1 else told)
         return new
-    # without a version upstream knows no field of the object, its name neither
+    # without a version upstream knows no field of the object, not even its name
     new = decode({"kind": gvk.kind, "apiVersion": str(gvk.group_version)}, gvk, type_, "Ignore", ctx.warn)
     new.setdefault("metadata", {})
     found.extend(f'unknown field "{name}"' for name in sorted(result) if name not in ("kind", "apiVersion"))
@@ -296,7 +296,7 @@ def _in_order(told: list[str], outcome: _Outcome, gvk: GroupVersionKind, type_: 
         places.setdefault(text, len(places))
 
     decode(as_object(outcome.written(type_)), gvk, type_, "Collect", place)
-    # a duplicate may be missing there: of what the patch went through the text is written anew
+    # a duplicate may be missing there: the text of members that the patch has reached is written anew
     return sorted(told, key=lambda text: places.get(text, -1))
 
 
@@ -342,7 +342,7 @@ def _apply(
 
 
 def _write_raw_member(obj: Object, gvk: GroupVersionKind, stored: bytes, live: Object, applied: Object) -> None:
-    """Keeps a member that is stored as it was sent if the apply changed nothing; else upstream writes it anew."""
+    """Keeps the text of a raw member if the apply has changed nothing in it; otherwise upstream writes it anew."""
     raw = RAW_MEMBERS.get((gvk.group, gvk.kind))
     if raw is None or not isinstance(obj.get(raw), dict):
         return

@@ -4,7 +4,7 @@ Upstream: apimachinery ``util/proxy/upgradeaware.go``.  The backend gets the cli
 the client's address (X-Forwarded-For); the client gets the backend's response.  A connection is upgraded only after the
 backend's own 101.  Redirects are never followed, and nothing is sent twice.
 
-A browser takes the backend's pages for this server's own.  With the console these must neither see what it keeps nor act for its
+A browser takes the backend's pages for pages of this server.  With the console these must not read its data, nor act for its
 user: they get an origin of their own, in which scripts, forms and links work.
 """
 
@@ -42,11 +42,11 @@ _NOT_PASSED_BACK = frozenset(
      b"content-length", b"content-type"]
 )  # fmt: skip
 
-#: beside a policy of the backend's own, which still holds
+#: added to the backend's own policy, which still holds
 _SANDBOX = (
     b"content-security-policy", b"sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
 )  # fmt: skip
-#: response headers that tell a browser something of the whole origin
+#: response headers with a meaning for the whole origin in a browser
 _OF_ORIGIN = frozenset([b"alt-svc", b"clear-site-data", b"nel", b"report-to", b"strict-transport-security"])
 
 
@@ -62,7 +62,7 @@ class Destination(msgspec.Struct, frozen=True):
     dialed: tuple[str, int]
     connect: Callable[[], IStreamClientEndpoint]
     pool: Callable[[], Pool]
-    user: UserInfo | None = None  # sent in headers, for a backend that trusts our client certificate
+    user: UserInfo | None = None  # sent in headers to a backend that trusts this server's client certificate
     more: Sequence[Header] = ()  # further headers for the backend
     forwarded: Sequence[Header] = ()  # further headers, except when the request is an upgrade
     not_back: frozenset[bytes] = frozenset()  # further headers of the response that the client must not get
@@ -122,7 +122,7 @@ class ProxyHandler:
         return piped(ctx, answer, answer.code, _content_type(found, b""), kept)
 
     async def _answer(self, ctx: RequestContext, to: Destination, body: bytes | StreamedBody | None) -> Answer:
-        """Raises Abandoned when the client goes while its body arrives."""
+        """The backend's response.  Raises Abandoned when the client disconnects before its body is complete."""
         asked = to.pool().send(ctx.http.method, to.uri, _headers(ctx, to, to.forwarded), body)
         if not isinstance(body, StreamedBody):
             return await asked

@@ -41,7 +41,7 @@ SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 _API_VERSION = str(SCALE.group_version)
 _REPLICAS_PATH = ("f:spec", "f:replicas")
 _REPLICAS: Set = fieldset.path_set(_REPLICAS_PATH)
-_NO_REPLICAS = -(2**31)  # upstream's mark of a custom resource without the field
+_NO_REPLICAS = -(2**31)  # upstream's value for a custom resource without the field
 
 
 async def scale(ctx: RequestContext, scope: RequestScope) -> Response:

@@ -1,4 +1,4 @@
-"""What an endpoint needs of the resource that it serves (upstream: ``endpoints/handlers/rest.go`` RequestScope)."""
+"""The resource that an endpoint serves, and its conversions (upstream: ``endpoints/handlers/rest.go`` RequestScope)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RequestScope(msgspec.Struct, eq=False):
         return obj if convert is None else convert(obj)
 
     def unconverted(self, objects: Iterable[Object]) -> list[Object]:
-        """Those of the stored objects that the conversion webhook must convert first."""
+        """The stored objects that the conversion webhook must convert first."""
         found = []
         for obj in objects:
             try:
@@ -98,7 +98,7 @@ class RequestScope(msgspec.Struct, eq=False):
         return json_pieces.with_long_numbers(orjson.dumps(obj))
 
     async def answered(self, obj: Object) -> Object:
-        """An object that was just written, in the requested version.
+        """A written object in the requested version.
 
         Waits for the conversion webhook here, because the handler of a write must not run again.
         """
@@ -134,7 +134,7 @@ class RequestScope(msgspec.Struct, eq=False):
 def path_name(ctx: RequestContext) -> str:
     """The name in the URL, "" for a collection.
 
-    ``ctx.info.name`` may also come from a field selector, for the sake of authorization.
+    ``ctx.info.name`` may also come from a field selector, for authorization.
     """
     assert ctx.info is not None
     parts = ctx.info.parts

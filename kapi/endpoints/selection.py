@@ -52,7 +52,7 @@ def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> P
 
 
 def without_conversion(predicate: Predicate) -> Predicate:
-    """The part of a predicate that is known of objects in any version."""
+    """The part of a predicate that needs no conversion of the objects."""
     others = _of_objects(predicate.fields)
     fields = FieldSelector(tuple(term for term in predicate.fields.requirements if term not in others))
     return Predicate(predicate.labels, fields, shards=predicate.shards)

@@ -15,7 +15,7 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.golang import quote
 from kapi.machinery.sharding import NAMESPACE, UID, Shards
 
-_DIGITS = 16  # of a bound
+_DIGITS = 16  # hexadecimal digits of a bound
 _END = "0x10000000000000000"  # the end of all hashes, 2^64, has one more
 _NO_HEX = re.compile("[^0-9a-f]")
 #: numbers with which cel-go's errors name the kinds of expressions
@@ -31,7 +31,7 @@ _GO_TYPES = {
 
 
 class ShardSelectorError(ValueError):
-    """A selector that is not one; the text is upstream's."""
+    """An invalid selector; the text is upstream's."""
 
 
 def parse_shards(text: str) -> Shards:

@@ -62,7 +62,7 @@ def table(
     """A ``meta.k8s.io`` Table.
 
     ``now``: the unix seconds at which the ages are shown.  ``include`` is includeObject: None, Metadata or Object.
-    ``served``: what makes the object of a row, when ``objects`` are in their storage version.  Raises BadRequest.
+    ``served``: makes the object of a row, when ``objects`` are in their storage version.  Raises BadRequest.
     """
     if include not in ("None", "Metadata", "Object", ""):
         raise status.bad_request(bad_include(include))

@@ -37,7 +37,7 @@ class Throttle:
         self._transport = transport
         self._rate = bytes_per_second
         self._clock = clock
-        self._free = 0.0  # the time from which on more bytes are within the limit
+        self._free = 0.0  # when more bytes are within the limit
         self._timer: IDelayedCall | None = None
         self._full = False  # whether the consumer has paused
         self._over = False
@@ -73,7 +73,7 @@ class Throttle:
         self._transport.stopProducing()
 
     def release(self) -> None:
-        """Called when the other end has gone: reads without a limit until the connection ends."""
+        """Called when the other end has closed: reads without a limit until the connection ends."""
         if not self._over:
             self.close()
             self._transport.resumeProducing()
@@ -86,8 +86,8 @@ class Throttle:
             timer.cancel()
 
 
-MAX_BODY_BYTES = 64 * 1024  # of the body of an answer that upgrades nothing
-CLOSE_TIMEOUT = 60.0  # seconds for the last bytes to one end when the other one has gone
+MAX_BODY_BYTES = 64 * 1024  # of the body of an answer without an upgrade
+CLOSE_TIMEOUT = 60.0  # seconds for the last bytes to one end when the other has closed
 Limit = Callable[[IPushProducer], Throttle]  # of a transport
 
 
@@ -150,10 +150,10 @@ class _Leaving:
 
 @implementer(IPushProducer)
 class _Direction:
-    """A producer in place of ``source``, one end of a tunnel, for ``sink``, the other one, which pauses it.
+    """One direction of a tunnel: a producer in place of ``source`` that ``sink``, the other end, pauses.
 
-    Nobody is told when the peer of a paused connection goes.  So it is looked at, and when its peer has gone and ``sink`` takes
-    nothing for CLOSE_TIMEOUT, both end.  ``producer`` is what is paused: ``source`` or its throttle.
+    The reactor does not report the end of a paused connection.  So ``source`` is checked, and when its peer has closed and
+    ``sink`` takes nothing for CLOSE_TIMEOUT, both connections end.  ``producer`` is what is paused: ``source`` or its throttle.
     ``pending`` counts what a paused backend holds.
     """
 
@@ -173,7 +173,7 @@ class _Direction:
         self._reactor = reactor
         self._paused = False
         self._pauses = 0
-        self._left_at = 0  # the number of the pause in which the peer was seen to have gone
+        self._left_at = 0  # the number of the pause in which the peer's end was seen
         self._timer: IDelayedCall | None = None
 
     def pauseProducing(self) -> None:
@@ -234,7 +234,7 @@ class Peer(Protocol):
 class _Tunnelled(TakenConnection):
     """The client's end of a tunnel: received bytes are written to ``peer``."""
 
-    endless = True  # only the two ends know when it is done, so a stopping server does not wait for it
+    endless = True  # only its two ends know when a tunnel is done, so a stopping server does not wait for it
 
     def __init__(self, http: HTTPRequest, peer: Peer, reactor: IReactorTime, limit: Limit | None = None) -> None:
         super().__init__(http)
@@ -310,7 +310,7 @@ class TunnelBackend(Peer):
         self._throttle: Throttle | None = None
         self._http = http
         self._request = request
-        self._raw = b""  # all that has come, until it is decided
+        self._raw = b""  # all received bytes, until ``decided`` fires
         self._taken: _Tunnelled | None = None
         self._refusal: Answer | None = None
         self._body: Body | None = None

@@ -136,7 +136,7 @@ class WatchStream:
         self._watch: Watch | None = None
         self._http: HTTPRequest
         self._write: Callable[[bytes], object]  # set in ``run``
-        self._framing = ""  # "chunk" or "message" when these must be written
+        self._framing = ""  # "chunk" or "message" when the stream frames its events itself
         self._call: IDelayedCall | None = None
         self._headers_sent = not form.table
         self._paused = False  # whether the client has paused it
@@ -236,7 +236,7 @@ class WatchStream:
 
         work = self._form.queue.run(lambda: call(encode))
         if not work.called:
-            assert self._watch is not None  # whose batch this is
+            assert self._watch is not None  # the batch is from this watch
             self._work, self._converting = work, True
             self._watch.pause()
         work.addCallback(self._encoded_in_slices, batch).addErrback(self._not_encoded)
@@ -266,7 +266,7 @@ class WatchStream:
         return data
 
     def _form_and_encoder(self) -> tuple[Hashable, Callable[..., bytes]]:
-        """Of what is sent next."""
+        """The form and the encoder of the next batch."""
         key: Hashable
         form, framing = self._form, self._framing
         if framing == "chunk":
@@ -279,7 +279,7 @@ class WatchStream:
 
     def _convert(self, batch: Batch) -> None:
         """Converts a batch by one call of the conversion webhook.  Events that arrive meanwhile are queued in the watch."""
-        assert self._watch is not None  # whose batch this is
+        assert self._watch is not None  # the batch is from this watch
         self._converting = True
         self._watch.pause()
 

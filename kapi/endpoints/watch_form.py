@@ -1,7 +1,7 @@
 """Encodes the events of a watch in the requested form, framed for HTTP/1.1 (chunks) or a WebSocket (messages).
 
 Hundreds of watches with the same form may get the same large object.  If all of them decoded and encoded it at once, in slices,
-each would have a tree of its own meanwhile.  In a queue the second one finds what the first one has made.
+each would have its own tree meanwhile.  In a queue, the second watch finds the bytes of the first one.
 
 The object of a bookmark is of the watched kind, and empty except for its revision (upstream: ``newFunc`` of a Cacher).  Go writes
 some fields even of an empty object: structs that are held by value, and lists without ``omitempty``.  A few numbers are pointers
@@ -69,15 +69,15 @@ def bookmark(resource: Resource, event: WatchEvent) -> Object:
 
 
 class EncodingQueue:
-    """The encodings of one form."""
+    """Runs the encodings of one form one after the other."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Deferred[bytes | None], Encoding]] = deque()
-        self._busy = False  # one of them runs
+        self._busy = False  # an encoding runs
         self._beginning = False
 
     def run(self, encoding: Encoding) -> Deferred[bytes | None]:
-        """The result of ``encoding``, which begins when those before it have ended; it may be cancelled."""
+        """The result of ``encoding``, which begins when the encodings before it have ended; it may be cancelled."""
         running: list[Deferred[bytes | None]] = []
 
         def begin() -> Deferred[bytes | None]:
@@ -255,7 +255,7 @@ class Form:
 
 
 def frame_head(media: MediaType) -> int:
-    """The bytes of an event that say its length."""
+    """The bytes before an event that contain its length."""
     return _FRAME_HEAD if media.protobuf else 0
 
 
@@ -271,7 +271,7 @@ def message(data: bytes, binary: bool, head: int = 0) -> bytes:
 
 
 def message_head(size: int, binary: bool) -> bytes:
-    """What comes before the ``size`` bytes of a message."""
+    """The bytes before the ``size`` bytes of a message."""
     opcode = b"\x82" if binary else b"\x81"
     if size < 126:
         return opcode + size.to_bytes(1)

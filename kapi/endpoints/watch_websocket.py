@@ -74,18 +74,18 @@ _OPCODES = frozenset((0, 1, 2, _CLOSE, _PING, _PONG))
 
 
 class ClientFrames:
-    """Finds the ping and the close in what a client sends, and skips the rest: a watch has no use for it.
+    """Finds ping and close frames among the client's frames, and skips the others, which a watch does not use.
 
-    A library would decode each frame, of which there are thousands in one read: that takes 50 ms.
+    A library would decode each frame; one read may have thousands of them, which takes 50 ms.
     """
 
     def __init__(self) -> None:
-        self._begun = b""  # a frame of which there is too little to judge
-        self._skipped = 0  # bytes of content that are still to come
+        self._begun = b""  # the beginning of a frame's head
+        self._skipped = 0  # bytes of a frame's content that are still to be skipped
         self.closed = False
 
     def receive(self, data: bytes) -> bytes | None:
-        """The content of the last ping; an answer to it is one to those before, too (RFC 6455, 5.5.3).  Raises BadFrame."""
+        """The content of the last ping; its answer also answers the pings before it (RFC 6455, 5.5.3).  Raises BadFrame."""
         data = self._begun + data
         at, end, ping = 0, len(data), None
         while not self.closed:
@@ -124,7 +124,7 @@ def _unmasked(masked: bytes) -> bytes:
 class WatchSocket(TakenConnection):
     """The part of a Twisted request that a stream of events uses; each event is a message.
 
-    While the client does not read nothing is read from it either: each of its pings would make an answer that waits.
+    While the client does not read, nothing is read from it: each of its pings would make another waiting answer.
     """
 
     def __init__(self, http: HTTPRequest, greeting: bytes, binary: bool, head: int) -> None:

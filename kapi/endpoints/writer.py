@@ -35,13 +35,13 @@ from kapi.request.response import (
     leaves_whole,
 )
 
-_LEVEL = 1  # upstream's
+_LEVEL = 1  # as upstream
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 MAX_AT_ONCE = max(1, _CORES - 1)  # bodies; one core is for the reactor
 _threads = DeferredSemaphore(MAX_AT_ONCE)
 log = Logger()
 MIN_GZIP_BYTES = 128 * 1024
-LARGE = 512 * 1024  # bytes of a list that counts while it is made
+LARGE = 512 * 1024  # a list of so many bytes is counted while it is made
 
 
 def compress(slices: Iterable[bytes]) -> bytes:
@@ -63,7 +63,7 @@ async def compressed(reactor: RequestReactor, slices: Iterable[bytes]) -> bytes:
     waiting: Deferred[bytes] = Deferred()
 
     def end(result: bytes | Failure) -> None:
-        _threads.release()  # not before: a thread goes on when nobody waits any more
+        _threads.release()  # not earlier: the thread goes on when its request is cancelled
         waiting.callback(result)
 
     done.addBoth(end)
@@ -84,7 +84,7 @@ async def compressed_document(reactor: RequestReactor, document: Document) -> by
 
 
 class _Making:
-    """The compression of a document in progress; it goes on when some of the waiting clients go."""
+    """The compression of a document in progress; it goes on when some of the waiting clients disconnect."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -115,7 +115,7 @@ def warning_header(text: str) -> bytes:
 def write(ctx: RequestContext, response: Response, compresses: bool = True) -> None | Awaitable[None]:
     """Writes the response; returns None when that is done, else an awaitable for its end.
 
-    Without ``compresses`` only what is kept compressed is sent so: upstream's gate does not concern OpenAPI documents.
+    Without ``compresses`` only documents that are kept compressed are sent compressed: upstream's gate does not concern OpenAPI.
     """
     http = ctx.http
     if isinstance(response, HijackedResponse):
@@ -229,14 +229,14 @@ class SliceProducer:
         self._part: Callable[[int], bytes] = slices.part if isinstance(slices, Parts) else slices.__getitem__
 
     def count(self, pending: Pending) -> None:
-        """Counts what waits for this client in ``pending``: not the objects of a list that are in memory anyway."""
+        """Counts the bytes that wait for this client in ``pending``, except a list's objects, which are in memory anyway."""
         self._pending = pending
         self._share = HeldBytes(pending)
         self._share.add(self._slices.held() if isinstance(self._slices, Parts) else self._slices)
         pending.keep(self)
 
     def stalled(self) -> None:
-        """Counts these, too: by the time that the client reads on they may be changed or deleted."""
+        """Counts the list's objects, too: they may be changed or deleted before the client reads on."""
         if self._share is not None and isinstance(self._slices, Parts):
             self._share.add(self._slices.kept())
 
@@ -262,7 +262,7 @@ class SliceProducer:
             self._finish()
 
     def _gathered(self, first: bytes, number: int) -> tuple[bytes, int]:
-        """Several small parts in one, and how many parts have been taken then."""
+        """Joins several small parts; returns the joined part and the number of parts so far."""
         size, chunks = len(first), [first]
         while number < self._count and size < SLICE:
             chunks.append(self._part(number))
@@ -291,5 +291,5 @@ class SliceProducer:
 
 
 def _nothing(number: int) -> bytes:
-    """In place of the parts of an answer that is over, which are freed."""
+    """Stands for the parts of an answer that is over, so that they are freed."""
     return b""

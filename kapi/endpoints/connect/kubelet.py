@@ -27,7 +27,7 @@ class KubeletSettings(msgspec.Struct):
     port: int = 10250
     address_types: Sequence[str] = ADDRESS_TYPES
     timeout: float = 5.0
-    bytes_per_second: int = 0  # of a tunnel, from either side; 0 is no limit
+    bytes_per_second: int = 0  # of a tunnel, in each direction; 0 is no limit
 
 
 class Kubelets:

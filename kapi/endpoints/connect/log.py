@@ -16,7 +16,7 @@ from kapi.request.response import Response
 from kapi.resources.shared.features import enabled
 from kapi.wire.answer import Answer
 
-_MAX_ERROR_BYTES = 50_000  # of a kubelet's error that are shown
+_MAX_ERROR_BYTES = 50_000  # the most bytes of a kubelet's error that are shown
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _NO_MORE = "the server responded with the status code"
 _LATER = "the server has received too many requests and has asked us to try again later"

@@ -107,7 +107,7 @@ class Proxy:
         listers = scope.store.environment.listers
         endpoints = listers[_ENDPOINTS].get(namespace, name)
         if endpoints is None:
-            raise status.not_found(scope.store.group_resource, name)  # upstream names the resource asked for
+            raise status.not_found(scope.store.group_resource, name)  # upstream names the requested resource
         if not endpoints.get("subsets"):
             raise status.ServiceUnavailable(f'no endpoints available for service "{name}"')
         pods = listers[_PODS]
@@ -162,7 +162,7 @@ def _port(text: str, scheme: str) -> int:
 
 
 def _split_uri(ctx: RequestContext, count: int) -> tuple[bytes, bytes]:
-    """The raw path up to ``/proxy``, and what follows it ("" or starting with a slash)."""
+    """The raw path up to ``/proxy``, and the path after it ("" or starting with a slash)."""
     raw = bytes(ctx.http.uri).partition(b"?")[0]
     parts = raw.split(b"/")
     prefix = b"/".join(parts[: count + 1])

@@ -2,9 +2,9 @@
 
 Upstream: ``pkg/registry/core/pod/rest/subresources.go``, KEP-4006 Transition from SPDY to WebSockets.  Since 1.36 the gate
 ``ExtendWebSocketsToKubelet`` is on: a kubelet that declares it in ``status.declaredFeatures``, as those of 1.36 do, speaks
-v5.channel.k8s.io and SPDY tunnelled through a WebSocket (port-forward) itself, and the request is passed through, which is
-all that happens here.  SPDY and v4.channel.k8s.io are passed through to kubelets of any age, there too.  For an older kubelet
-upstream translates v5 and the tunnel to SPDY; here that kubelet refuses them, and kubectl then tries SPDY.
+v5.channel.k8s.io and SPDY tunnelled through a WebSocket (port-forward) itself, and the request is only passed
+through.  SPDY and v4.channel.k8s.io are passed through to kubelets of any version, as upstream.  For an older kubelet upstream
+translates v5 and the tunnel to SPDY; here that kubelet refuses them, and kubectl then tries SPDY.
 """
 
 from __future__ import annotations

@@ -104,7 +104,9 @@ class Transport:
 
     async def pass_on(self, ctx: RequestContext, target: Target, prefix: bytes = b"") -> Response:
         """The backend's answer, or a tunnel to it.  A redirect goes back to the client, with ``prefix`` in front of its path."""
-        host = (ctx.header("host") or "").encode() or target.netloc  # what backends that serve several names go by
+        host = (
+            ctx.header("host") or ""
+        ).encode() or target.netloc  # backends that serve several names choose by the Host header
         destination = Destination(
             uri=target.uri,
             host=host,
@@ -130,7 +132,7 @@ class Transport:
             return answer
         except CancelledError:
             raise
-        except Exception as error:  # whatever the network does
+        except Exception as error:  # any network error
             text = describe(error, target.host, target.port)
             log.info("connecting failed: {text} (audit id {audit_id})", text=text, audit_id=ctx.audit_id)
             raise Unreachable(text) from None

@@ -22,7 +22,7 @@ class VersionEntry(msgspec.Struct):
 
     version: str
     resources: list[Resource] = msgspec.field(default_factory=list)
-    remote: list[Object] | None = None  # the aggregated entries from an extension API server
+    remote: list[Object] | None = None  # the entries of an extension API server in the aggregated document
     stale: bool = False
 
 

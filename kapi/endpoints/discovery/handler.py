@@ -295,7 +295,7 @@ class DiscoveryHandler:
             if self._trees[path] is None:
                 del self._trees[path]  # clients could request any number of unknown paths
                 return None
-        # upstream has no routes for /apis, its groups and versions of custom resources: every method is accepted
+        # upstream has no routes for /apis, for groups, and for versions of custom resources: they accept every method
         routed = parts[1] == "api" or (len(parts) == 4 and not self._is_custom(*parts[2:]))
         if routed and ctx.method != "GET":
             raise status.method_not_allowed()

@@ -46,7 +46,7 @@ def definition(name: str) -> Object:
 
 
 def custom_schemas(resources: Iterable[Resource], prefix: str) -> dict[str, Make]:
-    """What makes the schemas of custom resources and their lists.  ``prefix``: of references, V2 or V3."""
+    """The functions that make the schemas of custom resources and of their lists.  ``prefix``: of references, V2 or V3."""
     found: dict[str, Make] = {}
     for row in resources:
         if not row.typed_items or row.published_schema is None:
@@ -125,7 +125,7 @@ def _published(schema: Object, prefix: str) -> Object:
 
 
 def _unfolded(schema: Object) -> Object:
-    """``x-kubernetes-int-or-string`` in words that other tools know (upstream: ``schema/unfold.go``)."""
+    """``x-kubernetes-int-or-string`` in keywords that other tools know (upstream: ``schema/unfold.go``)."""
     if not schema.get(_INT_OR_STRING):
         return schema
     several, conditions = schema.get("anyOf"), schema.get("allOf") or []

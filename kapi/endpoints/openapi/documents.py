@@ -17,7 +17,7 @@ from kapi.resources.definition import Resource
 
 
 class Style(NamedTuple):
-    """What all documents have in common: the emulated release, and whether they list the values of enumerations."""
+    """Settings of all documents: the emulated release, and whether they list the values of enumerations."""
 
     release: Release = RELEASE
     enums: bool = True

@@ -54,7 +54,7 @@ _FORMS_OF_V3 = {
 
 @functools.cache
 def _types_digest() -> str:
-    """What all schemas are made from: the derived files."""
+    """A digest of the derived files, from which all schemas are made."""
     digest = hashlib.sha512()
     texts = (derive.MISSING_TEXTS, paths.TEXTS)
     for path in (derive.FACTS, derive.OPENAPI_FACTS, *texts, derive.HERE / "data" / derive.TYPES):
@@ -90,8 +90,8 @@ class OpenAPIHandler:
     def invalidate(self, group: str = "") -> None:
         """Called when the groups have changed.  Unchanged documents keep their hashes, and thereby their bodies.
 
-        ``group``: the one whose resources have changed.  Its bodies are dropped at once, which may be 100 MB: somebody may ask
-        for the next ones much later, or never.
+        ``group``: the group whose resources have changed.  Its bodies are dropped at once: they may have 100 MB, and the next
+        request may come much later, or never.
         """
         if group and self._bodies:
             place = f"apis/{group}"
@@ -169,7 +169,7 @@ class OpenAPIHandler:
         await in_slices
         try:
             body = packed(protobuf_v3.document(json_pieces.loads(document.text())))
-        except (AttributeError, KeyError, TypeError, ValueError):  # it is not a valid document
+        except (AttributeError, KeyError, TypeError, ValueError):  # the document is invalid
             return Response(406, b"", b"", (_VARY,))
         return _document(ctx, body, digest, immutable=immutable, content_type=_PROTOBUF_V3)
 
@@ -331,7 +331,7 @@ class Making:
             waiting = self._waiting[key] = []
             try:
                 return make()
-            finally:  # a client that goes cancels its computation; then the next waiting one starts it again
+            finally:  # a client that disconnects cancels its computation; then the next waiting client starts it again
                 del self._waiting[key]
                 for done in waiting:
                     done.callback(None)

@@ -25,7 +25,7 @@ def field(number: int, data: bytes) -> bytes:
 
 
 def head(number: int, size: int) -> bytes:
-    """What comes before the data of a field."""
+    """The key and the length before the data of a field."""
     return varint(number << 3 | _BYTES) + varint(size)
 
 

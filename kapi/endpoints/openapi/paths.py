@@ -127,7 +127,7 @@ def definition_name(kind: GroupVersionKind, custom: bool = False) -> str | None:
 
 
 def paths(group: str, version: str, resources: Iterable[Resource], cbor: bool = False) -> dict[str, Make]:
-    """Path -> what makes its item, of all operations of a group version; an item without operations is empty.
+    """Path -> a function that makes its item, for all operations of a group version; an item without operations is empty.
 
     ``cbor``: with that form, which upstream does not name for custom resources.
     """
@@ -204,7 +204,7 @@ class _Maker:
     body_media: tuple[str, ...] = ("*/*",)
     patches: tuple[str, ...] = _PATCHES
     patch_codes: ClassVar[dict[str, str]] = {"200": "OK", "201": "Created"}
-    watched = "or watch "  # what is said of lists
+    watched = "or watch "  # in the description of lists
 
     def __init__(self, row: Resource) -> None:
         self.row = row
@@ -275,14 +275,14 @@ class _Maker:
         return found
 
     def collection_options(self) -> Object:
-        """What the deletion of a collection takes."""
+        """The parameters of the deletion of a collection."""
         return {
             "parameters": [*of_delete(), *_without_watch()],
             "requestBody": {"content": _content(_META + "DeleteOptions", ("*/*",))},
         }
 
     def read_parameters(self) -> list[Object]:
-        """What reading one object takes."""
+        """The parameters of reading one object."""
         return []
 
     def _operations(self) -> Object:

@@ -52,7 +52,7 @@ def _schema_item(tree: Tree) -> bytes:
 
 
 def _or_reference(encode: Encode) -> Encode:
-    """A choice of the thing itself (1) and a reference (2)."""
+    """A choice of an inline value (1) and a reference (2)."""
     return lambda tree: field(2, _reference(tree)) if "$ref" in tree else field(1, encode(tree))
 
 
@@ -93,7 +93,7 @@ _basic, _api_key, _implicit, _password, _application, _access_code = (Message(n)
 
 
 def _limits(first: int) -> dict[str, tuple[int, Writer]]:
-    """What parameters, headers and their items share, in the order that all have."""
+    """The fields that parameters, headers and their items share, in their common order."""
     return numbered(
         first,
         type=string, format=string, items=one(_primitive_items), collectionFormat=string, default=any_value,

@@ -32,7 +32,7 @@ from kapi.schema.protobuf_writing import varint
 
 
 def _or_reference(encode: Encode) -> Encode:
-    """A choice of the thing itself (1) and a reference (2)."""
+    """A choice of an inline value (1) and a reference (2)."""
     return lambda tree: field(2, _reference(tree)) if "$ref" in tree else field(1, encode(tree))
 
 
@@ -55,7 +55,7 @@ def _choice(number: int, value: bool) -> bytes:
 
 
 def _default(tree: Tree) -> bytes:
-    """A number, a boolean or a text; anything else is there without a value."""
+    """A number, a boolean or a text; any other default is written without a value."""
     if isinstance(tree, bool):
         return _choice(2, tree)
     if isinstance(tree, (int, float)):

@@ -18,7 +18,7 @@ from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree
 from kapi.request.packed import Packed, packed
 
-_MAX_DEPTH = 100  # objects and lists that are in each other
+_MAX_DEPTH = 100  # of nested objects and lists
 _KINDS = "x-kubernetes-group-version-kind"
 _PLACES = {"#/definitions/": "definitions", "#/parameters/": "parameters"}
 
@@ -33,7 +33,7 @@ class RemoteDocuments:
         self._changed = changed
 
     def specifications(self) -> list[tuple[str, Packed]]:
-        """Of v2: the prefix of a server's paths, and what counts of its document, in the order of the servers' names."""
+        """For v2: the prefix of each server's paths and the relevant part of its document, in the order of the servers' names."""
         return [self._specifications[name] for name in sorted(self._specifications)]
 
     def specify(self, name: str, prefix: str, document: Object) -> None:
@@ -73,7 +73,7 @@ def restricted(document: Object, prefix: str) -> Object:
 def merge(ours: dict[str, dict[str, Make]], other: Object) -> Object:
     """Adds the definitions and parameters of another document that ours does not have, and returns its paths, by path.
 
-    ``ours``: what makes ours, by place and name.
+    ``ours``: functions that make our definitions and parameters, by place and name.
     """
     names: dict[tuple[str, str], str] = {}
     for place, found in ours.items():
@@ -91,7 +91,7 @@ def merge(ours: dict[str, dict[str, Make]], other: Object) -> Object:
 
 
 def _new_name(name: str, value: object, ours: Mapping[str, Make], theirs: Mapping[str, object]) -> str:
-    """The name of ours that has the same definition already, else a free one."""
+    """The name under which ours has the same definition, else a free name."""
     number = 2
     while f"{name}_v{number}" in ours:
         if _same(ours[f"{name}_v{number}"](), value):

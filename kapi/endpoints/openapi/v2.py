@@ -38,7 +38,7 @@ _PATCHES = (
     "application/apply-patch+yaml", "application/apply-patch+cbor",
 )  # fmt: skip
 _ORDER = ("uniqueItems", "type", "description", "name", "in", "required", "schema")  # as Go writes a parameter
-_HTML = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))  # what Go escapes besides
+_HTML = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))  # characters that Go escapes in addition
 #: parameters that kubectl looks for in each operation
 _NEVER_SHARED = frozenset(["name", "fieldValidation", "dryRun"])
 
@@ -52,7 +52,7 @@ def documents_v2(
 ) -> list[Packed]:
     """``/openapi/v2`` of all group versions, in several forms.
 
-    ``others``: prefixes of paths, and what other servers say of these (``remote``).
+    ``others``: prefixes of paths, and the documents of other servers for them (``remote``).
     """
     parts: dict[str, Callable[[], Mapping[str, Make]]] = {}  # prefix of paths -> their items
     own: dict[str, Make] = {}
@@ -75,7 +75,7 @@ def documents_v2(
         names_taken.get(("definitions", name), name): partial(_renaming, make, names_taken) if names_taken else make
         for name, make in own.items()
     }
-    #: the paths in their order; others' paths are written when all of ours are known, and until then prefixes
+    #: the paths in order; prefixes stand for the paths of other servers until all of our paths are known
     order: list[Section | str] = []
     section = path_section(forms)
     for prefix in elements(sorted({*parts, *dict(others)})):
@@ -196,7 +196,7 @@ def _schema_v2(schema: Object) -> Object:
 
 
 def _consumed(body: Object | None, produced: list[str]) -> list[str]:
-    """What a body may be; operations on custom resources name it even when they take none."""
+    """The media types of a body; operations on custom resources name them even when they take no body."""
     if body is None:
         return ["application/json", "application/yaml"] if _is_custom(produced) else ["*/*"]
     return [media for media in ("*/*", *_PATCHES, *_PRODUCED[3:5]) if media in body["content"]]

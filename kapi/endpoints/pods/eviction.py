@@ -177,7 +177,7 @@ def _too_many(why: str, retry_after: int = 0) -> status.StatusError:
 
 
 def _why_none(name: str, state: Object) -> str:
-    """Why a budget allows no disruption, as far as its controller has reported."""
+    """The reason why a budget allows no disruption, if its controller has reported one."""
     conditions = [entry for entry in state.get("conditions") or () if entry.get("type") == "DisruptionAllowed"]
     refused = conditions[0] if conditions and conditions[0].get("status") == "False" else {}
     reason, message = refused.get("reason", ""), refused.get("message", "")

@@ -26,7 +26,7 @@ from kapi.request.user import UserInfo
 _LABEL_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 _SPEC = Path("spec")
 _RESOURCE = Path("spec.resourceAttributes")
-#: how upstream's messages order the fields of metadata
+#: the order of the fields of metadata in upstream's messages
 _OWNER_ORDER = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _ORDER = (
     "name",

@@ -31,7 +31,7 @@ from kapi.schema.managedfields import FieldManager
 
 
 class ReviewServices(msgspec.Struct):
-    """What the review endpoints need.  Made by the composition root."""
+    """The dependencies of the review endpoints.  Made by the composition root."""
 
     environment: Environment
     authorizer: Authorizer | None = None
