@@ -1,4 +1,4 @@
-"""What a watch sends first: the present objects, or the history since its revision, in batches.
+"""The backlog that a watch sends first: the present objects, or the history since its revision, in batches.
 
 Batches are made on demand, so that a slow client holds at most one.  The number of entries read for a batch is bounded as well:
 a selector that matches few objects must not block the thread.

@@ -85,7 +85,7 @@ class Cache:
         #: stored objects that cannot be decoded, by key
         self.unreadable: dict[str, Unreadable] = {}
         self.reload = feed.reload_of(self)
-        # figures for the metrics
+        # counters of the metrics
         self.initializations = 0
         self.loaded = 0  # objects read from the store when the cache was loaded
         self.reads = Reads()
@@ -103,7 +103,7 @@ class Cache:
 
     @property
     def turns(self) -> Turns:
-        """Of all watches that send what waits for them, of all caches."""
+        """The turns of all watches of all caches that send waiting events."""
         return self._feed.turns
 
     @property
@@ -138,7 +138,7 @@ class Cache:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it can be dropped: it has no objects, no watches, and no history that a client may still request."""
+        """Whether the cache can be dropped: it has no objects, no watches, and no history that a client may request."""
         used = self._entries.by_key or self.unreadable or len(self._groups) or self.reload.running
         return not used and self._history.is_gone(self._feed.floor)
 
@@ -150,7 +150,7 @@ class Cache:
         return self._feed.seconds()
 
     def sent_as(self, version: str) -> Sent:
-        """The counters of what watches of an API version were sent."""
+        """The counters of the events that watches of an API version were sent."""
         return self.sent.setdefault(version, Sent())
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
@@ -195,7 +195,7 @@ class Cache:
         Unreadable ones are left out.
         """
         if not self._entries.by_key:
-            return []  # the common case for what every request reads: webhooks, policies, quotas
+            return []  # the common case for webhooks, policies and quotas, which every request reads
         while True:
             try:
                 found: Sequence[Entry] = self.list(namespace)[0]
@@ -231,7 +231,7 @@ class Cache:
                 return read_one(entry, place, predicate), self._feed.revision
         while True:
             try:
-                revision = self._feed.revision  # before the selection, during which others may write
+                revision = self._feed.revision  # before the selection, since other requests may write meanwhile
                 return read(self._entries, place, predicate, limit), revision
             except Unreadable:
                 continue  # the cache has now excluded it
@@ -247,7 +247,7 @@ class Cache:
         history = self._history
         history.check(revision, self._feed.floor, with_previous=False)
         former = None if history.newest <= revision else history.former(revision)
-        if history is not self._history:  # loaded anew meanwhile: what is known of the past is not of these entries
+        if history is not self._history:  # loaded anew meanwhile: the history does not belong to these entries
             raise Compacted(revision, self._feed.floor + 1)
         return read(self._entries, Range.of(namespace, start), predicate, limit, former)
 
@@ -320,7 +320,7 @@ class Cache:
 
     @property
     def filtered_events(self) -> int:
-        """The events that watches of shards have not got, because their objects are in other shards."""
+        """The number of events that watches of shards did not get, because their objects are in other shards."""
         return self._groups.filtered
 
     def forget(self, watch: Watch, group: Group) -> None:

@@ -42,12 +42,14 @@ from kapi.watchcache.watch import BookmarkWheel, Source
 
 log = Logger()
 
-_TRIM_SECONDS = 10  # how often the history is trimmed; more often when it is kept for a shorter time than that
+_TRIM_SECONDS = 10  # how often the history is trimmed; more often when it is kept for a shorter time
 #: bytes of JSON of the objects whose decoded trees are kept; a tree takes six to eight times as much memory, and decoding it
 #: again takes 5 us per kB
 MAX_DECODED_BYTES = 500_000
 MAX_ENCODED_BYTES = 64_000_000  # bytes of JSON of the objects whose protobuf form is kept
-_MAX_CALM_CHANGES = 1000  # since the last trimming; with more of them the processor is left to the requests
+_MAX_CALM_CHANGES = (
+    1000  # since the last trimming; with more changes nothing is compressed, so that requests get the processor
+)
 #: how long the cache of a removed resource stays at least: longer than any request that still uses it
 _MIN_REMOVED_SECONDS = 120.0
 
@@ -73,7 +75,7 @@ class Caches:
     ) -> None:
         self.call = call
         self._keeps = keeps
-        self.misplaced: Counter[str] = Counter()  # by resource: objects in this store that belong into another one
+        self.misplaced: Counter[str] = Counter()  # by resource: objects in this store that belong into another store
         self.pending: Pending | None = None if main is None else main.pending  # bytes that wait for slow clients
         self.store = store
         self.ready = False
@@ -136,7 +138,7 @@ class Caches:
         cache = self._caches.get(place)
         if cache is not None:
             cache.end_watches(None)
-            self._removed.pop(place, None)  # so that the dictionary stays in order of time
+            self._removed.pop(place, None)  # the dictionary stays in order of time
             self._removed[place] = self.seconds()
 
     def all(self) -> list[Cache]:
@@ -174,7 +176,7 @@ class Caches:
         if not self.ready:
             deferred: Deferred[None] = Deferred()
             self._not_ready.append(deferred)
-            if not self.store.exclusive:  # what is loaded may be older than this call
+            if not self.store.exclusive:  # the loaded state may be older than this call
                 deferred.addCallback(lambda _: self._freshness.ask())
             return deferred
         store = self.store
@@ -325,7 +327,7 @@ class Caches:
         return Reload(self._reactor, name, self.call, lambda: self.store.scan(prefix), reached, prepared, load)
 
     def behind(self) -> str:
-        """A text that tells who has not received all changes yet; "" when all have."""
+        """A text that names the watches and observers without the newest changes; "" when all have them."""
         watches = sum(cache.watches_behind for cache in self._caches.values())
         if watches:
             return f"{watches} watches have not been sent everything"

@@ -1,9 +1,9 @@
 """One cached object: its stored bytes, decoded only when needed.
 
 Upstream decodes every object that it reads from etcd.  Here stored bytes are served as they are, so an object that another
-program or version wrote may be JSON of another shape.  That matters for an object that the server acts on: it would stop what it
-configures, for all.  So an object of the server's configuration without the shape of its kind is unreadable, like an object that
-cannot be decoded.
+program or version wrote may be JSON of another shape.  That matters for objects that configure the server, since an
+error there would affect all requests.  So such an object without the shape of its kind is unreadable, like an object that cannot
+be decoded.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def check_of(place: tuple[str, str]) -> Callable[[Object], None] | None:
 
 
 class Scope:
-    """What the entries of one resource share.
+    """The common data of the entries of one resource.
 
     The caches are referenced weakly: the garbage collector does not track entries (``gc=False``), so a cycle through them would
     never be freed.
@@ -145,7 +145,7 @@ class Scope:
         namespaced: bool,
         check: Callable[[Object], None] | None = None,
     ) -> None:
-        #: raises ValueError for a decoded object that has not the shape of its kind
+        #: raises ValueError for a decoded object without the shape of its kind
         self.check = check
         self.decoded = decoded
         self.encoded = encoded
@@ -228,7 +228,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
             self.scope.decoded.add(self)
 
     def check(self) -> None:
-        """Raises Unreadable when the object has not the shape of its kind, whatever its resource."""
+        """Raises Unreadable when the object does not have the shape of its kind, whatever its resource."""
         try:
             check_shape(self.object)
         except ValueError as error:
@@ -296,7 +296,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
                 try:
                     for name, read in readers.items():
                         fields[name] = read(obj)
-                except Exception as error:  # an object of another shape than its kind has
+                except Exception as error:  # an object without the shape of its kind
                     raise self._unreadable(error) from None
             self._fields = fields
         return self._fields

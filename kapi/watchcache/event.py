@@ -57,7 +57,7 @@ class WatchEvent:
         return self._json
 
     def held(self) -> Iterator[bytes]:
-        """The bytes that it refers to."""
+        """The size of the bytes that the event refers to."""
         if self.entry is not None:
             yield self.entry.data
         if self._json is not None:
@@ -78,7 +78,7 @@ class Batch:
         self.events = events
         #: bytes of all objects
         self.size = sum([len(event.entry.data) for event in events if event.entry is not None])
-        self._held: HeldBytes | None = None  # once it has waited for a slow client
+        self._held: HeldBytes | None = None  # set once the batch has waited for a slow client
         self._encoded: dict[Hashable, tuple[bytes, SentBatch]] | None = None
 
     def is_encoded(self, form: Hashable) -> bool:
@@ -107,7 +107,7 @@ class Batch:
         return data
 
     def waits(self, pending: Pending) -> None:
-        """Counts its bytes from now on: once, however many watches queue it."""
+        """Counts the batch's bytes from now on, once for all watches that queue it."""
         if self._held is None:
             self._held = HeldBytes(pending)
             self._held.add(self._all())

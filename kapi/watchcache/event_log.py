@@ -37,7 +37,7 @@ class EventLog:
     def __init__(self, age: float, limit: int) -> None:
         self._age = age
         self._limit = limit
-        self._revisions = array("Q")  # of the events in the caches' histories
+        self._revisions = array("Q")  # revisions of the events in the caches' histories
         self._sizes = array("Q")  # bytes of these events
         self._size = 0
         self._times: deque[tuple[float, int]] = deque()  # a time, and the newest revision then

@@ -21,8 +21,8 @@ log = Logger()
 _TURN_SECONDS = 0.01  # dispatching in one turn of the reactor
 _SMALL_BYTES = 16 * 1024  # a batch below this size is small
 _WATCHES_AT_ONCE = 16  # watches that get a small batch before the clock is read again
-_MAX_HELD_EVENTS = 1000  # events that wait for the dispatch of earlier ones; beyond it all are dispatched at once
-_MAX_HELD_BYTES = 32 * 1024 * 1024  # of their objects
+_MAX_HELD_EVENTS = 1000  # events that wait for the dispatch of earlier ones; with more, all are dispatched at once
+_MAX_HELD_BYTES = 32 * 1024 * 1024  # total size of their objects
 
 
 class FanOut:
@@ -39,7 +39,7 @@ class FanOut:
         self._rest: Iterator[None] | None = None  # the unfinished dispatch of an earlier turn
         self._group: Group | None = None  # the group whose watches are being served
         self._left = _WATCHES_AT_ONCE  # watches before the clock is read again
-        self._waiting: list[Deferred[None]] = []  # of ``wait_observed``
+        self._waiting: list[Deferred[None]] = []  # callers of ``wait_observed``
 
     def wait_observed(self) -> Deferred[None] | None:
         """Waits until observers have received all events so far; None when they have."""

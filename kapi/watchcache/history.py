@@ -29,9 +29,9 @@ from kapi.watchcache.entry import Entry, Scope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, CacheEvent
 from kapi.watchcache.sorted_entries import Former
 
-MAX_EVENTS = 256  # in a pack
-MAX_BYTES = 512_000  # of the states in a pack; the last one may exceed it
-MIN_EVENTS = 32  # fewer events are packed only
+MAX_EVENTS = 256  # the most events in a pack
+MAX_BYTES = 512_000  # the most bytes of states in a pack; the last state may exceed it
+MIN_EVENTS = 32  # fewer events are only packed
 MIN_BYTES = 32_000  # when their states have at least so many bytes
 _PIECE_BYTES = 64 * 1024  # compressed between two checkpoints
 _LEVEL = 1  # of zlib; higher levels take much longer and save little
@@ -170,7 +170,7 @@ class History:
         return self._packs[-1].newest if self._packs else 0
 
     def is_gone(self, floor: int) -> bool:
-        """Whether all of it is older than ``floor``, the revision up to which the history of all resources is gone."""
+        """Whether all events are older than ``floor``, the revision up to which the history of all resources is gone."""
         return max(self.newest, self.floor, self._complete_after) <= floor
 
     def check(self, since: int, floor: int, *, with_previous: bool) -> None:
@@ -219,7 +219,7 @@ class History:
             made = PackedEvents(chosen)
             events = self.events
             if not events or events[0] is not chosen[0]:
-                return  # some of them were dropped during the packing
+                return  # some events were dropped during the packing
             for event in chosen:
                 events.popleft()
                 event.forget()

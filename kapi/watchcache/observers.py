@@ -19,7 +19,7 @@ log = Logger()
 
 
 class Observer(Protocol):
-    """What follows all caches of a store, such as the garbage collector."""
+    """A component that follows all caches of a store, such as the garbage collector."""
 
     @property
     def marks(self) -> tuple[bytes, ...]:

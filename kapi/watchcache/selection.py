@@ -83,12 +83,12 @@ def matcher(predicate: Predicate | None) -> Matches | None:
 
 
 def unsharded(predicate: Predicate) -> Predicate:
-    """The predicate with no regard to shards."""
+    """The predicate without shards."""
     return Predicate(predicate.labels, predicate.fields, predicate.read)
 
 
 def is_in(shards: Shards, entry: Entry) -> bool:
-    """Whether an entry is in the shard, of which nothing that can change of it decides."""
+    """Whether an entry is in the shard, which no update of the object changes."""
     return shards.has(entry.uid if shards.key == UID else entry.namespace)
 
 
@@ -104,7 +104,7 @@ def chooser(predicate: Predicate | None) -> Choose | None:
     def choose(entries: list[Entry]) -> list[Entry]:
         for term in terms:
             if term.operator in EXACT:
-                many = len(entries) > len(term.values)  # only then is making a set worth it
+                many = len(entries) > len(term.values)  # only then a set saves time
                 entries = labelled(entries, term.key, frozenset(term.values) if many else term.values)
             else:
                 entries = [entry for entry in entries if term.matches(entry.labels)]
@@ -139,7 +139,7 @@ class GroupIndex:
 
     def __init__(self) -> None:
         self._groups: dict[Selection, Group] = {}
-        self.filtered = 0  # events that watches of shards have not got
+        self.filtered = 0  # events that watches of shards did not get
         self._broad: dict[str, dict[Group, None]] = {}  # namespace ("" = all)
         self._named: dict[tuple[str, str], dict[Group, None]] = {}  # (namespace, name)
         self._valued: dict[str, dict[tuple[str, str], dict[Group, None]]] = {}  # field -> (namespace, value)
@@ -164,7 +164,7 @@ class GroupIndex:
         return group
 
     def _counting(self, watches: Collection[Watcher], predicate: Predicate, shards: Shards) -> Matches:
-        """As ``matcher``, and counts what is in other shards."""
+        """As ``matcher``, and counts events of other shards."""
         rest = matcher(unsharded(predicate))
 
         def matches(entry: Entry) -> bool:

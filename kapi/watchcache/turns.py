@@ -1,5 +1,4 @@
-"""Shares each turn of the reactor between the watches that send what waits for them: their backlog, and what their clients
-did not read at once.
+"""Shares each turn of the reactor between the watches that send their backlog, or events that waited for a slow client.
 
 Hundreds of clients may begin to watch at the same time, or read again.  Each batch is a millisecond or more of encoding and
 encrypting, and other requests must be served in between.
@@ -11,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from time import thread_time
 
-_TURN_SECONDS = 0.01  # of CPU that all these watches use in one turn of the reactor
-_MIN_COUNTED_SECONDS = 0.0005  # of CPU: less does not count
+_TURN_SECONDS = 0.01  # CPU time of all these watches in one turn of the reactor
+_MIN_COUNTED_SECONDS = 0.0005  # CPU time; less is not counted
 
 
 class Turns:
@@ -51,9 +50,9 @@ class Turns:
             self._later(self._serve)
 
     def _serve(self) -> None:
-        """At least one of those that wait now.
+        """Serves at least one of the waiting functions.
 
-        What was sent at once since the reactor last polled its sockets counts, too: it polls them again only after this.
+        Batches that were sent at once since the last poll of the sockets count, too: the next poll comes only after this.
         """
         left = _TURN_SECONDS - self._used
         self._used = 0.0

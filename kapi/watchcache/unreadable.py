@@ -59,7 +59,7 @@ class _Metadata(msgspec.Struct):
 
 
 class _Stored(msgspec.Struct):
-    """What all readers rely on; of the rest only the syntax is checked."""
+    """The fields that all readers need; of the others only the syntax is checked."""
 
     kind: str
     apiVersion: str

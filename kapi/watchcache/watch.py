@@ -25,7 +25,7 @@ log = Logger()
 OnBatch = Callable[[Batch], None]
 OnEnd = Callable[["Exception | None"], None]
 _MAX_BATCHES = 8  # batches of a backlog sent in one turn of the reactor
-_MAX_SECONDS = 0.01  # no further batch is started in a turn after that
+_MAX_SECONDS = 0.01  # after so long no further batch is started in a turn
 INTERVAL_SECONDS = 60
 BEFORE_TIMEOUT_SECONDS = 2  # a last bookmark shortly before the client's timeout, so that it can resume from there
 
@@ -98,7 +98,7 @@ class Watch:
         self.ended = False
         self.was_cut_off = False  # whether it ended because its client was slow
         self.failed = False  # whether a fault of the server has ended it
-        self._gone = False  # whether the client has gone
+        self._gone = False  # whether the client has disconnected
         self.bookmarks = bookmarks  # whether it gets bookmarks
         self.deadline = deadline  # time of the reactor's clock when the client's timeout ends the watch; 0: never
         if backlog is not None:
@@ -125,7 +125,7 @@ class Watch:
             self.source.turns.run(self._pump)
 
     def stop(self) -> None:
-        """Called when the client has gone.  ``on_end`` is not called."""
+        """Called when the client has disconnected.  ``on_end`` is not called."""
         self._gone = True
         if not self.ended:
             self._detach()
@@ -171,7 +171,7 @@ class Watch:
         return True
 
     def send_end(self, error: Exception | None) -> None:
-        """Calls ``on_end``, unless the client has gone meanwhile."""
+        """Calls ``on_end``, unless the client has disconnected meanwhile."""
         if self._gone:
             return
         try:
@@ -180,14 +180,14 @@ class Watch:
             log.failure("the end of a watch failed")
 
     def cut_off(self) -> None:
-        """Ends the watch because too much waits for its client, or because the memory is needed for others."""
+        """Ends the watch because too many events wait for its client, or because the memory is needed for other clients."""
         if not self.ended:
             self.was_cut_off = True
             self.source.count_terminated()
             self.end(None)
 
     def fail(self) -> None:
-        """Ends the watch because of a fault of the server.  Its client begins another one, as after any end."""
+        """Ends the watch because of a fault of the server.  Its client starts another one, as after any end."""
         if not self.ended:
             self.failed = True
             self.end(None)
