@@ -1,4 +1,4 @@
-"""Admission control: what changes or refuses a write after authorization (upstream: apiserver ``pkg/admission``).
+"""Admission control: plugins that change or refuse a write after authorization (upstream: apiserver ``pkg/admission``).
 
 Here belong the plugin interface, the chain, its configuration, and the plugins, built-in and dynamic (``plugins``,
 ``podsecurity``, ``quota``, ``policy``, ``webhook``).  Not here: validation of a single object by its own fields

@@ -1,4 +1,4 @@
-"""All admission plugins in the order in which they run, and which of them run when nothing is configured.
+"""All admission plugins in the order in which they run, and the plugins that are on by default.
 
 Upstream: ``pkg/kubeapiserver/options/plugins.go`` (AllOrderedPlugins, DefaultOffAdmissionPlugins).
 """
@@ -56,7 +56,7 @@ PLUGINS: dict[str, tuple[str, bool]] = {
     "AlwaysDeny": ("plugins.always", False),
 }
 
-#: Names that upstream knows, whose feature is off here: enabling them is no error and does nothing.
+#: Names of upstream's plugins for features that kapi does not have: enabling them is no error and does nothing.
 INACTIVE = ("PodGroupProtection",)
 
 
@@ -65,7 +65,7 @@ class UnknownPlugin(ValueError):
 
 
 def enabled_names(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> list[str]:
-    """The plugins that run, in order.  Raises UnknownPlugin; a name in both lists is on, as upstream has it."""
+    """The plugins that run, in order.  Raises UnknownPlugin; a name in both lists is on, as upstream."""
     enable, disable = set(enable), set(disable)
     for name in enable | disable:
         if name not in PLUGINS and name not in INACTIVE:

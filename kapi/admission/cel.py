@@ -56,7 +56,8 @@ class _PendingDecision(Exception):
 class AuthorizationChecks:
     """The authorization checks of the expressions of one request.  A check that several policies make is made once.
 
-    Expressions run synchronously: one that needs an asynchronous decision is stopped, and evaluated again when that is known.
+    Expressions run synchronously: an expression that needs an asynchronous decision is stopped, and evaluated again when the
+    decision is known.
     """
 
     def __init__(self, authorizer: authorization.Authorizer | None, user: UserInfo) -> None:

@@ -1,7 +1,7 @@
-"""The chain of enabled plugins: order, measuring, reinvocation, and what no plugin may break.
+"""The chain of enabled plugins: order, metrics, reinvocation, and protection of ``managedFields``.
 
-Mutating passes run over every plugin in order; when a webhook changed the object after others had seen it, they all
-run once more.  Plugins that have nothing to do with a resource are not called, though metrics count them as passed.
+A mutating pass runs every plugin in order; when a webhook has changed the object after other plugins had seen it, all plugins
+run once more.  Plugins that do not apply to a resource are not called, but metrics count them as passed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def build_chain(
     configurations: Mapping[str, Tree] | None = None,
     meter: metrics.Meter | None = None,
 ) -> Chain:
-    """The chain that flags ask for.  Raises UnknownPlugin, and ValueError for a configuration that cannot be read."""
+    """The chain for the flags.  Raises UnknownPlugin, and ValueError for a configuration that cannot be read."""
     names = enabled_names(enable, disable)
     return Chain(make_plugins(names, initializer, configurations or {}), meter)
 

@@ -18,7 +18,7 @@ _SHAPE: Object = {
     "kind": str,
     "plugins": [{"name": str, "path": str, "configuration": object}],
 }
-#: a file of one of these plugins alone: its field -> the plugin
+#: for the configuration file of a single plugin: its field -> the plugin
 _UNVERSIONED = {"imagePolicy": "ImagePolicyWebhook", "podNodeSelectorPluginConfig": "PodNodeSelector"}
 _WEBHOOKS = frozenset({(f"{_GROUP}/v1", "WebhookAdmissionConfiguration"), (f"{_GROUP}/v1alpha1", "WebhookAdmission")})
 #: plugin -> the (apiVersion, kind) that its configuration may have
@@ -62,7 +62,7 @@ def load_configurations(path: str) -> Object:
         name, configuration, elsewhere = plugin["name"], plugin.get("configuration"), plugin.get("path")
         if configuration is None and elsewhere:
             configuration = _document(Path(path).parent / elsewhere)
-        if configuration is None or name in found:  # of two entries the first one is used
+        if configuration is None or name in found:  # the first of two entries counts
             continue
         if name in _KINDS:
             _check_kind(f"{path}: {name}", configuration, _KINDS[name])

@@ -1,4 +1,4 @@
-"""What admission plugins are made with: listers, the in-process client, the authorizer, feature gates and settings."""
+"""The dependencies of admission plugins: listers, the in-process client, the authorizer, feature gates and settings."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ class Settings(msgspec.Struct, frozen=True):
 
     not_ready_toleration: int = 300  # seconds
     unreachable_toleration: int = 300  # seconds
-    service_addresses: Mapping[str, str] = msgspec.field(default_factory=dict)  # where webhooks' services are really
-    routes_to_endpoints: bool = False  # past the services' own addresses
+    service_addresses: Mapping[str, str] = msgspec.field(
+        default_factory=dict
+    )  # addresses to use for webhooks' services
+    routes_to_endpoints: bool = False  # requests go to endpoints, not to the services' addresses
 
 
 class Initializer(msgspec.Struct):
     """Made once by the composition root.
 
-    ``clock`` gives unix seconds, ``monotonic`` measures how long; ``meter`` counts, if there is one.
+    ``clock`` gives unix seconds, ``monotonic`` measures durations; ``meter`` may be None.
     """
 
     client: Client
@@ -54,9 +56,9 @@ class Initializer(msgspec.Struct):
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
-    reactor: Reactor | None = None  # a test of a plugin may do without
+    reactor: Reactor | None = None  # None only in tests
     egress: Egress = DIRECT
-    resolver: ServiceResolver | None = None  # of webhooks; None: one over the services that there are
+    resolver: ServiceResolver | None = None  # for webhooks; None: a resolver over the Services
     _clients: dict[tuple[str, str], ResourceClient] = msgspec.field(default_factory=dict)
 
     def resource(self, group: str, plural: str) -> ResourceClient:

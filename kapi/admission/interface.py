@@ -1,4 +1,4 @@
-"""The admission interface: attributes of an operation and what a plugin is (upstream: apiserver ``pkg/admission``)."""
+"""The admission interface: the attributes of an operation, and the plugin (upstream: apiserver ``pkg/admission``)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Reinvocation:
 
     def __init__(self) -> None:
         self.again = False  # this is the second pass
-        self.requested = False  # a plugin changed the object after others had run
-        self.seen: dict[str, object] = {}  # plugin -> what it wants to remember between the passes
+        self.requested = False  # a plugin has changed the object after other plugins had run
+        self.seen: dict[str, object] = {}  # plugin -> its state between the passes
 
     def request(self) -> None:
         self.requested = True
@@ -119,7 +119,7 @@ class Plugin:
     configured = False  # whether it is made with its configuration (a parsed document or None) too
     gate = ""  # the feature without which it does nothing
     operations: frozenset[str] = frozenset({CREATE, UPDATE, DELETE, CONNECT})
-    #: plurals of the resources that it looks at, of whatever group: for others it is not called.  None: all
+    #: plurals of the resources for which the plugin is called, in any group; None: all
     resources: frozenset[str] | None = None
 
     def __init__(self, *_: object) -> None:
@@ -145,7 +145,7 @@ class Plugin:
 
 
 class Tally:
-    """How often no plugin has refused, in all passes with the same labels: outlives the plugins of a logical cluster."""
+    """Counts passes without a refusal that have the same labels; it outlives the plugins of a logical cluster."""
 
     __slots__ = ("passed",)
 
@@ -154,7 +154,7 @@ class Tally:
 
 
 class Pass:
-    """What one pass of a chain is made of, for one operation on one resource: ``kind`` is admit or validate."""
+    """The plugins of one pass of a chain, for one operation on one resource; ``kind`` is admit or validate."""
 
     __slots__ = ("called", "kind", "labels", "operation", "plugins", "spans", "tally")
 
@@ -164,7 +164,7 @@ class Pass:
         self.plugins = plugins
         #: without the plugins that do not apply to the resource
         self.called = [plugin for plugin in plugins if plugin.resources is None or plural in plugin.resources]
-        #: for metrics: the labels of those that are called
+        #: for metrics: the labels of the plugins that are called
         self.labels: list[tuple[str, ...]] = [(plugin.name, operation, "false", kind) for plugin in self.called]
         self.tally: Tally | None = None
         self.spans: list[list[float]] = []  # see Histogram.observe_spans
@@ -185,7 +185,7 @@ class AdmissionChain:
         self._passes: dict[tuple[str, str, str], Pass] = {}
 
     def pass_of(self, kind: str, attributes: Attributes) -> Pass:
-        """The plugins that an operation passes.  Resources that no plugin names have theirs in common."""
+        """The plugins that an operation passes.  All resources that no plugin names share one pass."""
         plural = attributes.resource.resource
         key = (kind, attributes.operation, plural if plural in self._named else "")
         found = self._passes.get(key)

@@ -1,7 +1,7 @@
 """Webhook configurations and policies in files of the server instead of the API (KEP-5793).
 
-No request can change them, they are there before the first request, and they see the requests for the configurations that the API
-has.  Upstream: apiserver ``admission/plugin/manifest``, ``admission/plugin/{webhook,policy}/manifest``.
+Requests cannot change them, they are in force before the first request, and they apply to requests for the configurations in the
+API, too.  Upstream: apiserver ``admission/plugin/manifest``, ``admission/plugin/{webhook,policy}/manifest``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIELD = "staticManifestsDir"
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _BETWEEN_DOCUMENTS = re.compile(rb"^---[ \t]*$", re.M)
 _LIST = ("v1", "List")
-_ANY = GroupVersionKind("", "", "")  # what a document is, it says itself
+_ANY = GroupVersionKind("", "", "")  # the document has its own kind
 _log = Logger()
 
 
@@ -62,7 +62,7 @@ def manifests_of(
 
 
 class Manifests:
-    """The objects of a plugin, in force since the last time that all files could be read.  ``rows``: of what kinds they are."""
+    """The objects of a plugin, from the last time when all files could be read.  ``rows``: the rows of their kinds."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class Manifests:
         self._initializer = initializer
         self._rows = {(f"{row.group}/{row.version}", row.kind): row for row in rows}
         self._objects: dict[str, list[Object]] = {}
-        #: of the files' content; Source asks for it as for the changes of a lister
+        #: the version of the files' content; Source reads it like the changes of a lister
         self.changes = "unread"
         self._load()
 
     def of(self, row: Resource) -> list[Object]:
-        """By name; each with the version of the files as its resourceVersion."""
+        """The objects by name; each has the version of the files as its resourceVersion."""
         return self._objects.get(row.plural, [])
 
     def reload(self) -> None:
-        """Reads files that have changed.  When one has an error, what was in force stays."""
+        """Reads files that have changed.  When one has an error, the previous objects stay in force."""
         try:
             self._load()
         except ValueError as error:
@@ -141,7 +141,7 @@ class Manifests:
         if name in known:
             raise ValueError(f"duplicate name {quote(name)} found in file {quote(path)}")
         row.strategy.default(obj)
-        features = {**self._initializer.features, GATE: False}  # the suffix is reserved in the API alone
+        features = {**self._initializer.features, GATE: False}  # only the API reserves the suffix
         context = StrategyContext("", name, now=stamp(int(self._clock())), features=features)
         metadata["creationTimestamp"] = context.now
         if errors := row.strategy.validate(obj, context):
@@ -161,7 +161,7 @@ def _items(document: Tree) -> list[Object]:
 
 
 def _check(row: Resource, name: str, obj: Object, path: str) -> None:
-    """Refuses what would need the API.  Raises ValueError."""
+    """Refuses objects that would need the API.  Raises ValueError."""
     spec = obj.get("spec") or {}
     for hook in obj.get("webhooks") or ():
         client = hook.get("clientConfig") or {}

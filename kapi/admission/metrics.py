@@ -20,7 +20,7 @@ _PREFIX = "apiserver_admission_"
 
 
 class Meter(Collector):
-    """Counts for one server, of one chain of plugins.  Registers itself with ``registry``."""
+    """The metrics of one server's chain of plugins.  Registers itself with ``registry``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._controllers = Histogram(
@@ -119,10 +119,10 @@ class Meter(Collector):
         registry.register(self)
 
     def controllers(self, found: Pass, rejected: bool, marks: Sequence[float]) -> None:
-        """Plugins were called one after the other.
+        """Called after plugins were called one after the other.
 
-        ``marks`` are the times before the first call and after each that has ended well; when one has ``rejected``, it is
-        the next, and it ends now.  Those that need not be called have taken no time, up to the one that rejects.
+        ``marks`` are the times before the first call and after each successful call; a plugin that has ``rejected`` is the next
+        one, and ends now.  Plugins before it that were not called have taken no time.
         """
         self._controllers.observe_spans(marks, found.labels, found.spans)
         if not rejected:
@@ -138,7 +138,7 @@ class Meter(Collector):
             self._controllers.more(1, 0.0, *each)
 
     def _count_passes(self) -> None:
-        """Of the plugins that were not called, what is not in the histogram yet."""
+        """Adds the passes of plugins that were not called to the histogram."""
         for labels, tally in self._tallies.items():
             if tally.passed:
                 for each in labels:
@@ -179,7 +179,7 @@ class Meter(Collector):
             yield from part.collect()
 
     def _summary(self) -> Metric:
-        """Upstream reports the steps' durations twice; quantiles are what clients work out of the histogram."""
+        """The steps' durations as a summary, as upstream in addition to the histogram; without quantiles."""
         family = SummaryMetricFamily(
             _PREFIX + "step_admission_duration_seconds_summary",
             "[ALPHA] Admission sub-step latency summary in seconds, broken out for each operation and API resource and "

@@ -1,4 +1,4 @@
-"""What several plugins need of pods: which requests are about pods, containers, names of secrets."""
+"""Functions about pods for several plugins: whether a request is for a pod, its containers, names of its secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PODS = GroupResource("", "pods")
 
 
 def is_pod(attributes: Attributes) -> bool:
-    """A request about a pod itself, not about one of its subresources."""
+    """Whether a request is for a pod itself, not for one of its subresources."""
     resource = attributes.resource
     return resource.resource == "pods" and not resource.group and not attributes.subresource
 

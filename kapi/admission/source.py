@@ -1,7 +1,7 @@
-"""Configurations that clients write, compiled for plugins: once after a change, in slices of its own.
+"""Compiles configurations that clients write, for plugins: once after a change, in slices of its own.
 
-Selectors, rules and expressions may be long.  So it is not the first request that reads them, at the cost of its own time and
-once more for each that comes meanwhile.  Upstream's informers read them; a request that comes then sees the old ones.
+Selectors, rules and expressions may be long.  So they are not compiled by the next request, at the cost of its time, nor again by
+each request that comes meanwhile.  Upstream's informers read them, and requests see the old ones until then.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kapi.admission.manifests import Manifests
 from kapi.resources.definition import Lister
 
 GROUP = "admissionregistration.k8s.io"
-MAX_CACHED = 10_000  # kinds of requests
+MAX_CACHED = 10_000  # cached results
 MAX_WAIT_SECONDS = (
-    0.25  # seconds that a request waits for what is read anew; until it is read what there was before counts
+    0.25  # the most seconds that a request waits for new configurations; after that it uses the previous ones
 )
 Made = TypeVar("Made")
 Found = TypeVar("Found")
@@ -41,11 +41,11 @@ class Source(Generic[Made]):
         self._plurals = plurals
         self._make = make
         self._listers: list[Lister | Manifests] = []
-        #: what was read, with its changes; none while that is not known
+        #: the listers that were read, with their changes; empty while the state is not known
         self._current: list[tuple[Lister | Manifests, object]] = []
         self._made: Made | None = None
-        self._error: Exception | None = None  # why it cannot be read
-        self._state: object = None  # that was read
+        self._error: Exception | None = None  # the error of reading
+        self._state: object = None  # the compiled configurations
         self._reading: Deferred[None] | None = None
         self._waiting: list[Deferred[None]] = []
         self._found: dict[object, tuple[object, object]] = {}
@@ -59,8 +59,8 @@ class Source(Generic[Made]):
         return () if self.manifests is None else (str(self.manifests.directory),)
 
     def get(self) -> Made | None:
-        """None while it is being read: then ``wait``.  Raises the error of reading it."""
-        for lister, changes in self._current:  # each write comes this way
+        """The state; None while it is being read: then ``wait``.  Raises the error of reading."""
+        for lister, changes in self._current:  # every write runs this loop
             if lister.changes != changes:
                 break
         else:
@@ -82,7 +82,7 @@ class Source(Generic[Made]):
         return self._made
 
     async def wait(self) -> Made:
-        """The newest, or the previous one if reading takes long.  Raises the error of reading it."""
+        """The newest state, or the previous one if reading takes long.  Raises the error of reading."""
         reactor = self._initializer.reactor
         end = 0.0 if reactor is None else reactor.seconds() + MAX_WAIT_SECONDS
         while True:
@@ -115,10 +115,10 @@ class Source(Generic[Made]):
         if known is not None and made is self._made:
             return cast(Found, known[1])
         result = find(made)
-        if made is self._made:  # else the configurations have changed meanwhile
+        if made is self._made:  # otherwise the configurations have changed meanwhile
             if len(self._found) >= MAX_CACHED:
                 self._found.clear()
-            self._found[key] = row, result  # the row is kept, so that no other gets its id
+            self._found[key] = row, result  # the row is kept, so that its id is not used again
         return result
 
     def _changes(self) -> list[object]:

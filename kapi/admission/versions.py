@@ -1,4 +1,4 @@
-"""The versions in which a kind is served: who asks for another one gets the object converted."""
+"""The versions in which a kind is served, and conversion to the version that a webhook or policy asks for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def row_of(kind: GroupVersionKind) -> Resource | None:
 
 @functools.cache
 def equivalent_resources(resource: GroupVersionResource) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
-    """Other (resource, kind) of the same objects, be they served or not."""
+    """Other (resource, kind) of the same objects, served or not."""
     rows = _rows()
     own = next((r for r in rows if (r.group, r.version, r.plural) == resource), None)
     if own is None:
@@ -46,7 +46,7 @@ def equivalent_resources(resource: GroupVersionResource) -> tuple[tuple[GroupVer
 def equivalents(
     attributes: Attributes, serves: Callable[[str, str, str], bool]
 ) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
-    """Other (resource, kind) under which what a request is about is served."""
+    """Other (resource, kind) under which the resource of a request is served."""
     row = attributes.custom_resource
     if row is None:
         return tuple(other for other in equivalent_resources(attributes.resource) if serves(*other[0]))

@@ -42,7 +42,7 @@ class AlwaysPullImages(Plugin):
             if image is not None and image.get("pullPolicy") != "Always":
                 where = here.child("image").child("pullPolicy")
                 wrong.append(not_supported(where, image.get("pullPolicy", ""), ["Always"]))
-        if wrong:  # even one is a list of errors to upstream, which has no status of its own
+        if wrong:  # upstream's list of errors has no status, even with a single error
             raise generic(aggregate(denied(attributes, str(error)).message for error in wrong))
 
 

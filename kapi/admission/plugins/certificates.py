@@ -1,4 +1,4 @@
-"""Plugins of certificates: who may approve, sign or attest for a signer (upstream: ``pkg/apis/certificates/authorization``)."""
+"""Plugins of certificates: rights to approve, sign or attest for a signer (upstream: ``pkg/apis/certificates/authorization``)."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class ClusterTrustBundleAttest(Plugin):
 
 
 def _only_collection_fields(attributes: Attributes) -> bool:
-    """Whether nothing but what the garbage collector edits has changed."""
+    """Whether only fields that the garbage collector edits have changed."""
     own = ("ownerReferences", "finalizers", "managedFields")
 
     def rest(obj: Object | None) -> object:

@@ -36,7 +36,7 @@ class _Limit:
     def __init__(self, kind: str, rate: float, burst: int, size: int, clock: Callable[[], float]) -> None:
         self.kind = kind
         self._rate, self._burst, self._size, self._clock = rate, burst, size, clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (tokens, when)
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (tokens, time)
 
     def problem_of(self, attributes: Attributes) -> str:
         """Takes a token; the error text when there is none."""
@@ -71,7 +71,9 @@ class EventRateLimit(Plugin):
 
     def validate(self, attributes: Attributes) -> None:
         kind = attributes.kind
-        if kind.kind != "Event" or kind.group or attributes.dry_run:  # as upstream: not those of events.k8s.io
+        if (
+            kind.kind != "Event" or kind.group or attributes.dry_run
+        ):  # as upstream: events of events.k8s.io are not limited
             return
         problems = [problem for limit in self._limits if (problem := limit.problem_of(attributes))]
         if problems:

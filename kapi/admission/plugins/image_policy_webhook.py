@@ -100,7 +100,7 @@ class ImagePolicyWebhook(Plugin):
             answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
         except CancelledError:
             raise
-        except Exception as error:  # whatever the network brings: it is tried again
+        except Exception as error:  # any network error: the call is tried again
             raise Unavailable(str(error)) from None
         if answer.status == 429 or answer.status >= 500:
             raise Unavailable(f"Error contacting webhook: {answer.status}")

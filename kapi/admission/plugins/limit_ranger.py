@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object
 
 Amounts = dict[str, str]
 _ANNOTATION = "kubernetes.io/limit-ranger"
-_MAX_MILLI = (1 << 63) // 1000 - 1  # the largest value whose thousandths fit 64 bits
+_MAX_MILLI = (1 << 63) // 1000 - 1  # the largest value whose thousandths fit into 64 bits
 
 
 class LimitRanger(Plugin):

@@ -1,4 +1,4 @@
-"""Plugins of namespaces: nothing new in namespaces that are missing or going; the system's namespaces stay."""
+"""Plugins of namespaces: no new objects in a missing or terminating namespace; the system's namespaces are not deleted."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kapi.machinery.tree import Object
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _NAMESPACES = GroupResource("", "namespaces")
-_PRUNE_ABOVE = 100  # deleted namespaces, of which the older ones are then forgotten
-_RECENT_SECONDS = 30.0  # for which a deleted namespace is looked up in the store
+_PRUNE_ABOVE = 100  # with more deleted namespaces the older ones are forgotten
+_RECENT_SECONDS = 30.0  # how long a deleted namespace is looked up in the store
 
 
 class NamespaceLifecycle(Plugin):
-    """Nothing new in namespaces that are missing or going; the system's namespaces stay."""
+    """Refuses new objects in a missing or terminating namespace, and the deletion of the system's namespaces."""
 
     operations = frozenset({CREATE, UPDATE, DELETE})
 

@@ -47,7 +47,7 @@ _KUBELET_LABELS = frozenset(
     }
 )  # fmt: skip
 _KUBELET_SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
-#: volumes that name an object of the API -> how a refusal calls it
+#: volumes that name an object of the API -> its name in a refusal
 _VOLUMES = {
     "configMap": "configmaps (via configmap volumes)",
     "secret": "secrets (via secret volumes)",
@@ -94,7 +94,7 @@ async def check_audience(initializer: Initializer, attributes: Attributes, audie
 
 
 def _permitted_audiences(initializer: Initializer, pod: Object, problems: list[str]) -> Iterator[set[str]]:
-    """The audiences of one volume after the other.  Texts about missing objects are added to ``problems``."""
+    """The audiences of each volume.  Texts about missing objects are added to ``problems``."""
 
     def stored(group: str, plural: str, name: str, namespace: str = "") -> Object:
         found = initializer.lister(group, plural).get(namespace, name)
@@ -442,7 +442,7 @@ def _claim_rest(claim: Object) -> Object:
 
 
 def _referenced(pod: Object) -> str:
-    """Which kind of object of the API a pod names, or nothing."""
+    """The kind of an API object that a pod names, or nothing."""
     spec = pod.get("spec") or {}
     if spec.get("serviceAccountName"):
         return "serviceaccounts"

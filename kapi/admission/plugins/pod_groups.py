@@ -1,7 +1,7 @@
 """Plugins of PodGroups, which schedule pods as a gang (alpha, off by default).
 
-PodGroupWorkloadExists: a PodGroup's template is there, in the Workload that it names.  JobValidation: the parallelism of a Job
-stays while its pods are scheduled as a gang.
+PodGroupWorkloadExists: a PodGroup's template must exist in the Workload that it names.  JobValidation: the parallelism of a Job
+must not change while its pods are scheduled as a gang.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PodGroupWorkloadExists(Plugin):
         return None
 
     async def _look(self, attributes: Attributes, reference: Object) -> None:
-        """The Workload may be newer than the cache."""
+        """Reads the Workload, which may be newer than the cache."""
         name = reference.get("workloadName", "")
         found = await self.initializer.live(_GROUP, "workloads", name, attributes.namespace)
         if found is None:
@@ -82,7 +82,7 @@ class JobValidation(Plugin):
                 )
 
     def _groups(self, namespace: str, job: Object) -> list[Object]:
-        """The PodGroup that the Job's template names, or else all that the Job controls."""
+        """The PodGroup that the Job's template names, otherwise all PodGroups that the Job controls."""
         groups = self.initializer.lister(_GROUP, "podgroups")
         name = tree.dig(job, "spec", "template", "spec", "schedulingGroup", "podGroupName")
         if name is not None:

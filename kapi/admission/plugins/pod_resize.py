@@ -1,4 +1,4 @@
-"""Updates of pods that their nodes must be able to make (upstream: ``podresize``, ``nodedeclaredfeatures``; KEPs 1287, 5328)."""
+"""Plugins for pod updates that need support by the node (upstream: ``podresize``, ``nodedeclaredfeatures``; KEPs 1287, 5328)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OS = "kubernetes.io/os"
 
 
 class _OfPodOnNode(Plugin):
-    """What the two plugins share: updates of pods that have a node."""
+    """The base of both plugins: checks updates of pods that have a node."""
 
     operations = frozenset({UPDATE})
     resources = frozenset({"pods"})
@@ -48,7 +48,7 @@ class _OfPodOnNode(Plugin):
 
 
 class PodResizeValidator(_OfPodOnNode):
-    """A resized pod fits on its node, which runs Linux as far as its labels say."""
+    """A resized pod must fit on its node, which must run Linux according to its labels."""
 
     gate = "InPlacePodVerticalScaling"
     subresources = frozenset({"resize"})
@@ -75,7 +75,7 @@ class PodResizeValidator(_OfPodOnNode):
 
 
 class NodeDeclaredFeatureValidator(_OfPodOnNode):
-    """What an update of a pod needs, its node declares."""
+    """A node must declare the features that an update of its pod needs."""
 
     gate = "NodeDeclaredFeatures"
     subresources = frozenset({"", "resize"})

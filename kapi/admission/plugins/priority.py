@@ -40,7 +40,7 @@ class Priority(Plugin):
         return None
 
     async def _look(self, attributes: Attributes, spec: Object, name: str) -> None:
-        """The class may be newer than the cache."""
+        """Reads the class, which may be newer than the cache."""
         found = await self.initializer.live(_GROUP, "priorityclasses", name)
         if found is None:
             raise denied(attributes, f"no PriorityClass with name {name} was found")
@@ -73,7 +73,7 @@ class Priority(Plugin):
             spec["preemptionPolicy"] = policy
 
     def default(self) -> Object | None:
-        """The global default class; the one of least value if there should be several."""
+        """The global default class; if there are several, the class with the smallest value."""
         found: Object | None = None
         for obj in self.initializer.lister(_GROUP, "priorityclasses").list():
             if obj.get("globalDefault") and (found is None or found.get("value", 0) > obj.get("value", 0)):

@@ -80,7 +80,7 @@ class RuntimeClass(Plugin):
 
     async def _find(self, attributes: Attributes) -> Object:
         name = _class_name(attributes)
-        if problems := path_segment(name):  # upstream's client refuses to make the request
+        if problems := path_segment(name):  # upstream's client refuses to send the request
             raise generic(f"invalid resource name {quote(name)}: [{', '.join(problems)}]")
         found = await self.initializer.live("node.k8s.io", "runtimeclasses", name)
         if found is None:

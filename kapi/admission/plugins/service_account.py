@@ -21,7 +21,7 @@ _VOLUME = "kube-api-access"
 _MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_MAX_ATTEMPTS = 10  # to find the default account, which a controller may be creating
+_MAX_ATTEMPTS = 10  # to read the default account, which a controller may be creating
 
 
 class ServiceAccount(Plugin):
@@ -92,7 +92,7 @@ class ServiceAccount(Plugin):
         self._check(attributes, spec, await self._account(attributes, name))
 
     async def _account(self, attributes: Attributes, name: str) -> Object:
-        """The account, waited for a second or two if it is the default one.  Raises Forbidden."""
+        """The account; waits for the default account for one to two seconds.  Raises Forbidden."""
         pause = 0.1 + random.random() / 10
         problems = path_segment(name)
         if problems:
@@ -110,14 +110,14 @@ class ServiceAccount(Plugin):
         raise denied(attributes, why)
 
     def _check(self, attributes: Attributes, spec: Object, account: Object) -> None:
-        """Refuses secrets that the account does not list, where it asks for that."""
+        """Refuses secrets that the account does not list, if the account requires that."""
         annotations = account["metadata"].get("annotations") or {}
         if annotations.get(_ENFORCE, "") not in _TRUE:
             return
         if attributes.subresource == "ephemeralcontainers":
             problem = _unlisted_in(spec.get("ephemeralContainers"), "ephemeral container", account)
             if problem:
-                raise generic(problem)  # upstream gives this one no status
+                raise generic(problem)  # upstream's error has no status
         else:
             problem = _unlisted(spec, account)
         if problem:
@@ -125,7 +125,7 @@ class ServiceAccount(Plugin):
 
 
 def _mount_token(spec: Object) -> None:
-    """Mounts a projected token into every container that has nothing of its own at the usual place."""
+    """Mounts a projected token into every container without another mount at the usual path."""
     volumes = spec.get("volumes") or []
     given = next(
         (volume["name"] for volume in elements(volumes) if volume.get("name", "").startswith(_VOLUME + "-")), ""
@@ -161,7 +161,7 @@ def _token_source() -> Object:
 
 
 def _check_mirror(attributes: Attributes, spec: Object) -> None:
-    """A pod that mirrors a static one has no access to the API's secrets."""
+    """Refuses API secrets in a pod that mirrors a static pod."""
     if spec.get("serviceAccountName"):
         raise denied(attributes, "a mirror pod may not reference service accounts")
     if next(secret_names(spec), None) is not None:

@@ -1,4 +1,4 @@
-"""Plugins that add tolerations to pods, or allow them; of two tolerations that cover each other only the wider stays.
+"""Plugins that add tolerations to pods, or allow them; a toleration that another one covers is removed.
 
 Upstream: ``pkg/util/tolerations``, ``podtolerationrestriction``.
 """
@@ -29,11 +29,11 @@ _PRESSURE = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", 
 
 
 class TolerationIndex:
-    """Tolerations indexed by key, effect and value, to find one that covers another."""
+    """Tolerations indexed by key, effect and value, to find the tolerations that cover another one."""
 
     def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
         self._known: set[bytes] = set()
-        #: key, effect and value (None: any) -> the two that last longest: seconds and which it is
+        #: key, effect and value (None: any) -> the two tolerations that last longest: seconds, encoded
         self._longest: dict[_Key, list[tuple[float, bytes]]] = {}
         for toleration in elements(tolerations):
             self.add(toleration)
@@ -54,7 +54,7 @@ class TolerationIndex:
             del longest[2:]
 
     def covers(self, narrow: Toleration, *, equal: bool = True) -> bool:
-        """Whether one of them tolerates all that this one does; ``equal``: the same one counts, too."""
+        """Whether another toleration covers this one; ``equal``: an equal one counts, too."""
         encoded = _encoded(narrow)
         if encoded in self._known and equal:
             return True
@@ -74,7 +74,7 @@ def _encoded(toleration: Toleration) -> bytes:
 
 
 def merged(first: list[Toleration], second: list[Toleration]) -> list[Toleration]:
-    """Both lists without tolerations that others cover; of equal ones the first stays."""
+    """Both lists without covered tolerations; of equal tolerations the first stays."""
     everything = [*first, *second]
     later = TolerationIndex()
     covered_later = [False] * len(everything)

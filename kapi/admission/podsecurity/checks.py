@@ -1,4 +1,4 @@
-"""The controls of the Pod Security Standards, each as of the version that brought it (kubernetes.io/docs, "Pod Security Standards").
+"""The controls of the Pod Security Standards, each from the version that introduced it (kubernetes.io/docs, "Pod Security Standards").
 
 A check looks at a pod's metadata and spec and returns None or (reason, detail), in upstream's words.
 """  # noqa: E501

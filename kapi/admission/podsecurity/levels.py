@@ -1,4 +1,4 @@
-"""Levels, versions and the policy that a namespace's labels ask for; what a check is, and how its findings are put into words."""
+"""Levels and versions, the policy of a namespace's labels, the checks, and the texts of their results."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ def parse_version(text: str) -> int:
 
 
 def policy_of(labels: Mapping[str, str] | None, defaults: Policy) -> tuple[Policy, list[FieldError]]:
-    """The policy of a namespace and what is wrong with its labels.
+    """The policy of a namespace, and the errors of its labels.
 
-    A level that cannot be read is restricted for enforce and nothing for audit and warn; a version, the latest.
+    An invalid level means restricted for enforce, and privileged for audit and warn; an invalid version means the latest.
     """
     errors: list[FieldError] = []
     if not labels or not any(key.startswith(PREFIX) for key in labels):
@@ -152,7 +152,7 @@ def policy_of(labels: Mapping[str, str] | None, defaults: Policy) -> tuple[Polic
             except ValueError as error:
                 modes[mode] = replace(modes[mode], minor=LATEST)
                 errors.append(invalid(path.key(f"{PREFIX}{mode}-version"), text, str(error)))
-    # who enforces without asking for warnings is warned of the same
+    # without a label for warnings, the enforced level gives warnings
     if PREFIX + "warn" not in labels and "enforce" in read and modes["enforce"].rank > modes["warn"].rank:
         minor = modes["warn"].minor if PREFIX + "warn-version" in labels else modes["enforce"].minor
         modes["warn"] = LevelVersion(modes["enforce"].level, minor)

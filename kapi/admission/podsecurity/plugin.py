@@ -1,4 +1,4 @@
-"""The PodSecurity admission plugin: enforces, records and warns; looks at running pods when a namespace gets stricter."""
+"""The PodSecurity admission plugin: enforces, records and warns; checks running pods when a namespace gets stricter."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MINOR = RELEASE.minor
 _MAX_EVALUATED_PODS = 3000
 _MAX_EVALUATION_SECONDS = 1.0
 _IGNORED_SUBRESOURCES = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
-#: resource -> where its pod template is
+#: resource -> the path of its pod template
 _TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "replicationcontrollers"): ("spec", "template"),
     ("", "podtemplates"): ("template",),
@@ -74,7 +74,7 @@ def rules(level: LevelVersion) -> tuple[Rule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is forbidden about a pod at a level."""
+    """The violations of a level by a pod."""
 
     findings: tuple[tuple[str, str], ...]
 
@@ -295,7 +295,7 @@ class PodSecurity(Plugin):
         return f'namespace "{name}" is exempt from Pod Security, and the policy ({", ".join(parts)}) will be ignored'
 
     def _running_pods(self, namespace: str, enforce: LevelVersion) -> list[str]:
-        """Warnings about pods that the new level would refuse; looks at 3,000 pods and for a second at most."""
+        """Warnings about pods that the new level would refuse; checks at most 3,000 pods, and for at most a second."""
         pods = self._prioritized(self.initializer.lister("", "pods").list(namespace))
         total, checked = len(pods), 0
         until = self.initializer.monotonic() + _MAX_EVALUATION_SECONDS
@@ -324,7 +324,7 @@ class PodSecurity(Plugin):
         return warnings + sorted(lines)
 
     def _prioritized(self, pods: list[Object]) -> list[Object]:
-        """Pods without controller and one of each controller first, so that a limited look sees every kind."""
+        """Pods without a controller and one pod of each controller first, so that a limited check sees every kind."""
         first: list[Object] = []
         rest: list[Object] = []
         seen: set[str] = set()
@@ -343,20 +343,20 @@ class PodSecurity(Plugin):
 
 
 def _labels(attributes: Attributes) -> tuple[str, str, str]:
-    """What metrics say of a request: operation, resource, subresource."""
+    """The labels of a request in metrics: operation, resource, subresource."""
     is_pod = attributes.resource.resource == "pods" and not attributes.resource.group
     return attributes.operation.lower(), "pod" if is_pod else "controller", attributes.subresource
 
 
 def _version(level: LevelVersion) -> str:
-    """What metrics say of a version, bounded."""
+    """The label of a version in metrics; the number of labels is bounded."""
     if level.minor == LATEST or level.level == PRIVILEGED:
         return "latest"
     return "future" if level.minor > _MINOR else f"v1.{level.minor}"
 
 
 def _significant(pod: Object, old: Object) -> bool:
-    """Whether an update can matter to the checks: images and containers are all that may change."""
+    """Whether an update can change the result of the checks: only images and containers can."""
     new_spec, old_spec = pod.get("spec") or {}, old.get("spec") or {}
     for field in ("containers", "initContainers"):
         now, before = new_spec.get(field) or [], old_spec.get(field) or []

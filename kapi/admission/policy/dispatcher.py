@@ -1,4 +1,4 @@
-"""What both plugins of policies do for a request: find the policies that it concerns, with their bindings and parameters.
+"""The base of both policy plugins: finds the policies that match a request, with their bindings and parameters.
 
 Upstream: apiserver ``admission/plugin/policy/generic/policy_dispatcher.go``.
 """
@@ -23,7 +23,7 @@ from kapi.resources.definition import Resource
 
 
 class PolicyPlugin(Plugin, Generic[P]):
-    """The policies of a kind, of the API and of files."""
+    """The policies of a kind, from the API and from files."""
 
     configured = True
     rows: ClassVar[tuple[Resource, Resource]]  # policies, bindings
@@ -44,7 +44,7 @@ class PolicyPlugin(Plugin, Generic[P]):
     async def meant(
         self, policy: P, attributes: Attributes, refuse: Callable[[P, Binding | None, str], None]
     ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
-        """The kind and resource under which a policy means a request, if it does; ``refuse`` is called with an error."""
+        """The kind and resource under which a policy matches a request, if it does; ``refuse`` is called with an error."""
         try:
             return await policy.match.find(self.initializer, attributes)
         except status.StatusError as error:
@@ -54,7 +54,7 @@ class PolicyPlugin(Plugin, Generic[P]):
     async def params(
         self, policy: P, binding: Binding, attributes: Attributes, refuse: Callable[[P, Binding | None, str], None]
     ) -> Sequence[Object | None]:
-        """The parameters of a binding, if it means a request; ``refuse`` is called with an error."""
+        """The parameters of a binding, if it matches a request; ``refuse`` is called with an error."""
         try:
             if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
                 return ()
@@ -65,11 +65,11 @@ class PolicyPlugin(Plugin, Generic[P]):
 
 
 class ParamError(ValueError):
-    """The binding's parameters cannot be had; the text is upstream's."""
+    """The binding's parameters are missing; the text is upstream's."""
 
 
 class ParamKinds:
-    """The resources of parameters' kinds.  Custom ones are looked for only when definitions have changed."""
+    """The resources of parameters' kinds.  Custom kinds are looked up again only after a change of definitions."""
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
@@ -77,7 +77,7 @@ class ParamKinds:
         self._custom: dict[GroupVersionKind, tuple[str, str, bool] | None] = {}
 
     def find(self, kind: GroupVersionKind) -> tuple[str, str, bool] | None:
-        """(group, plural, namespaced) of a built-in or custom kind; None for others."""
+        """(group, plural, namespaced) of a built-in or custom kind; None for an unknown kind."""
         row = row_of(kind)
         if row is not None:
             return row.storage_resource.group, row.plural, row.namespaced
@@ -96,7 +96,7 @@ class ParamKinds:
 def collect_params(
     kinds: ParamKinds, param_kind: Object | None, binding: Binding, namespace: str
 ) -> list[Object | None]:
-    """[None] for a policy without parameters.  Raises ParamError."""
+    """The parameters of a binding; [None] for a policy without parameters.  Raises ParamError."""
     ref = binding.param_ref
     if param_kind is None or ref is None:
         return [None]

@@ -28,7 +28,7 @@ Compiled = Expression | CompileError
 
 
 def compiled(text: str, env: Environment, expected_types: tuple[CelType, ...] = (BOOL,)) -> Compiled:
-    """The expression, or the error that evaluating it is to give."""
+    """The compiled expression, or the error that its evaluation raises."""
     try:
         return compile_expression(text, env, expected_types)
     except CompileError as error:
@@ -36,7 +36,7 @@ def compiled(text: str, env: Environment, expected_types: tuple[CelType, ...] = 
 
 
 class Evaluation:
-    """One policy, one request, one parameter.  Costs add up; ``budget`` is what is left."""
+    """The evaluation of one policy for one request and parameter.  ``budget`` is the remaining cost."""
 
     def __init__(
         self, bindings: Bindings, composition: Composition, param: Object | None, budget: int = RUNTIME_BUDGET
@@ -48,7 +48,7 @@ class Evaluation:
         self._values = values
 
     async def run(self, expression: Compiled) -> Value:
-        """The value.  Raises EvaluationError, fatal when the budget is used up."""
+        """The value of an expression.  Raises EvaluationError, fatal when the budget is used up."""
         if isinstance(expression, CompileError):
             raise EvaluationError(f"compilation error: {expression}")
         before = self._variables.cost
@@ -111,7 +111,7 @@ async def _hold(
 
 
 def condition_counter(initializer: Initializer, policy: str, operation: str) -> Callable[[float, int], None] | None:
-    """Counts what ``conditions_hold`` found of a policy's conditions; upstream calls both kinds of policies the same."""
+    """Counts the results of ``conditions_hold`` for a policy; upstream has one label for both kinds of policies."""
     meter = initializer.meter
     if meter is None:
         return None
@@ -126,7 +126,7 @@ def error_type(text: str) -> str:
 
 
 async def namespace_of(initializer: Initializer, attributes: Attributes) -> Object | None:
-    """The namespace of a request for namespaced things.  Raises NotFound."""
+    """The namespace of a request for a namespaced resource.  Raises NotFound."""
     name = attributes.namespace
     if not name or attributes.kind == ("", "v1", "Namespace"):
         return None

@@ -90,7 +90,7 @@ class _Failure:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a policy did to an object.  ``ran``: a mutation was evaluated without an error, be there a change or not."""
+    """The result of a policy for an object.  ``ran``: a mutation was evaluated without an error, with a change or without."""
 
     changed: bool
     ran: bool
@@ -147,10 +147,10 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
                 if invocation.policy.reinvoke:
                     passes.may_reinvoke.add(invocation.key)
                 ran = ran or outcome.ran
-            if ran:  # also without a change, and then the policy that ran last may run again, too
+            if ran:  # even without a change; then the policy that ran last may run again, too
                 passes.changed(attributes)
         finally:
-            if passes.may_reinvoke and not again:  # else it is not read
+            if passes.may_reinvoke and not again:  # otherwise it is not needed
                 passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
 
     def _count(self, invocation: _Invocation, error: str, start: float) -> None:
@@ -166,7 +166,7 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
         namespace: Object | None,
         failures: list[_Failure],
     ) -> _Outcome | None:
-        """None when the policy's conditions do not hold."""
+        """The outcome of a policy; None when its conditions do not hold."""
         policy, kind = invocation.policy, invocation.kind
         obj, old = in_version(attributes.obj, kind, attributes), in_version(attributes.old, kind, attributes)
 
@@ -188,7 +188,7 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
         if obj is None or attributes.obj is None:
             return _Outcome(changed=False, ran=False)
         before, ran = obj, False
-        known = obj if obj is attributes.obj else None  # else it comes from a conversion
+        known = obj if obj is attributes.obj else None  # otherwise it comes from a conversion
         for is_json, expression in policy.mutations:
             start = time.perf_counter()
             try:
@@ -208,7 +208,7 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
                 failed(error)
                 self._count(invocation, error_type(str(error)), start)
                 continue
-            except StatusError as error:  # is told whatever the policy says of failures
+            except StatusError as error:  # reported whatever the policy's failurePolicy is
                 self._count(invocation, error_type(error.message), start)
                 raise
             self._count(invocation, "no_error", start)

@@ -1,4 +1,4 @@
-"""What mutations do to an object: JSON patches and apply configurations made by expressions.
+"""Applies mutations to an object: JSON patches and apply configurations made by expressions.
 
 Upstream: apiserver ``admission/plugin/policy/mutating/patch``.
 """
@@ -20,7 +20,7 @@ from kapi.schema.types import Type
 
 
 class MutationError(ValueError):
-    """A mutation that cannot be done; the text is upstream's."""
+    """A mutation that cannot be applied; the text is upstream's."""
 
 
 def json_patch(value: object) -> list[Object]:
@@ -42,9 +42,9 @@ def json_patch(value: object) -> list[Object]:
 
 
 def apply_json_patch(obj: Object, operations: list[Object]) -> Object:
-    """The object with the operations; the given one when a test of theirs fails.  Raises MutationError.
+    """The patched object; the given object when a test operation fails.  Raises MutationError.
 
-    What the operations do not reach is that of the given object.
+    Parts that the operations do not reach are shared with the given object.
     """
     try:
         patched = jsonpatch.patched(obj, operations, sharing=True)
@@ -99,7 +99,7 @@ def _atomics(shape: Shape, value: object, path: str) -> Iterator[str]:
 
 
 def _check_names(value: object) -> None:
-    """Types of nested objects are named by their path.  Raises MutationError."""
+    """Checks that the types of nested objects are named by their path.  Raises MutationError."""
     if isinstance(value, Message) and _is_object(value):
         problems = list(_misnamed(value, value.cel_type.name))
         if problems:
@@ -126,7 +126,7 @@ def _misnamed(value: object, path: str) -> Iterator[str]:
 
 
 def plain(value: object) -> Tree:
-    """A value of an expression as JSON has it."""
+    """A value of an expression as JSON."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, Optional):

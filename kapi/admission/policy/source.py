@@ -1,4 +1,4 @@
-"""Policies and their bindings as they are used."""
+"""Compiled policies and their bindings, and the policies that match a request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Match:
     async def find(
         self, initializer: Initializer, attributes: Attributes
     ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
-        """The kind and resource under which a request is meant, or None.  Raises NotFound for a missing namespace."""
+        """The kind and resource under which the request matches, or None.  Raises NotFound for a missing namespace."""
         if not object_matches(self, attributes) or self._by(self.excluded, initializer, attributes) is not None:
             return None
         found = self._by(self.rules, initializer, attributes) if self.rules else (attributes.kind, attributes.resource)
@@ -57,7 +57,7 @@ class Match:
         return found
 
     def may_mean(self, initializer: Initializer, attributes: Attributes) -> bool:
-        """Whether the rules name the request's resource and operation, be it with this object or another."""
+        """Whether the rules name the request's resource and operation, regardless of the object."""
         rules = [named.rule for named in self.rules]
         return not rules or by_rules(rules, self.equivalent, initializer, attributes) is not None
 
@@ -89,12 +89,12 @@ def _binding(obj: Object) -> Binding:
 
 
 class Policy:
-    """What both kinds of policies have.  Kinds add what they evaluate."""
+    """The common part of both kinds of policies.  Each kind adds its expressions."""
 
     def __init__(self, obj: Object, bindings: list[Binding]) -> None:
         spec = obj.get("spec") or {}
         self.name: str = obj["metadata"]["name"]
-        self.static = False  # of a file of the server
+        self.static = False  # from a file of the server
         self.spec = spec
         self.bindings = bindings
         self.ignore_failures = spec.get("failurePolicy") == "Ignore"
@@ -106,7 +106,7 @@ P = TypeVar("P", bound=Policy)
 
 
 class PolicyReader(Generic[P]):
-    """Reads all policies of a kind that are bound, by name; what has not changed is not read again."""
+    """Reads all policies of a kind that have bindings, by name; unchanged ones are not read again."""
 
     def __init__(
         self,
@@ -137,7 +137,9 @@ class PolicyReader(Generic[P]):
             by_policy.setdefault(read[1].spec.get("policyName", ""), []).append(read[1])
         self._bound = bound_now
         before = self._made
-        made: dict[str, tuple[str, P]] = {}  # others may ask meanwhile: expressions are compiled in slices
+        made: dict[
+            str, tuple[str, P]
+        ] = {}  # other requests may use the source meanwhile: expressions are compiled in slices
         for obj in elements(sorted(policies, key=lambda obj: str(obj["metadata"]["name"]))):
             name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
             bound = by_policy.get(name)
@@ -159,7 +161,7 @@ Dispatch = Callable[[tuple[P, ...], Attributes], Awaitable[None]]
 
 
 class PolicySource(Source[tuple[P, ...]]):
-    """All policies of a kind that are bound, by name; first those of files, which are bound by files."""
+    """All policies of a kind that have bindings, by name: first the policies of files, which are bound by files."""
 
     def __init__(
         self,
@@ -225,7 +227,7 @@ class PolicySource(Source[tuple[P, ...]]):
         return self.cached(attributes, find, policies)
 
 
-#: questions about who someone is and what he may do, of which a wrong answer may break the cluster
+#: reviews of authentication and authorization, where a wrong answer may break the cluster
 _UNSEEN = frozenset(
     {
         GroupResource("authentication.k8s.io", "selfsubjectreviews"),
@@ -247,7 +249,7 @@ _POLICIES = frozenset(
 
 
 def _unseen(attributes: Attributes) -> bool:
-    """Whether policies of the API never see a request."""
+    """Whether policies of the API never apply to a request."""
     resource = attributes.resource.group_resource
     return resource in _POLICIES or resource in _UNSEEN
 
@@ -258,4 +260,4 @@ def _named(bindings: list[Binding], initializer: Initializer, attributes: Attrib
         for binding in elements(bindings)
         if binding.match is None or binding.match.may_mean(initializer, attributes)
     ]
-    return bindings if len(found) == len(bindings) else found  # one list for all requests
+    return bindings if len(found) == len(bindings) else found  # one shared list for all requests

@@ -62,14 +62,14 @@ class ValidatingPolicy(Policy):
 
 @dataclass(frozen=True, slots=True)
 class _Denial:
-    """Why a request is to be refused, by which policy; ``index`` is that of the validation."""
+    """The reason to refuse a request, and its policy; ``index`` is the index of the validation."""
 
     policy: ValidatingPolicy
     binding: Binding | None
     message: str
     reason: str = "Invalid"
     index: int = 0
-    #: refused by a validation or its failure: the binding's actions say what becomes of it
+    #: a validation that does not hold or has failed: the binding's actions decide about the request
     by_validation: bool = False
 
 
@@ -137,7 +137,7 @@ class ValidatingAdmissionPolicy(PolicyPlugin[ValidatingPolicy]):
         param: Object | None,
         published: dict[str, dict[str, None]],
     ) -> list[_Denial]:
-        """What validations say, in order; audit annotations go to ``published``."""
+        """The results of the validations, in order; audit annotations go to ``published``."""
         fails = not policy.ignore_failures
 
         def failed(error: EvaluationError, index: int = 0) -> list[_Denial]:
@@ -206,7 +206,7 @@ def _misconfigured(denials: list[_Denial], policy: ValidatingPolicy, binding: Bi
 
 
 def _act(action: str, denial: _Denial, attributes: Attributes, denials: list[_Denial]) -> None:
-    """What an action of the binding does about a validation that does not hold."""
+    """Takes one action of the binding for a validation that does not hold."""
     binding = denial.binding
     assert binding is not None
     if action == "Deny":

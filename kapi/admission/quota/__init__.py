@@ -1,1 +1,1 @@
-"""ResourceQuota: what objects use, whether that fits, and the bookkeeping (upstream: apiserver ``admission/plugin/resourcequota``)."""  # noqa: E501
+"""ResourceQuota: the usage of objects, its check and its accounts (upstream: apiserver ``admission/plugin/resourcequota``)."""

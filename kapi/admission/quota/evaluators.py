@@ -1,4 +1,4 @@
-"""What each kind of object counts for in a quota, and which objects the scopes of a quota select.
+"""The usage of each kind of object in a quota, and the objects that a quota's scopes select.
 
 Upstream: ``pkg/quota/v1/evaluator/core``.
 """
@@ -39,7 +39,7 @@ def requirements_of(quota: Object) -> list[Requirement]:
 
 
 def no_match(requirement: Requirement, obj: Object) -> bool:
-    """Of objects that know no scopes."""
+    """The match of a scope for objects without scopes: none."""
     return False
 
 
@@ -84,7 +84,7 @@ def _selects(requirement: Requirement, names: list[str]) -> bool:
 
 
 def is_best_effort(spec: Object) -> bool:
-    """No container, nor the pod, asks for cpu or memory."""
+    """Whether neither the pod nor a container requests cpu or memory."""
     holders = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     for holder in holders:
         resources = holder.get("resources") or {}
@@ -123,11 +123,11 @@ class Evaluator:
         return not attributes.subresource and attributes.operation == CREATE
 
     def concerns(self, names: Collection[str]) -> list[str]:
-        """Which names of a quota this kind of object can use up."""
+        """The names in a quota that this kind of object uses."""
         return sorted(name for name in self.names if name in names)
 
     def missing(self, required: Iterable[str], obj: Object) -> str:
-        """The missing fields without which an object cannot be counted; "" when it has all."""
+        """The missing fields that are needed to count an object; "" when it has all."""
         return ""
 
     def usage(self, obj: Object, now: float) -> Amounts:
@@ -202,7 +202,7 @@ class PodEvaluator(Evaluator):
 
 
 def _counts(pod: Object, now: float) -> bool:
-    """Whether a pod still uses resources: not when it has ended or should have been gone."""
+    """Whether a pod still uses resources: not after its end, or after its grace period."""
     if tree.dig(pod, "status", "phase") in ("Failed", "Succeeded"):
         return False
     metadata = pod["metadata"]
@@ -256,7 +256,7 @@ class ServiceEvaluator(Evaluator):
 
 
 class ClaimEvaluator(Evaluator):
-    """Persistent volume claims, in all and by storage class."""
+    """Counts persistent volume claims, in total and by storage class."""
 
     matches = staticmethod(claim_matches)
     _SUFFIX = ".storageclass.storage.k8s.io/"
@@ -289,19 +289,17 @@ class ClaimEvaluator(Evaluator):
 
 
 class ResourceClaimEvaluator(Evaluator):
-    """Claims of devices, by device class, and by the extended resource that a class stands for (KEP 5004).
+    """Counts claims of devices by device class, and by the extended resource of a class (KEP 5004).
 
-    Without ``classes`` they are counted by device class only, as they are while the gate DRAExtendedResource is off.
+    Without ``classes`` they are counted by device class only, as with the gate DRAExtendedResource off.
     """
 
     _SUFFIX = ".deviceclass.resource.k8s.io/devices"
     _CLASS = (
         "requests.deviceclass.resource.kubernetes.io/"  # before the name of a class: the resource that each class has
     )
-    _MADE_FOR_POD = (
-        "resource.kubernetes.io/extended-resource-claim"  # the scheduler's claims for what pods are charged for
-    )
-    _ALL = 32  # devices that a request for all can be given
+    _MADE_FOR_POD = "resource.kubernetes.io/extended-resource-claim"  # of the scheduler, whose pods are charged
+    _ALL = 32  # the most devices for a request with allocationMode All
 
     def __init__(self, resource: GroupResource, classes: Lister | None = None) -> None:
         super().__init__(resource)
@@ -365,12 +363,12 @@ _made: dict[GroupResource, Evaluator] = {}
 
 
 def evaluator_of(resource: GroupResource, device_classes: Lister | None = None) -> Evaluator:
-    """What counts objects of a resource; without ``device_classes`` no claim counts for an extended resource."""
+    """The evaluator of a resource; without ``device_classes`` no claim counts for an extended resource."""
     if device_classes is not None and resource == DEVICE_CLAIMS:
         return ResourceClaimEvaluator(resource, device_classes)
     found = _made.get(resource)
     if found is None:
         found = _SPECIAL.get(resource, Evaluator)(resource)
-        if len(_made) < _MAX_CACHED:  # a quota may name resources that there are not
+        if len(_made) < _MAX_CACHED:  # a quota may name resources that do not exist
             _made[resource] = found
     return found

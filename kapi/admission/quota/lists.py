@@ -26,7 +26,7 @@ def add_to(total: Amounts, other: Amounts) -> None:
 
 
 def growth(new: Amounts, old: Amounts) -> Amounts:
-    """What the new list has more than the old one; nothing is negative."""
+    """The growth from the old list to the new one, without negative values."""
     result: Amounts = {}
     for name in {**new, **old}:
         amount = quantities.parse(new.get(name, "0"))
@@ -49,7 +49,7 @@ def negative(amounts: Amounts) -> list[str]:
 
 
 def exceeding(amounts: Amounts, bounds: Amounts) -> list[str]:
-    """Names of which there is more than the bound."""
+    """The names whose quantity exceeds the bound."""
     return [name for name, bound in bounds.items() if name in amounts and quantities.compare(amounts[name], bound) > 0]
 
 
@@ -58,7 +58,7 @@ def equal(one: Amounts, other: Amounts) -> bool:
 
 
 def whole(quantity: str) -> str:
-    """Rounded up to whole units."""
+    """The quantity, rounded up to whole units."""
     amount = quantities.parse(quantity)
     if amount.value.denominator == 1:
         return quantity
@@ -66,5 +66,5 @@ def whole(quantity: str) -> str:
 
 
 def show(amounts: Amounts) -> str:
-    """``cpu=1,pods=2`` as messages have it."""
+    """The list as in messages: ``cpu=1,pods=2``."""
     return ",".join(f"{name}={amounts[name]}" for name in ordered(amounts))

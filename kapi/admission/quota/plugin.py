@@ -1,10 +1,9 @@
 """The ResourceQuota admission plugin: charges quotas before an object is stored.
 
-Race-free by compare-and-swap: what a request uses is added to the quota's status with the resourceVersion that was
-read, and a conflict means to read and check anew.  So two requests, in one process or in several, never both take
-the last unit.  The charge and the object are two writes: so that a count in between does not drop the charge, the store
-refuses an object whose charge was counted away (``kapi.store.interface`` Charge).  Requests of one namespace that wait
-together are charged with one write.
+Races are excluded by compare-and-swap: the usage of a request is added to the quota's status with the resourceVersion that was
+read, and after a conflict the quota is read and checked again.  So two requests, in one process or in several, never both take
+the last unit.  The charge and the object are two writes.  When a recount between them drops the charge, the store refuses the
+object (``kapi.store.interface`` Charge).  Waiting requests of one namespace are charged with one write.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from kapi.machinery.status import Conflict, NotFound, StatusError, internal
 from kapi.machinery.tree import Object, Tree
 from kapi.store.errors import StoreError
 
-#: what a configuration limits even without a quota: {"apiGroup", "resource", "matchContains", "matchScopes"}
+#: a resource that needs a quota by configuration: {"apiGroup", "resource", "matchContains", "matchScopes"}
 Limited = Object
 _MAX_RETRIES = 10
-_MAX_NEWEST = 10_000  # quotas whose last write is kept
-_TIMEOUT_SECONDS = 10.0  # for which a request waits for its turn
+_MAX_NEWEST = 10_000  # quotas with a remembered last write
+_TIMEOUT_SECONDS = 10.0  # how long a request waits for its turn
 _IGNORED = frozenset(
     {
         GroupResource("", "bindings"),
@@ -63,14 +62,14 @@ def used(quota: Object) -> Amounts:
 
 
 def _uncounted(quota: Object) -> set[str]:
-    """The limits that the status does not have yet."""
+    """The limits that are not in the status yet."""
     return set((quota.get("spec") or {}).get("hard") or {}) - set(hard(quota))
 
 
 def check(
     quotas: Sequence[Object], attributes: Attributes, evaluator: Evaluator, limited: Sequence[Limited], now: float
 ) -> list[Object]:
-    """The quotas with the request's usage added; those that do not change are the same objects.
+    """The quotas with the request's usage added; unchanged quotas are the same objects.
 
     Raises Forbidden when a quota is exceeded, unknown or missing.
     """
@@ -143,7 +142,7 @@ def _deltas(
     usage: Amounts,
     now: float,
 ) -> tuple[dict[int, Amounts], Amounts]:
-    """What each interesting quota is charged, and what would be charged if there is none."""
+    """The charge of each matching quota, and the charges that need a quota."""
     deltas = {i: usage for i in interesting}
     uncovered: Amounts = {} if interesting or attributes.operation != CREATE else usage
     if attributes.operation == UPDATE:
@@ -164,7 +163,7 @@ def _deltas(
 
 
 def _charged(quota: Object, delta: Amounts, attributes: Attributes) -> Object:
-    """The quota with a request added to what is used.  Raises Forbidden when that is too much."""
+    """The quota with a request's usage added.  Raises Forbidden when that exceeds a limit."""
     limits, before = hard(quota), used(quota)
     requested = lists.mask(delta, limits)
     after = lists.add(before, requested)
@@ -193,7 +192,7 @@ def _show_scopes(scopes: Sequence[Requirement]) -> str:
 
 
 class _Waiter:
-    """A request in the queue of its namespace; ``charged`` are the names of quotas that it is to be charged to."""
+    """A request in the queue of its namespace; ``charged`` are the names of the quotas to charge."""
 
     __slots__ = ("attributes", "done", "result", "charged")
 
@@ -212,7 +211,9 @@ class ResourceQuota(Plugin):
         self.initializer = initializer
         self.limited: list[Object] = list((configuration or {}).get("limitedResources") or [])
         self._queues: dict[str, deque[_Waiter]] = {}  # namespaces in which a request is being checked
-        self._newest: dict[tuple[str, str], Object] = {}  # our own writes, which the cache may not have yet
+        self._newest: dict[
+            tuple[str, str], Object
+        ] = {}  # the last writes of this process, which the cache may not have yet
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         namespace = attributes.namespace
@@ -229,8 +230,8 @@ class ResourceQuota(Plugin):
         waiter = _Waiter(attributes)
         queue = self._queues.get(namespace)
         if queue is None:
-            # no other request of this namespace is being checked: this one checks itself and those that come meanwhile
-            commit()  # what it does from here on is for others as well
+            # no other request of this namespace is being checked: this request checks itself and later ones
+            commit()  # from here on it also works for other requests
             queue = self._queues[namespace] = deque((waiter,))
             work = self.initializer.begin(self._work(namespace, queue))
             work.addErrback(self._abandon, namespace, queue)
@@ -244,7 +245,7 @@ class ResourceQuota(Plugin):
             raise waiter.result
 
     def _abandon(self, failure: Failure, namespace: str, queue: deque[_Waiter]) -> None:
-        """The store is unavailable, or an unexpected error: all waiting requests fail with it, and the next one starts anew."""
+        """Fails all waiting requests: the store is unavailable, or an unexpected error; the next request starts anew."""
         self._queues.pop(namespace, None)
         error = failure.value
         for waiter in queue:
@@ -276,7 +277,7 @@ class ResourceQuota(Plugin):
                 for waiter in open_waiters:
                     waiter.result = error
                 return
-            # what could be written stays charged; the rest is checked again as it is now
+            # charges that were written stay; the other quotas are read and checked again
             quotas = [quota for quota in [await self._reread(namespace, name) for name in failed] if quota is not None]
 
     def _evaluator(self, resource: GroupResource) -> Evaluator:
@@ -336,7 +337,7 @@ class ResourceQuota(Plugin):
         return [self._newer(quota) for quota in found]
 
     async def _counted(self, namespace: str, quotas: Sequence[Object]) -> list[Object]:
-        """The quotas, of which those with new limits are read from the store: they may have been counted meanwhile."""
+        """The quotas; quotas with new limits are read from the store, since they may have been counted meanwhile."""
         found = [
             await self._reread(namespace, quota["metadata"]["name"]) if _uncounted(quota) else quota for quota in quotas
         ]

@@ -39,9 +39,9 @@ from kapi.resources.admissionregistration.expressions import (
 )
 from kapi.resources.definition import Resource
 
-MAX_COST = 2_500_000  # of all conditions of one webhook and request
+MAX_COST = 2_500_000  # cost of all conditions of one webhook for one request
 _log = Logger()
-#: in audit annotations
+#: the prefix of audit annotations
 _LAYERS = {"admit": "mutating-webhook", "validating": "validating-webhook"}
 _SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webhook"}
 
@@ -58,7 +58,7 @@ async def conditions_hold(
 ) -> bool:
     """Whether the hook is to be called.  Raises Forbidden when a condition fails and the failure policy is Fail.
 
-    ``errors`` takes what went wrong with conditions.
+    Errors of conditions are added to ``errors``.
     """
     checks = AuthorizationChecks(initializer.authorizer, attributes.user)
     bindings = Bindings(attributes, kind, resource, obj, old, checks)
@@ -112,7 +112,7 @@ class WebhookPlugin(Plugin):
     """Calls the hooks of one kind of configuration.  ``kind`` is its name in metrics."""
 
     kind = ""
-    row: Resource  # the configurations
+    row: Resource  # the row of the configurations
     configured = True
 
     def __init__(self, initializer: Initializer, configuration: Tree) -> None:
@@ -144,7 +144,7 @@ class WebhookPlugin(Plugin):
         return None if not named else timed(self.dispatch(named, attributes), attributes, _LAYERS[self.kind])
 
     def _named(self, hooks: tuple[Hook, ...], attributes: Attributes) -> tuple[tuple[int, Invocation], ...]:
-        """The hooks whose rules match the request, with their index.  Only files see requests for configurations."""
+        """The hooks whose rules match the request, with their index.  Only hooks of files see requests for configurations."""
         named = matching_rules(self.source, hooks, self.initializer, attributes)
         if named and exempt(attributes):
             return tuple(each for each in named if each[1].hook.static)
@@ -156,7 +156,7 @@ class WebhookPlugin(Plugin):
             await timed(self.dispatch(named, attributes), attributes, _LAYERS[self.kind])
 
     async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
-        """``named``: hooks whose rules match the request, with their index."""
+        """Calls the hooks; ``named`` are the hooks whose rules match the request, with their index."""
         raise NotImplementedError
 
     async def holds(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> bool:
@@ -180,7 +180,7 @@ class WebhookPlugin(Plugin):
         return held
 
     async def ask(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> Answer:
-        """A hook's answer, refusals included.  Raises CallFailed, and BadRequest for dry runs it does not support."""
+        """A hook's answer, perhaps a refusal.  Raises CallFailed, and BadRequest for a dry run that it does not support."""
         hook = invocation.hook
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
             raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
@@ -212,7 +212,7 @@ class WebhookPlugin(Plugin):
         return result
 
     def _seconds(self, given: int, attributes: Attributes) -> float:
-        """A call's time: the hook's own, but no more than the request has left."""
+        """The timeout of a call: the hook's own, but at most the request's remaining time."""
         deadline = attributes.deadline
         if deadline and self.initializer.reactor is not None:
             left: float = deadline - self.initializer.reactor.seconds()
@@ -227,14 +227,14 @@ class WebhookPlugin(Plugin):
         note: str,
         use: Callable[[Answer], None] = lambda answer: None,
     ) -> None:
-        """Asks a hook and has ``use`` do what it answers, which may raise CallFailed; a call that fails may be ignored.
+        """Calls a hook, and ``use`` with its answer, which may raise CallFailed; a failed call may be ignored.
 
-        ``note`` is the annotation for that.  Raises StatusError: the webhook's refusal, an InternalError for a failed call,
-        or a Timeout when the request has no time left.
+        ``note`` is the annotation of an ignored failure.  Raises StatusError: the webhook's refusal, an InternalError for a
+        failed call, or a Timeout when the request has no time left.
         """
         hook = invocation.hook
         start = time.perf_counter()
-        code, error_type = 200, ""  # the latter only of what is rejected
+        code, error_type = 200, ""  # ``error_type`` is set only for a rejection
         try:
             answer = await self.ask(invocation, attributes, obj)
             if not answer.allowed:
@@ -247,7 +247,7 @@ class WebhookPlugin(Plugin):
                 self.check_time(attributes)
                 raise internal(failure) from None
             resource = attributes.resource
-            quotes = confidential(resource.group, resource.resource)  # the webhook's answer may
+            quotes = confidential(resource.group, resource.resource)  # the webhook's answer may quote the object
             why = "why is not logged: it may quote the body" if quotes else str(failure)
             _log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=why)
             attributes.annotate(note, hook.name)
@@ -261,7 +261,7 @@ class WebhookPlugin(Plugin):
             code, error_type = 0, "apiserver_internal_error"
             raise
         except CancelledError:
-            code = -1  # cancelled: it is not counted
+            code = -1  # a cancelled call is not counted
             raise
         finally:
             if code >= 0:
@@ -269,7 +269,7 @@ class WebhookPlugin(Plugin):
                 self._count(hook.name, attributes.operation, code, bool(error_type), error_type, took)
 
     def check_time(self, attributes: Attributes) -> None:
-        """Raises Timeout when the request has no time left: upstream's filter answers then, whatever the webhook's policy."""
+        """Raises Timeout when the request has no time left: upstream's filter answers then, whatever the failurePolicy is."""
         deadline = attributes.deadline
         if deadline and self.initializer.reactor is not None and self.initializer.reactor.seconds() >= deadline:
             raise out_of_time()
@@ -296,7 +296,7 @@ def _span_attributes(invocation: Invocation, attributes: Attributes, uid: str) -
 
 
 async def timed(calls: Awaitable[None], attributes: Attributes, layer: str) -> None:
-    """Tells the request how long the webhooks took; a service level does not count them."""
+    """Adds the duration of the webhooks to the request's latencies, since metrics of service levels do not count them."""
     began = time.perf_counter()
     try:
         await calls
@@ -317,5 +317,5 @@ def shared_client(initializer: Initializer, configuration: Tree) -> WebhookClien
         if initializer.settings.routes_to_endpoints:
             slices = initializer.lister("discovery.k8s.io", "endpointslices")
         resolver = ServiceResolver(initializer.lister("", "services"), addresses, slices)
-    reactor = cast(Reactor, initializer.reactor)  # None in a test that asks no webhook
+    reactor = cast(Reactor, initializer.reactor)  # None in a test without webhooks
     return WebhookClient(reactor, resolver, credentials, initializer.egress)

@@ -1,7 +1,7 @@
 """HTTPS calls to webhooks: one pool of kept connections per target, verified names, bounded time and size.
 
-No redirect is followed.  Names are checked by service-identity; the trust roots are the configuration's caBundle,
-without one those of the system.  Credentials are those of the kubeconfig that an AdmissionConfiguration names.
+No redirect is followed.  Names are checked by service-identity; the trust roots are the configuration's caBundle, or
+the system's without one.  Credentials come from the kubeconfig that an AdmissionConfiguration names.
 Upstream: ``util/webhook/authentication.go``.
 """
 
@@ -83,7 +83,7 @@ class CredentialStore:
 
 
 class CallError(Exception):
-    """A call without an answer.  ``code`` is that in metrics."""
+    """A call without an answer.  ``code`` is the code in metrics."""
 
     def __init__(self, text: str, code: int = 503) -> None:
         super().__init__(text)
@@ -166,7 +166,7 @@ class WebhookClient:
             raise CallError(f'Post "{target.shown}": {problem}') from None
         except defer.CancelledError:
             raise
-        except Exception as problem:  # any error of the network is a failed call
+        except Exception as problem:  # any network error is a failed call
             raise CallError(f'Post "{target.shown}": {describe(problem, host, number)}') from problem
         if not 200 <= status < 300:
             raise CallError(*_status_text(status, content))
@@ -179,7 +179,7 @@ class WebhookClient:
         return answer
 
     def _agent(self, name: str, host: str, port: int, bundle: str, credentials: Credentials, network: str) -> Agent:
-        """The connections to one server as one name, with one bundle and one identity."""
+        """The connections to one server under one name, with one bundle and one identity."""
         key = (name, host, port, bundle, credentials, network)
         found = self._servers.get(key)
         metrics.TRANSPORTS.add("miss" if found is None else "hit")
@@ -206,7 +206,7 @@ class WebhookClient:
 
 
 class _Target(msgspec.Struct, frozen=True):
-    """Where a review goes: the name and port to verify and connect to, the URL as texts show it and as treq takes it."""
+    """The target of a review: the name and port to verify and connect to, the URL for messages and the URL for treq."""
 
     name: str
     port: int

@@ -1,6 +1,6 @@
-"""Webhook configurations as they are called, and which webhooks are called for a request.
+"""Reads webhook configurations, and finds the webhooks that are called for a request.
 
-That depends on rules, scope, equivalent versions, selectors and conditions.
+These depend on rules, scope, equivalent versions, selectors and conditions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kapi.resources.definition import Lister
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One rule: which operations on which resources."""
+    """One rule: its operations and resources."""
 
     operations: frozenset[str]
     groups: frozenset[str]
@@ -53,7 +53,7 @@ class Hook(msgspec.Struct, eq=False):
 
     name: str
     configuration: str
-    uid: str  # unlike that of all others
+    uid: str  # unique among all webhooks
     rules: tuple[Rule, ...]
     client: Object  # clientConfig
     namespaces: LabelSelector
@@ -65,7 +65,7 @@ class Hook(msgspec.Struct, eq=False):
     review_versions: tuple[str, ...]
     conditions: tuple[tuple[str, str], ...]  # (name, expression)
     reinvoke: bool  # reinvocationPolicy IfNeeded
-    static: bool = False  # of a file of the server
+    static: bool = False  # from a file of the server
     compiled: list[Expression | CompileError] | None = None  # compiled conditions
 
     @classmethod
@@ -95,7 +95,7 @@ class Hook(msgspec.Struct, eq=False):
 
 
 def read_hooks(lister: Lister, static: Sequence[Object] = ()) -> tuple[Hook, ...]:
-    """Those of all configurations of one kind, by name of the configuration and place in it; first those of files."""
+    """The webhooks of all configurations of one kind, ordered by configuration and place in it; first those of files."""
     engage()
     hooks: list[Hook] = []
     for configurations, is_static in ((static, True), (lister.list(), False)):
@@ -156,7 +156,7 @@ def rule_matches(rule: Rule, attributes: Attributes, resource: GroupVersionResou
 def by_rules(
     rules: Iterable[Rule], equivalent: bool, initializer: Initializer, attributes: Attributes
 ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
-    """The kind and resource under which rules name a request; other versions only where they are as good."""
+    """The kind and resource under which the rules name a request; other versions only with matchPolicy Equivalent."""
     rules = tuple(rules)
     if any(rule_matches(rule, attributes, attributes.resource) for rule in rules):
         return attributes.kind, attributes.resource
@@ -166,13 +166,13 @@ def by_rules(
             for resource, kind in others:
                 if rule_matches(rule, attributes, resource):
                     if attributes.subresource and kind.kind != attributes.kind.kind:
-                        return attributes.kind, resource  # the subresource has a kind of its own
+                        return attributes.kind, resource  # the subresource has its own kind
                     return kind, resource
     return None
 
 
 class Selecting(Protocol):
-    """A webhook, or what a policy or binding matches: which labels of namespaces and objects it wants."""
+    """The selectors of a webhook, policy or binding, for labels of namespaces and objects."""
 
     namespaces: LabelSelector
     objects: LabelSelector
@@ -222,7 +222,7 @@ def matching_rules(
 
 
 async def selected(invocation: Invocation, initializer: Initializer, attributes: Attributes) -> bool:
-    """Whether a hook's selectors match the request, as its rules do."""
+    """Whether the selectors of a hook whose rules match the request match it, too."""
     hook = invocation.hook
     if not object_matches(hook, attributes):
         return False

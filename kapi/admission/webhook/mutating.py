@@ -1,4 +1,4 @@
-"""MutatingAdmissionWebhook: webhooks one after the other, each with the object as the previous one left it."""
+"""MutatingAdmissionWebhook: webhooks are called one after the other, each with the result of the previous one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kapi.schema.patched_text import json_patched
 
 @dataclass(slots=True)
 class Passes:
-    """State for the second pass: which webhooks may be called again, and which have a reason to be."""
+    """State for the second pass: the webhooks that may be called again, and those that have to be."""
 
     last_output: Object | None = None
     may_reinvoke: set[str] = field(default_factory=set)
@@ -41,14 +41,14 @@ class Passes:
         self.may_reinvoke = set()
 
     def changed(self, attributes: Attributes) -> None:
-        """The plugin has changed the object: webhooks that ran before may be called again."""
+        """Called when the plugin has changed the object: earlier webhooks may be called again."""
         self.require()
         if attributes.reinvocation is not None:
             attributes.reinvocation.request()
 
 
 def begin_pass(plugin: str, attributes: Attributes) -> tuple[Passes, bool]:
-    """What the plugin remembers between its passes, and whether this is the second one."""
+    """The plugin's state between its passes, and whether this is the second pass."""
     reinvocation = attributes.reinvocation
     if reinvocation is None:
         return Passes(), False
@@ -90,7 +90,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     async def _call(
         self, invocation: Invocation, attributes: Attributes, versioned: Object | None, pass_: int, index: int
     ) -> bool:
-        """Whether the hook changed the object."""
+        """Calls a hook; returns whether it has changed the object."""
         hook = invocation.hook
         place = f"round_{pass_}_index_{index}"
         note = f"failed-open.mutation.webhook.admission.k8s.io/{place}"
@@ -137,7 +137,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             "patchType": answer.patch_type,
         }
         attributes.annotate(f"patch.webhook.admission.k8s.io/{place}", json_pieces.dumps(said).decode())
-        changed = not tree.equal(new, versioned)  # what defaulting undoes was a change all the same
+        changed = not tree.equal(new, versioned)  # a change that defaulting undoes counts as a change
         _default(new, invocation.kind)
         attributes.obj = to_storage(new, invocation.kind, attributes.obj, attributes)
         return changed
@@ -148,8 +148,8 @@ def decoded(
 ) -> Object:
     """A patched object read and defaulted like a request's body.  Raises InternalError.
 
-    ``before``: the object that was patched, when it was read so itself: what the patch has left of its fields is not read again.
-    ``operations`` of a JSON patch that may not make unknown fields; they are told in the order of the text that it leaves.
+    ``before``: the object that was patched, if it was decoded in this way: fields that the patch has not reached are not decoded
+    again.  ``operations``: of a JSON patch that must not add unknown fields; these are reported in the order of the patched text.
     """
     result = _read(obj, kind, before, operations)
     _default(result, kind)
@@ -158,7 +158,7 @@ def decoded(
 
 def _read(obj: object, kind: GroupVersionKind, before: Object | None, operations: list[Object] | None = None) -> Object:
     is_typed = kind in names_by_kind()
-    if is_typed and isinstance(obj, dict):  # the type tells what the object does not
+    if is_typed and isinstance(obj, dict):  # the object may lack its kind
         obj = {
             **obj,
             "kind": obj.get("kind") or kind.kind,

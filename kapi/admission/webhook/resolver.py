@@ -25,7 +25,7 @@ class ServiceResolver:
     def __init__(
         self, services: Lister | None, addresses: Mapping[str, str] | None = None, slices: Lister | None = None
     ) -> None:
-        """``slices``: where to look for endpoints, which are then used instead of the cluster IP."""
+        """``slices``: a lister of EndpointSlices, whose endpoints are then used instead of the cluster IP."""
         self._services = services
         self._slices = slices
         self._addresses = dict(addresses or {})

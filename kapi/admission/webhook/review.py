@@ -1,6 +1,6 @@
-"""AdmissionReview: the request to a webhook and its answer, each field of its type.
+"""AdmissionReview: the request to a webhook, and its answer, whose fields are checked.
 
-A webhook may answer anything: a number in place of a text must not get any further.
+A webhook may answer anything: a number in place of a text must be refused here.
 Upstream: ``webhook/request/admissionreview.go``, ``k8s.io/api/admission/v1``, Status of ``meta/v1``.
 """
 
@@ -24,7 +24,7 @@ from kapi.request.user import user_tree
 
 
 class BadReview(ValueError):
-    """A request that cannot be made or an answer that is not one."""
+    """A request that cannot be made, or an invalid answer."""
 
 
 _CAUSE = typed.struct("v1.StatusCause", reason=typed.string, message=typed.string, field=typed.string)
@@ -53,7 +53,7 @@ _RESPONSE = typed.struct(
 
 
 def checked_response(value: Tree) -> Object:
-    """The same response.  Raises BadReview."""
+    """Checks a response and returns it.  Raises BadReview."""
     try:
         _RESPONSE(value, "AdmissionReview.response")
     except typed.WrongType as error:
@@ -156,7 +156,7 @@ def read_answer(review: object, uid: str, version: str, mutating: bool) -> Answe
 
 
 def rejection(hook_name: str, status: Object | None) -> StatusError:
-    """The error a refused request gets: the webhook's own Status, which names the webhook."""
+    """The error for a refused request: the webhook's own Status, which names the webhook."""
     status = status or {}
     denied = f'admission webhook "{hook_name}" denied the request'
     code = status.get("code") or 400
@@ -168,7 +168,7 @@ def rejection(hook_name: str, status: Object | None) -> StatusError:
         text = f"{denied} without explanation"
     return StatusError(
         text,
-        code=max(code, 400) if code <= 599 else 500,  # no client could read a line with another one
+        code=max(code, 400) if code <= 599 else 500,  # clients cannot parse a status line with another code
         reason=status.get("reason") or "",
         details=status.get("details"),
     )
