@@ -39,7 +39,7 @@ class Address:
     """A parsed URL.  ``str`` of it is safe to log."""
 
     path: str = ""  # unix socket
-    hosts: tuple[tuple[str, int], ...] = ()  # one, or the Sentinels
+    hosts: tuple[tuple[str, int], ...] = ()  # one server, or the Sentinels
     master: str = ""  # Sentinel's name of the service
     database: int = 0
     username: str = ""
@@ -107,7 +107,7 @@ def without_passwords(text: str) -> str:
 
 
 def _password(path: str, known: str) -> str:
-    """What the file contains now; the password that it had at the start when it cannot be read."""
+    """The password in the file; when it cannot be read, the password at the start."""
     if not path:
         return known
     try:

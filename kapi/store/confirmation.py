@@ -101,8 +101,8 @@ class Confirmation:
         self._fence: Connection | None = None
         self._asker_id = 0
         self._wait: tuple[object, ...] = ()
-        self._cycle: _Cycle | None = None  # the running one
-        self._waiting: list[_Held] = []  # for the next cycle
+        self._cycle: _Cycle | None = None  # the running cycle
+        self._waiting: list[_Held] = []  # replies for the next cycle
         self._due: IDelayedCall | None = None  # the delayed call that starts a cycle or requests reports again
         self._ask_in = 0.0
 
@@ -244,7 +244,7 @@ class Confirmation:
             self.confirmed = revision
         if self.problem:
             self.problem = ""
-            log.error("writes to the store are confirmed again")  # at the level at which the fault was logged
+            log.error("writes to the store are confirmed again")  # at the same level as the fault
         for held in cycle.waiting:  # code that gets a reply may start the next cycle at once
             if held.deferred.called:  # timed out, or failed with its connection
                 continue

@@ -36,9 +36,9 @@ PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...], int
 Pending = tuple["defer.Deferred[Reply]", "PendingWrite | list[PendingWrite] | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Reply]]"], None]
 MAX_COMMANDS = 64  # collected commands that are sent without waiting for the end of the turn
-_TLS_ALERT = b"\x15\x03"  # the beginning of what a server with TLS answers to plain text
+_TLS_ALERT = b"\x15\x03"  # the beginning of the answer of a server with TLS to plain text
 _MAYBE_TLS = "; if the port speaks TLS, use rediss://"
-_MAX_SHOWN_BYTES = 60  # of what another program said
+_MAX_SHOWN_BYTES = 60  # the most bytes of another program's reply that are shown
 MAX_SENT_BYTES = 4 * 1024 * 1024  # given to the socket in one turn
 
 
@@ -63,7 +63,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.lost: defer.Deferred[str] = defer.Deferred()
         self.gone = False
         self._why = ""  # why it was aborted
-        self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered writes fail with
+        self.error: Exception = ConnectionGone("the connection was lost")  # the error of unanswered writes
         self.received = 0  # number of replies; a watchdog sees progress by it
         self._over_tls = self._secured = False
 
@@ -78,7 +78,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
 
     @property
     def advice(self) -> str:
-        """What may be wrong with the URL when the server has said nothing yet."""
+        """A hint about the URL when the connection was lost before any reply."""
         if self._over_tls:
             return "" if self._secured else "; if the port does not speak TLS, use redis://"
         return "" if self.received or isinstance(self.transport.getPeer(), UNIXAddress) else _MAYBE_TLS
@@ -120,7 +120,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             why = str(reply if isinstance(reply, Exception) else error) or type(error).__name__
             if reply is not False and not isinstance(reply, Exception):
                 why = "a reply that nobody asked for"
-            if self.received:  # else it is no store at all: the failed attempt to connect logs that as its reason
+            if self.received:  # otherwise it is no store at all, which the failed attempt to connect logs
                 log.error("the store's server said what it should not: {error}", error=why)
                 self.abort(f"the server said what it should not: {why}")
             elif data.startswith(_TLS_ALERT):
@@ -177,7 +177,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             transport.writeSequence(waiting)
             if not transport.disconnecting:
                 transport.doWrite()  # its error can be ignored: the reactor meets it again and ends the connection
-        except Exception:  # such as a MemoryError: unsent commands would get the replies of later ones
+        except Exception:  # such as a MemoryError: the replies of later commands would go to unsent ones
             log.failure("commands could not be sent to the store's server")
             self.abort("commands could not be sent")
 

@@ -1,6 +1,6 @@
 """Reads the contents of a store at one revision while others write, for a backup; fills an empty store with them.
 
-The objects are scanned, each as it is at some moment.  Meanwhile the changes since the beginning are read from the stream, and
+The objects are scanned, each as of some moment.  Meanwhile the changes since the beginning are read from the stream, and
 the objects that they name are read again.  The last step reads the remaining changes and their objects at once, so that
 everything is as it was at that step's revision.
 
@@ -45,8 +45,8 @@ for at, entry in ipairs(redis.call('XRANGE', KEYS[3], '(' .. ARGV[1], '+', 'COUN
 end
 return {redis.call('GET', KEYS[1]) or '0', redis.call('HLEN', KEYS[2]), found}
 """
-_MAX_BATCH_BYTES = 1_000_000  # of one command
-#: Moves everything to its place, if nothing is there; returns whether that was so.
+_MAX_BATCH_BYTES = 1_000_000  # size of one command
+#: Moves everything to its place, if that is empty; returns whether it was.
 _MOVE = b"""\
 local revision, objects, stream, expires, accounts, run, new_objects, new_expires = unpack(KEYS)
 if redis.call('EXISTS', revision, objects, stream, expires, accounts) > 0 then return 0 end
@@ -67,7 +67,7 @@ class Record(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What was read: everything at this revision."""
+    """The contents that were read, all at this revision."""
 
     revision: int
     objects: int

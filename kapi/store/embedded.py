@@ -76,7 +76,7 @@ def incomplete(directory: Path) -> str:
     if emptied:
         return f"{min(emptied)} is empty"
     newest = max((_number(name) for name in listed if ".incr." in name), default=0)
-    # a former one may be left when the server is killed while it removes it
+    # an earlier file may be left when the server is killed before it has removed it
     unlisted = [name for name, size in sizes.items() if ".incr." in name and name not in listed and size]
     missing = [name for name in unlisted if _number(name) > newest]
     return f"{_MANIFEST} does not list {min(missing)}" if missing else ""

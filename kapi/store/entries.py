@@ -19,7 +19,7 @@ log = Logger()
 OBJECTS, CHANGES = "objects", "changes"
 _KINDS = (CREATED, UPDATED, DELETED)
 _MAX_NAMED = 1000  # skipped entries that are logged by name
-_MAX_SHOWN_BYTES = 200  # of a name in the log
+_MAX_SHOWN_BYTES = 200  # the most bytes of a name in the log
 _MAX_REVISION = 1 << 53  # the numbers of the store's scripts are exact up to here
 _MAX_DIGITS = len(str(_MAX_REVISION))  # int() refuses more than 4,300 of them
 

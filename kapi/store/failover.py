@@ -228,7 +228,7 @@ class Sentinels:
             except Exception as error:
                 if self._stopped:  # endpoints have errors of their own for a cancelled connection
                     return
-                if problem != (problem := str(error) or type(error).__name__):  # it may be away for days
+                if problem != (problem := str(error) or type(error).__name__):  # logged once: it may be away for days
                     log.info("Sentinel {host}:{port}: {error}", host=host, port=port, error=problem)
             else:
                 problem = ""

@@ -27,8 +27,8 @@ log = Logger()
 BLOCK_SECONDS = 5.0  # how long an XREAD waits; its replies also show that the server lives
 CHECK_SECONDS = 1.0  # between checks that the store still has the known history
 MAX_COMPARED_BYTES = 64 * 1024  # bytes of the newest change that may be read for each check
-_MAX_READ_CHANGES = 2000  # in one XREAD, when they are small
-_MAX_REPAIRS = 3  # in a row; after that the connection is made again
+_MAX_READ_CHANGES = 2000  # the most changes in one XREAD, when they are small
+_MAX_REPAIRS = 3  # repairs in a row; after these the connection is made again
 
 
 class StreamReader:
@@ -197,7 +197,7 @@ class HistoryCheck:
             self._went_back(why)
 
     def judge(self, revision: int, counter: int, run: bytes) -> str:
-        """Why a store with this revision counter and ``run`` cannot be the one that was at ``revision``; "" when it may be."""
+        """The reason why a store with this counter and ``run`` is not the store that was at ``revision``; "" when it may be."""
         if run != self._progress.run:
             return "it is another one, or was emptied"
         if counter < revision:

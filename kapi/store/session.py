@@ -17,7 +17,7 @@ from kapi.store.suitability import check, refusal
 
 log = Logger()
 
-_LOADING_SECONDS = 300.0  # for a server that loads its data
+_LOADING_SECONDS = 300.0  # the most seconds to wait for a server that loads its data
 _RETRY_SECONDS = 0.1
 
 

@@ -18,7 +18,7 @@ from kapi.store.script import Keys
 log = Logger()
 
 OLDEST = (7, 0)
-#: what to do about an error of the server, by its first word
+#: advice for an error of the server, by its first word
 _ADVICE = {
     "NOAUTH": " The URL names the user, and password-file= its password.",
     "DENIED": " Give the server a password, or let it listen on the addresses of kapi only.",

@@ -53,7 +53,7 @@ class Sweeper:
         return Deferred.fromCoroutine(self._sweep_if_available())
 
     async def _sweep_if_available(self) -> None:
-        with suppress(StoreUnavailable):  # the store logs that itself; the next sweep follows
+        with suppress(StoreUnavailable):  # the store logs it; the next sweep follows
             await self.sweep()
 
     async def sweep(self) -> int:

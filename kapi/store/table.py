@@ -17,7 +17,7 @@ class Value(msgspec.Struct, eq=False, gc=False):
     revision: int
     head: int  # how many bytes of ``data`` come before the revision
     data: bytes
-    loaded: object = None  # what the followers made of it, shared by all of them
+    loaded: object = None  # the followers' entry for it, shared by all followers
 
     @classmethod
     def of(cls, key: str, head: bytes, revision: int, tail: bytes) -> Value:

@@ -1,4 +1,4 @@
-"""TLS to a store's server: the files that its URL names, and plain words for connections that fail because of TLS."""
+"""TLS to a store's server: the files that its URL names, and explanations for connections that fail because of TLS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from kapi.wire.tls import trust
 from kapi.wire.tls.trust import identity
 
-#: what OpenSSL says of bytes that are not TLS
+#: OpenSSL's errors for bytes that are not TLS
 _NOT_TLS = (
     "wrong version number",
     "packet length too long",

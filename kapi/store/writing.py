@@ -155,7 +155,7 @@ class Writing:
     def _works(self, _: object) -> None:
         self._probing = False
         self._refusal = None
-        log.error("the store takes writes again")  # at the level at which the refusal was logged
+        log.error("the store takes writes again")  # at the same level as the refusal
 
     def _still_failing(self, failure: Failure, connection: Connection) -> None:
         self._probing = False

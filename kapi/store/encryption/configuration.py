@@ -64,7 +64,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.errors: list[str] = []
-        self.names: set[str] = set()  # of KMS providers
+        self.names: set[str] = set()  # names of KMS providers
 
     def read(self, tree: object) -> list[Rule]:
         if not isinstance(tree, dict) or (tree.get("apiVersion"), tree.get("kind")) not in (
@@ -121,7 +121,7 @@ class _Reader:
         return frozenset(found)
 
     def _apart(self, start: str, found: list[tuple[str, str]]) -> None:
-        """No resource may be named twice, also not by a star."""
+        """Refuses a resource that is named twice, even by a star."""
         if len(set(found)) < len(found):
             self.errors.append(f"{start}: the same resource cannot be specified multiple times")
         groups = Counter(group for group, _ in found)

@@ -49,7 +49,7 @@ _MAX_MESSAGE = 64 * 1024  # bytes of an answer
 SEED_BYTES = 32
 _INFO_BYTES = 32  # random bytes that derive a key from a seed
 _NONCE_BYTES = 12
-_KEY, _SEED_TYPE = 0, 1  # what the plugin has encrypted: the key itself (until 1.28), or a seed
+_KEY, _SEED_TYPE = 0, 1  # the type of the encrypted source: the key itself (until 1.28), or a seed
 _MAX_KEY_ID_BYTES = 1024
 _MAX_SOURCE_BYTES = 1024
 _MAX_ANNOTATIONS_BYTES = 32 * 1024
@@ -236,7 +236,7 @@ class Kms:
             await self.probe()
 
     async def probe(self) -> None:
-        """Requests the plugin's status, and lets it decrypt the seeds that it could not before; never fails."""
+        """Requests the plugin's status, and lets it decrypt the seeds for which it failed before; never fails."""
         try:
             problems = await self._check()
         except CancelledError:

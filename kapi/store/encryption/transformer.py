@@ -119,7 +119,7 @@ class Encryption:
     def to_storage(self, key: str, head: bytes, tail: bytes) -> tuple[bytes, bytes]:
         """The stored form of the halves.  Raises NotEncryptable."""
         resource, providers = self._of(key)
-        if not providers or not providers[0].prefix or head.startswith(PREFIX):  # the latter is the stored form already
+        if not providers or not providers[0].prefix or head.startswith(PREFIX):  # the head is the stored form already
             return head, tail
         provider, begun = providers[0], time.perf_counter()
         try:
@@ -129,7 +129,7 @@ class Encryption:
             raise
         self._count(resource, "to_storage", provider.prefix, begun, "OK")
         sealed = provider.prefix + sealed
-        if len(self._written) >= _MAX_WRITTEN:  # these are of failed writes, or their changes arrived in a reload
+        if len(self._written) >= _MAX_WRITTEN:  # entries of failed writes, or of changes that arrived in a reload
             self._written.clear()
         self._written[key] = (sealed, head, tail)
         return sealed, b""
@@ -138,7 +138,7 @@ class Encryption:
         """The object of a stored value.  A value that cannot be decrypted is returned unchanged; it is unreadable for caches."""
         resource, providers = self._of(key)
         if not data.startswith(PREFIX):
-            if not providers or not revision:  # the latter was not written by kapi
+            if not providers or not revision:  # a value without a revision was not written by kapi
                 return data
             return data if any(not one.prefix for one in providers) else _REFUSED + data
         text = b"%d" % revision
