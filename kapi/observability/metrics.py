@@ -3,13 +3,16 @@
 Values that change with each request are plain numbers, turned into metric families only at a scrape: a prometheus-client child
 costs a lock for each increment.  The text is byte for byte what Go's client library writes.
 Upstream: component-base ``metrics/legacyregistry``, ``metrics/opts.go``, ``metrics/prometheus/meta``;
-``github.com/prometheus/common/expfmt``, ``text_create.go``.
+``github.com/prometheus/common/expfmt``, ``text_create.go``; ``client_golang``, ``prometheus/internal/metric.go``.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from itertools import islice
+from operator import itemgetter
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -17,7 +20,7 @@ from prometheus_client.samples import Sample
 from twisted.internet.defer import DeferredLock
 
 from kapi.machinery.checkpoint import in_slices
-from kapi.machinery.each import costly
+from kapi.machinery.each import costly, elements
 from kapi.machinery.meters import Histogram as LabelledHistogram
 from kapi.machinery.meters import number_text
 from kapi.observability.request_metrics import LATENCY, RequestMetrics
@@ -33,29 +36,54 @@ _TYPES = {"info": "gauge", "stateset": "gauge", "gaugehistogram": "histogram", "
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 _VALUE = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 _HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
+_BOUND = "le"  # the label of a bucket
 
 
-def header(family: Metric) -> str:
-    """The lines before the samples of a family."""
-    name = family.name + _SUFFIXES.get(family.type, "")
-    return (
-        f"# HELP {name} {family.documentation.translate(_HELP)}\n# TYPE {name} {_TYPES.get(family.type, family.type)}\n"
-    )
+def name_of(family: Metric) -> str:
+    """The name that is shown."""
+    return str(family.name + _SUFFIXES.get(family.type, ""))
 
 
-def lines(samples: Iterable[Sample]) -> str:
-    """A line for each sample: labels by name, the bound of a bucket last."""
-    return "".join(map(_line, samples))
+def lines(family: Metric) -> Iterator[str]:
+    """The header, then a line for each sample; nothing of a family without samples.
+
+    Labels are in the order of their names, metrics in that of the labels' values; a histogram's sum is before its count.
+    """
+    if not family.samples:
+        return
+    name = name_of(family)
+    yield f"# HELP {name} {family.documentation.translate(_HELP)}\n"
+    yield f"# TYPE {name} {_TYPES.get(family.type, family.type)}\n"
+    metrics: list[tuple[int, tuple[str, ...], tuple[str, ...], list[Sample]]] = []
+    for sample in elements(family.samples):
+        labels = sample.labels
+        names = _in_order(tuple(labels))
+        values = tuple(map(labels.__getitem__, names))
+        if not metrics or values != metrics[-1][1] or names != metrics[-1][2]:
+            metrics.append((len(values), values, names, []))
+        metrics[-1][-1].append(sample)
+    metrics.sort(key=itemgetter(0, 1))
+    for _, values, names, samples in metrics:
+        pairs = ",".join([f'{name}="{value.translate(_VALUE)}"' for name, value in zip(names, values, strict=True)])
+        if len(samples) > 1:
+            samples.sort(key=_is_count)
+        for sample in samples:
+            bound = sample.labels.get(_BOUND)
+            if bound is None:
+                shown = pairs
+            else:
+                shown = f'{pairs},{_BOUND}="{bound}"' if pairs else f'{_BOUND}="{bound}"'
+            yield f"{sample.name}{f'{{{shown}}}' if shown else ''} {number_text(sample.value)}\n"
 
 
-def _line(sample: Sample) -> str:
-    name, labels = sample.name, sample.labels
-    if labels:
-        pairs = [f'{label}="{labels[label].translate(_VALUE)}"' for label in sorted(labels) if label != "le"]
-        if "le" in labels:
-            pairs.append(f'le="{labels["le"]}"')
-        name = f"{name}{{{','.join(pairs)}}}"
-    return f"{name} {number_text(sample.value)}\n"
+def _is_count(sample: Sample) -> bool:
+    return bool(sample.name.endswith("_count"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _in_order(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of labels, without the bound of a bucket."""
+    return tuple(sorted(label for label in labels if label != _BOUND))
 
 
 class Shape:
@@ -107,7 +135,7 @@ def _limited(samples: list[Sample], limits: Mapping[str, Collection[str]]) -> li
     return [Sample(name, dict(labels), value) for (name, labels), value in found.items()]
 
 
-_SAMPLES_PER_PIECE = 1000  # samples: some 6 ms
+_LINES_PER_PIECE = 1000  # lines: some 6 ms
 
 
 class FunctionCollector:
@@ -153,20 +181,25 @@ class Metrics:
         self.registry.register(FunctionCollector(make))
 
     def exposition(self) -> Iterator[bytes]:
-        """The body of /metrics in pieces; each is made when it is asked for."""
+        """The body of /metrics in pieces: families by name, as Go's client library gathers them, but for those without samples.
+
+        Other work may run while they are made, before the first one is given.
+        """
         shape = self.shape
-        for family in with_meta(self.registry.collect(), shape):
+        texts: dict[str, list[bytes]] = {}
+        for family in costly(with_meta(self.registry.collect(), shape)):
             shown = family if shape is None else shape.shaped(family)
             if shown is not None:
-                yield from _pieces(shown)
+                texts.setdefault(name_of(shown), []).extend(costly(_pieces(shown)))
+        for name in sorted(texts):
+            yield from texts[name]
 
 
 def _pieces(family: Metric) -> Iterator[bytes]:
     """The text of a family."""
-    samples, text = family.samples, header(family)
-    for start in range(0, max(len(samples), 1), _SAMPLES_PER_PIECE):
-        yield (text + lines(samples[start : start + _SAMPLES_PER_PIECE])).encode()
-        text = ""
+    text = lines(family)
+    while piece := "".join(islice(text, _LINES_PER_PIECE)):
+        yield piece.encode()
 
 
 def store_requests(durations: LabelledHistogram) -> Iterator[Metric]:
@@ -208,7 +241,7 @@ class Exposition:
                 await in_slices
                 self._begun += 1
                 self._text = b""
-                self._text = b"".join(costly(self._metrics.exposition()))
+                self._text = b"".join(self._metrics.exposition())
             return Response(200, self._text, CONTENT_TYPE)
         finally:
             if not self._one.waiting:

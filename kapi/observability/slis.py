@@ -6,21 +6,14 @@ A scrape runs the checks, so that the metrics do not depend on probes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
-from kapi.observability.metrics import CONTENT_TYPE
+from kapi.machinery.meters import Counter, Gauge
+from kapi.observability.metrics import CONTENT_TYPE, lines
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.health import HealthChecks
 from kapi.serving.routing import Routes
-
-_GAUGE = (
-    "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n"
-    "# TYPE kubernetes_healthcheck gauge\n"
-)
-_TOTAL = (
-    "# HELP kubernetes_healthchecks_total [STABLE] This metric records the results of all healthcheck.\n"
-    "# TYPE kubernetes_healthchecks_total counter\n"
-)
 
 
 class HealthIndicators:
@@ -30,21 +23,23 @@ class HealthIndicators:
 
     def __init__(self, endpoints: Sequence[HealthChecks]) -> None:
         self._endpoints = tuple(endpoints)
-        self._totals: dict[tuple[str, str, str], int] = {}
+        self._states = Gauge(
+            "kubernetes_healthcheck",
+            "[STABLE] This metric records the result of a single healthcheck.",
+            ("name", "type"),
+        )
+        self._totals = Counter(
+            "kubernetes_healthchecks_total",
+            "[STABLE] This metric records the results of all healthcheck.",
+            ("name", "status", "type"),
+        )
 
     @app.route("/metrics/slis")
     def exposition(self, ctx: RequestContext) -> Response:
-        gauges = []
         for endpoint in self._endpoints:
             kind, failed = endpoint.path.strip("/"), endpoint.failures()
-            for name in sorted(endpoint.checks):
-                status = "error" if name in failed else "success"
-                gauges.append(f'kubernetes_healthcheck{{name="{name}",type="{kind}"}} {int(name not in failed)}\n')
-                key = (name, status, kind)
-                self._totals[key] = self._totals.get(key, 0) + 1
-        totals = [
-            f'kubernetes_healthchecks_total{{name="{name}",status="{status}",type="{kind}"}} {count}\n'
-            for (name, status, kind), count in sorted(self._totals.items())
-        ]
-        text = _GAUGE + "".join(gauges) + _TOTAL + "".join(totals)
-        return Response(200, text.encode(), CONTENT_TYPE)
+            for name in endpoint.checks:
+                self._states.set(int(name not in failed), name, kind)
+                self._totals.add(name, "error" if name in failed else "success", kind)
+        families = chain(self._states.collect(), self._totals.collect())
+        return Response(200, "".join(chain.from_iterable(map(lines, families))).encode(), CONTENT_TYPE)

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.server_process import ForkedServer, ServerProcess, api_request
+from kapi.observability.metrics import name_of
+from tests.assembly.assembled import assembled
+from tests.integration.server_process import ForkedServer, ServerProcess, api_request, connect
+from tests.integration.test_outgoing_identity import Backend
 from tests.waiting import until
 
 LINES = (Path(__file__).parents[1] / "observability" / "upstream_metrics.txt").read_text().splitlines()[1:]
@@ -32,8 +35,8 @@ def first(server: ServerProcess) -> str:
 
 
 @pytest.fixture(scope="module")
-def text(server: ServerProcess, first: str) -> str:
-    """Its metrics, after a few requests."""
+def text(server: ServerProcess, first: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Its metrics, after a few requests.  A metric without any value is not shown."""
     configmaps = "api/v1/namespaces/default/configmaps"
     # a controller makes it, maybe after the server is ready; the tests count it
     until(lambda: api_request(server, "GET", f"{configmaps}/kube-root-ca.crt?resourceVersion=0")[0] == 200)
@@ -45,7 +48,56 @@ def text(server: ServerProcess, first: str) -> str:
     api_request(server, "POST", "api/v1/namespaces/default/services?fieldValidation=Strict", service)
     api_request(server, "PUT", f"{configmaps}/a", {"metadata": {"name": "a"}, "data": {"a": "b"}})
     api_request(server, "GET", "api/v1/endpoints")
+    connection = connect(server)
+    connection.connect()
+    connection.sock.sendall(b"nonsense\r\n\r\n")
+    assert connection.sock.recv(1) == b"H"  # an answer, before the connection ends
+    connection.close()
+    account = "api/v1/namespaces/default/serviceaccounts/default/token?fieldValidation=Ignore"
+    token = json.loads(api_request(server, "POST", account, {"spec": {}})[1])["status"]["token"]
+    review = {"spec": {"token": token}}
+    assert (
+        api_request(server, "POST", "apis/authentication.k8s.io/v1/tokenreviews?fieldValidation=Ignore", review)[0]
+        == 201
+    )
+    backend = Backend(tmp_path_factory.mktemp("backend"))
+    try:
+        backend.answer = lambda path, body: {**body, "response": {"uid": body["request"]["uid"], "allowed": True}}
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["CREATE"]}
+        hook = {
+            "name": "hook.example.com", "rules": [rule], "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": f"https://127.0.0.1:{backend.port}/hook", "caBundle": backend.bundle},
+        }  # fmt: skip
+        hooks = "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?fieldValidation=Ignore"
+        assert api_request(server, "POST", hooks, {"metadata": {"name": "hook"}, "webhooks": [hook]})[0] == 201
+
+        secrets = "api/v1/namespaces/default/secrets"
+
+        def asked() -> bool:
+            api_request(server, "POST", f"{secrets}?dryRun=All&fieldValidation=Ignore", {"metadata": {"name": "a"}})
+            return bool(backend.requests)
+
+        until(asked)
+    finally:
+        backend.close()
     return api_request(server, "GET", "metrics")[1].decode()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory, text: str) -> set[str]:
+    """The names of samples that there are, or can be."""
+    shown = set(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
+    server = assembled(tmp_path_factory.mktemp("data"))
+    shown.update((name_of(family), family.type) for family in server.config.metrics.registry.collect())
+    parts = ("bucket", "count", "sum")
+    return {name for name, _ in shown} | {
+        f"{name}_{part}" for name, kind in shown if kind == "histogram" for part in parts
+    }
+
+
+def test_metrics_are_by_name_each_one_once(text: str) -> None:
+    names = re.findall(r"^# TYPE (\S+) ", text, re.M)
+    assert names == sorted(set(names)) and len(names) > 140
 
 
 def test_upstreams_metrics_are_there_but_for_those_that_are_known_to_be_absent(text: str) -> None:
@@ -81,33 +133,23 @@ def metrics_in(expression: str) -> set[str]:
     return {word for word in _WORDS.findall(plain) if word[0] not in '"['} - _PROMQL
 
 
-def exported(text: str) -> set[str]:
-    """The names of samples that there are or can be."""
-    names = set()
-    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
-        names.add(name)
-        if kind == "histogram":
-            names.update(f"{name}_{part}" for part in ("bucket", "count", "sum"))
-    return names
-
-
-def test_the_dashboard_shows_what_there_is(text: str) -> None:
+def test_the_dashboard_shows_what_there_is(exported: set[str]) -> None:
     dashboard = json.loads((ETC / "grafana-dashboard.json").read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     used = set().union(*map(metrics_in, expressions))
     assert len(used) > 50
-    assert used - exported(text) == set()
+    assert used - exported == set()
     labels = [variable["query"]["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
     assert all(re.match(r"label_values\(kapi_reactor_stall_seconds_count", label) for label in labels)
     places = [tuple(panel["gridPos"].values()) for panel in dashboard["panels"]]
     assert len(set(places)) == len(places)
 
 
-def test_alerts_look_at_what_there_is_and_have_an_entry_in_the_runbook(text: str) -> None:
+def test_alerts_look_at_what_there_is_and_have_an_entry_in_the_runbook(exported: set[str]) -> None:
     (group,) = yaml.safe_load((ETC / "prometheus-alerts.yaml").read_text())["groups"]
     runbook = (ETC.parent / "docs" / "operations.rst").read_text()
     for rule in group["rules"]:
-        assert metrics_in(rule["expr"]) - exported(text) == set(), rule["alert"]
+        assert metrics_in(rule["expr"]) - exported == set(), rule["alert"]
         assert f"``{rule['alert']}``" in runbook
 
 

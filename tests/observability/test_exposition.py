@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric, StateSetMetricFamily
@@ -10,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 
 from kapi.machinery.meters import Counter, Histogram, number_text
-from kapi.observability.metrics import Exposition, Metrics, header, lines
+from kapi.observability.metrics import Exposition, Metrics, lines
 from kapi.request.response import Response
 from tests.filters.requests import request
 
@@ -29,7 +30,7 @@ def test_values_are_the_shortest_that_go_reads_again(value: float, text: str) ->
 
 
 def text_of(family: Metric) -> str:
-    return header(family) + lines(family.samples)
+    return "".join(lines(family))
 
 
 def test_labels_are_in_order_with_the_bound_of_a_bucket_last() -> None:
@@ -43,8 +44,8 @@ def test_labels_are_in_order_with_the_bound_of_a_bucket_last() -> None:
         'a_seconds_bucket{code="200",verb="GET",le="1"} 1',
         'a_seconds_bucket{code="200",verb="GET",le="60"} 1',
         'a_seconds_bucket{code="200",verb="GET",le="+Inf"} 1',
-        'a_seconds_count{code="200",verb="GET"} 1',
         'a_seconds_sum{code="200",verb="GET"} 0.75',
+        'a_seconds_count{code="200",verb="GET"} 1',
     ]
 
 
@@ -62,17 +63,53 @@ def test_types_that_the_format_has_not_are_shown_as_others() -> None:
     assert text_of(info) == '# HELP build_info B.\n# TYPE build_info gauge\nbuild_info{version="1"} 1\n'
     state = StateSetMetricFamily("s", "S.", value={"on": True})
     assert text_of(state) == '# HELP s S.\n# TYPE s gauge\ns{s="on"} 1\n'
-    assert header(Metric("u", "U.", "unknown")) == "# HELP u U.\n# TYPE u untyped\n"
+    unknown = Metric("u", "U.", "unknown")
+    unknown.add_sample("u", {}, 2)
+    assert text_of(unknown) == "# HELP u U.\n# TYPE u untyped\nu 2\n"
     plain = Counter("attempts", "A.", ())
     plain.add()
     (family,) = plain.collect()
     assert text_of(family) == "# HELP attempts A.\n# TYPE attempts counter\nattempts 1\n"
 
 
-def test_a_family_without_samples_is_still_described() -> None:
+def test_families_are_by_name_without_those_that_have_no_samples() -> None:
     metrics = Metrics()
-    metrics.registry.register(Counter("none_total", "Nothing.", ("l",)))
-    assert b"# HELP none_total Nothing.\n# TYPE none_total counter\n" in b"".join(metrics.exposition())
+    for name in ("zz_total", "none_total", "aa", "a_total"):
+        counter = Counter(name, "Of it.", ("l",))
+        if name != "none_total":
+            counter.add("x")
+        metrics.registry.register(counter)
+    names = re.findall(r"^# TYPE (\S+) ", b"".join(metrics.exposition()).decode(), re.M)
+    assert names == sorted(names) and {"zz_total", "aa", "a_total", "process_start_time_seconds"} <= set(names)
+    assert "none_total" not in names
+
+
+def test_metrics_are_by_the_values_of_their_labels_in_the_order_of_their_names() -> None:
+    family = GaugeMetricFamily("g", "G.", labels=["verb", "code"])
+    for verb, code in (("a", "500"), ("b", "200"), ("a", "200!"), ("a", "200")):
+        family.add_metric([verb, code], 1)
+    family.add_sample("g", {"z": "z"}, 1)
+    assert text_of(family).splitlines()[2:] == [
+        'g{z="z"} 1',
+        'g{code="200",verb="a"} 1',
+        'g{code="200",verb="b"} 1',
+        'g{code="200!",verb="a"} 1',
+        'g{code="500",verb="a"} 1',
+    ]
+
+
+def test_the_lines_of_a_histogram_stay_together() -> None:
+    histogram = Histogram("h", "H.", ("b", "a"), (2.0, 10.0))
+    for labels in (("1", "2"), ("2", "1")):
+        histogram.observe(5.0, *labels)
+    (family,) = histogram.collect()
+    assert [line.rpartition(" ")[0] for line in text_of(family).splitlines()[2:]] == [
+        f"h_{part}"
+        for labels in ('a="1",b="2"', 'a="2",b="1"')
+        for part in (
+            *(f'bucket{{{labels},le="{bound}"}}' for bound in ("2", "10", "+Inf")), f"sum{{{labels}}}", f"count{{{labels}}}"
+        )
+    ]  # fmt: skip
 
 
 def test_the_answer_names_its_format() -> None:

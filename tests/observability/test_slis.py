@@ -16,7 +16,14 @@ def test_every_check_has_a_gauge_and_a_counter() -> None:
     indicators.exposition(request("/metrics/slis"))
     why[0] = ""
     text = bytes(indicators.exposition(request("/metrics/slis")).body).decode()  # type: ignore[arg-type]
-    assert 'kubernetes_healthcheck{name="ping",type="healthz"} 1\n' in text
-    assert 'kubernetes_healthcheck{name="etcd",type="readyz"} 1\n' in text
-    assert 'kubernetes_healthchecks_total{name="etcd",status="error",type="readyz"} 1\n' in text
-    assert 'kubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 2\n' in text
+    assert text.splitlines() == [
+        "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.",
+        "# TYPE kubernetes_healthcheck gauge",
+        'kubernetes_healthcheck{name="etcd",type="readyz"} 1',
+        'kubernetes_healthcheck{name="ping",type="healthz"} 1',
+        "# HELP kubernetes_healthchecks_total [STABLE] This metric records the results of all healthcheck.",
+        "# TYPE kubernetes_healthchecks_total counter",
+        'kubernetes_healthchecks_total{name="etcd",status="error",type="readyz"} 1',
+        'kubernetes_healthchecks_total{name="etcd",status="success",type="readyz"} 1',
+        'kubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 2',
+    ]
