@@ -22,7 +22,7 @@ from kapi.wire.agent import Agent
 from kapi.wire.answer import AnswerTooLarge as AnswerTooLarge
 from kapi.wire.collected import Collected
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
-from kapi.wire.egress import HTTPConnect
+from kapi.wire.egress import EgressProxy
 from kapi.wire.head import checked
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import WEBHOOKS
@@ -48,7 +48,7 @@ class EndpointClient:
     """Sends requests to one endpoint, on kept-alive connections.  ``proxy`` is that of an egress selection."""
 
     def __init__(
-        self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, proxy: HTTPConnect | None = None
+        self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, proxy: EgressProxy | None = None
     ) -> None:
         self.endpoint = endpoint
         self._scheme = urlsplit(endpoint.url).scheme

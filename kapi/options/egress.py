@@ -18,9 +18,13 @@ _TLS = {"caBundle", "clientKey", "clientCert", "tlsServerName"}
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """A network behind a proxy.  The proxy has a unix socket or a URL; the files are for TLS with an https URL."""
+    """A network behind a proxy, which has a unix socket or a URL; the files are for TLS with an https URL.
+
+    ``is_grpc``: it speaks konnectivity's protocol, instead of HTTP's CONNECT.
+    """
 
     name: str
+    is_grpc: bool = False
     socket: str = ""
     url: str = ""
     ca: str = ""
@@ -96,22 +100,21 @@ class _Reader:
             if transport is not None:
                 self.errors.append(f'{at}.transport: Invalid value: "direct": config must be absent for direct connect')
             return None
-        if protocol == "GRPC":
-            self.errors.append(
-                f"{at}.proxyProtocol: GRPC is not for kapi: use HTTPConnect, which the same proxy server speaks"
-            )
-            return None
-        if protocol != "HTTPConnect":
+        if protocol not in _PROTOCOLS:
             self.errors.append(
                 f'{at}.protocol: Unsupported value: "{protocol}": supported values: {_listed(_PROTOCOLS)}'
             )
             return None
         if transport is None:
-            self.errors.append(f"{at}.transport: Required value: transport must be set for HTTPConnect")
+            self.errors.append(f"{at}.transport: Required value: transport must be set for {protocol}")
             return None
         given = self._object(f"{at}.transport", transport, {"tcp", "uds"})
         tcp, uds = given.get("tcp"), given.get("uds")
-        if tcp is not None and uds is not None:
+        is_grpc = protocol == "GRPC"
+        if is_grpc and uds is None:
+            self.errors.append(f"{at}.uds: Required value: UDS must be set with GRPC")
+            return None
+        if tcp is not None and uds is not None and not is_grpc:
             self.errors.append(f"{at}.tcp: Invalid value: TCP and UDS cannot both be set")
             return None
         if uds is not None:
@@ -119,7 +122,7 @@ class _Reader:
             if not path:
                 self.errors.append(f'{at}.udsName: Invalid value: "nil": must be present for UDS connections')
                 return None
-            return Selection(name, socket=str(path))
+            return Selection(name, is_grpc, str(path))
         if tcp is None:
             self.errors.append(f"{at}.tcp: Required value: One of TCP or UDS must be set")
             return None

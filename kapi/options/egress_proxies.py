@@ -17,18 +17,26 @@ from kapi.options.egress import Selection
 from kapi.options.errors import ConfigError, read_file
 from kapi.process.reactor import Reactor
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
-from kapi.wire.egress import Egress, HTTPConnect
+from kapi.wire.egress import Egress, EgressProxy, by_connect
+from kapi.wire.konnectivity import by_call
 from kapi.wire.tls.trust import client_options, identity
 
 _FLAG = "egress-selector-config-file"
-_PROTOCOL = "http_connect"
 _LABELS = ("protocol", "transport")
 
 
 def make_egress(selections: Sequence[Selection]) -> Egress:
     """The proxies of ``--egress-selector-config-file``.  Raises ConfigError."""
     meter = EgressMeter()
-    return Egress({each.name: HTTPConnect(*_endpoint(each), meter) for each in selections}, meter)
+    return Egress({each.name: _proxy(each, meter) for each in selections}, meter)
+
+
+def _proxy(selection: Selection, meter: EgressMeter) -> EgressProxy:
+    """Raises ConfigError."""
+    endpoint, name, transport = _endpoint(selection)
+    if selection.is_grpc:
+        return EgressProxy(endpoint, by_call, ("grpc", transport), meter)
+    return EgressProxy(endpoint, by_connect(name), ("http_connect", transport), meter)
 
 
 def _endpoint(selection: Selection) -> tuple[Callable[[Reactor], IStreamClientEndpoint], str, str]:
@@ -89,11 +97,11 @@ class EgressMeter:
         for collector in (self._starts, self._seconds, self._failures):
             registry.register(collector)
 
-    def begin(self, transport: str) -> None:
-        self._starts.add(_PROTOCOL, transport)
+    def begin(self, protocol: str, transport: str) -> None:
+        self._starts.add(protocol, transport)
 
-    def connected(self, transport: str, seconds: float) -> None:
-        self._seconds.observe(seconds, _PROTOCOL, transport)
+    def connected(self, protocol: str, transport: str, seconds: float) -> None:
+        self._seconds.observe(seconds, protocol, transport)
 
-    def failed(self, transport: str, stage: str) -> None:
-        self._failures.add(_PROTOCOL, transport, stage)
+    def failed(self, protocol: str, transport: str, stage: str) -> None:
+        self._failures.add(protocol, transport, stage)

@@ -33,7 +33,7 @@ from zope.interface import directlyProvides, implementer, providedBy
 
 from kapi.process.reactor import Reactor
 from kapi.request.departure import keep_alive, socket_of
-from kapi.wire.egress import HTTPConnect
+from kapi.wire.egress import EgressProxy
 from kapi.wire.network_errors import LookupTimedOut
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Dialer:
     ``proxy`` is that of an egress selection; None: hosts are reached directly.
     """
 
-    def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, proxy: HTTPConnect | None = None) -> None:
+    def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, proxy: EgressProxy | None = None) -> None:
         self.reactor = reactor
         self._timeout = timeout
         self._proxy = proxy
@@ -180,7 +180,7 @@ class _Host:
 class _HostBehindProxy(_Host):
     """A host behind a proxy, which looks up its name; when the addresses are checked, the name is looked up here instead."""
 
-    proxy: HTTPConnect
+    proxy: EgressProxy
     tls: IOpenSSLClientConnectionCreator | None
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:

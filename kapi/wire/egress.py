@@ -6,7 +6,7 @@ An Egress is made once, before anything that may connect; what connects gets it,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -31,24 +31,54 @@ _HOST = "127.0.0.1"  # the Host header that upstream sends, whatever the target 
 
 
 class Meter(Protocol):
-    """Metrics of connections through proxies; ``transport`` is "tcp" or "uds"."""
+    """Metrics of connections through proxies; ``protocol`` is "http_connect" or "grpc", ``transport`` "tcp" or "uds"."""
 
-    def begin(self, transport: str) -> None: ...
+    def begin(self, protocol: str, transport: str) -> None: ...
 
-    def connected(self, transport: str, seconds: float) -> None: ...
+    def connected(self, protocol: str, transport: str, seconds: float) -> None: ...
 
-    def failed(self, transport: str, stage: str) -> None: ...
+    def failed(self, protocol: str, transport: str, stage: str) -> None: ...
 
     def register(self, registry: CollectorRegistry) -> None: ...
 
 
-class HTTPConnect:
-    """Connections through one proxy.  ``endpoint`` makes the endpoint of the proxy; ``transport`` is "tcp" or "uds"."""
+#: (reactor, endpoint of the proxy, HOST:PORT, factory, TLS or None): a protocol of the factory, connected through the proxy.
+#: Raises ProxyError and errors of the connection.
+Through = Callable[
+    [Reactor, IStreamClientEndpoint, str, IProtocolFactory, IOpenSSLClientConnectionCreator | None],
+    Coroutine[Deferred[object], object, IProtocol],
+]
+
+
+def by_connect(name: str) -> Through:
+    """Through a proxy that knows CONNECT, with its ``name`` in errors."""
+
+    async def connect(
+        reactor: Reactor,
+        proxy: IStreamClientEndpoint,
+        target: str,
+        factory: IProtocolFactory,
+        options: IOpenSSLClientConnectionCreator | None,
+    ) -> IProtocol:
+        try:
+            return await through(proxy, target, factory, options, host=_HOST)
+        except ProxyError as error:
+            raise ProxyError(f"proxy error from {name} while dialing {target}: {error}") from None
+
+    return connect
+
+
+class EgressProxy:
+    """Connections through one proxy.  ``endpoint`` makes the endpoint of the proxy; ``labels`` are protocol and transport."""
 
     def __init__(
-        self, endpoint: Callable[[Reactor], IStreamClientEndpoint], name: str, transport: str, meter: Meter
+        self,
+        endpoint: Callable[[Reactor], IStreamClientEndpoint],
+        through: Through,
+        labels: tuple[str, str],
+        meter: Meter,
     ) -> None:
-        self._endpoint, self._name, self._transport, self._meter = endpoint, name, transport, meter
+        self._endpoint, self._through, self._labels, self._meter = endpoint, through, labels, meter
 
     async def connect(
         self,
@@ -59,22 +89,19 @@ class HTTPConnect:
         timeout: float,
     ) -> IProtocol:
         """A protocol of ``factory``, connected within ``timeout`` seconds.  Raises ProxyError and errors of the connection."""
-        meter, transport = self._meter, self._transport
-        meter.begin(transport)
+        meter, labels = self._meter, self._labels
+        meter.begin(*labels)
         began = reactor.seconds()
-        making = Deferred.fromCoroutine(through(self._endpoint(reactor), target, factory, options, host=_HOST))
+        making = Deferred.fromCoroutine(self._through(reactor, self._endpoint(reactor), target, factory, options))
         making.addTimeout(timeout, reactor, _timed_out)
         try:
             found = await making
         except CancelledError:
             raise
-        except ProxyError as error:
-            meter.failed(transport, "proxy")
-            raise ProxyError(f"proxy error from {self._name} while dialing {target}: {error}") from None
-        except Exception:
-            meter.failed(transport, "connect")
+        except Exception as error:
+            meter.failed(*labels, "proxy" if isinstance(error, ProxyError) else "connect")
             raise
-        meter.connected(transport, reactor.seconds() - began)
+        meter.connected(*labels, reactor.seconds() - began)
         return found
 
 
@@ -85,7 +112,7 @@ def _timed_out(result: object, timeout: float) -> NoReturn:
 class Egress:
     """The proxies of one server by the names of their networks, and the metrics of connections through them."""
 
-    def __init__(self, proxies: Mapping[str, HTTPConnect], meter: Meter | None = None) -> None:
+    def __init__(self, proxies: Mapping[str, EgressProxy], meter: Meter | None = None) -> None:
         self._proxies = proxies
         self.meter = meter
 
@@ -93,7 +120,7 @@ class Egress:
         """Whether there is an egress configuration, of any network."""
         return bool(self._proxies)
 
-    def proxy(self, network: str) -> HTTPConnect | None:
+    def proxy(self, network: str) -> EgressProxy | None:
         """The proxy of a network; None when it is reached directly."""
         return self._proxies.get(network)
 

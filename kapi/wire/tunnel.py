@@ -17,6 +17,7 @@ from twisted.internet.interfaces import (
     IProtocol,
     IProtocolFactory,
     IStreamClientEndpoint,
+    ITransport,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
@@ -64,11 +65,15 @@ class Tunnel(Protocol):
         if self.received:  # the target cannot have sent anything: it has received nothing
             self.refuse(f"unexpected {len(self.received)} bytes of buffered data from {self.kind}")
         elif not self._made.called:
-            self.is_through = True
-            self._inner = inner = self._factory.buildProtocol(self.transport.getPeer())
-            assert inner is not None  # factories of the library always build one
-            inner.makeConnection(self.transport)
-            self._made.callback(inner)
+            self.give(self.transport)
+
+    def give(self, transport: ITransport) -> None:
+        """Makes the inner protocol, with its transport."""
+        self.is_through = True
+        self._inner = inner = self._factory.buildProtocol(transport.getPeer())
+        assert inner is not None  # factories of the library always build one
+        inner.makeConnection(transport)
+        self._made.callback(inner)
 
     def refuse(self, why: str) -> None:
         if not self._made.called:

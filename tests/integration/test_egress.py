@@ -20,6 +20,7 @@ from tests.integration.test_outgoing_identity import Backend, client_pair
 from tests.store.servers import Server
 from tests.waiting import until
 from tests.wire.connect_proxy import ConnectProxy
+from tests.wire.konnectivity_server import KonnectivityServer
 
 MAPS = "api/v1/namespaces/default/configmaps"
 HOOKS = "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -36,6 +37,10 @@ def write(path: Path, **connections: Any) -> str:
 
 def connect(**transport: Any) -> Any:
     return {"proxyProtocol": "HTTPConnect", "transport": transport}
+
+
+def call(path: Path) -> Any:
+    return {"proxyProtocol": "GRPC", "transport": {"uds": {"udsName": str(path)}}}
 
 
 @pytest.fixture
@@ -191,6 +196,69 @@ def test_the_store_may_be_behind_a_proxy(tmp_path: Path, proxies: Callable[..., 
         store.stop()
 
 
+@pytest.fixture
+def konnectivity() -> Iterator[KonnectivityServer]:
+    with tempfile.TemporaryDirectory() as short:
+        made = KonnectivityServer(Path(short) / "proxy.sock")
+        yield made
+        made.close()
+
+
+def test_konnectivity_leads_to_each_network(tmp_path: Path, backend: Backend, konnectivity: KonnectivityServer) -> None:
+    """TLS to the target is inside of the call; the log of the pod is larger than all windows."""
+    backend_answer, log = backend.answer, {"log": "x" * 3_000_000}
+    backend.answer = lambda path, body: backend_answer(path, body) or log
+    konnectivity.hosts["hook.only-the-proxy-knows"] = "127.0.0.1"
+    connection = call(konnectivity.path)
+    server = ForkedServer(write(tmp_path / "egress.json", cluster=connection, controlplane=connection)).start()
+    try:
+        assert api_request(server, "POST", HOOKS, hook(backend))[0] == 201
+
+        def created() -> bool:
+            api_request(server, "DELETE", f"{MAPS}/one")
+            body = {"metadata": {"name": "one"}, "data": {"a": "x" * 500_000}}
+            code, answer = api_request(server, "POST", MAPS, body)
+            assert code == 201, answer
+            return bool(konnectivity.asked)
+
+        until(created)
+        assert konnectivity.asked == [f"hook.only-the-proxy-knows:{backend.port}"]
+        assert [path for path, _, _ in backend.requests if path.startswith("/hook")]
+        make_pod(server, backend)
+        konnectivity.error = "dial tcp 127.0.0.1:10250: connect: connection refused"
+        code, answer = api_request(server, "GET", "api/v1/namespaces/default/pods/p/log")
+        assert code == 500 and konnectivity.error in json.loads(answer)["message"]
+        konnectivity.error = ""
+        code, answer = api_request(server, "GET", "api/v1/namespaces/default/pods/p/log")
+        assert (code, json.loads(answer)) == (200, log)
+        assert konnectivity.asked[-1] == f"127.0.0.1:{backend.port}"
+        metrics = api_request(server, "GET", "metrics")[1].decode()
+        assert 'apiserver_egress_dialer_dial_duration_seconds_count{protocol="grpc",transport="uds"} ' in metrics
+        assert 'apiserver_egress_dialer_dial_failure_count{protocol="grpc",stage="proxy",transport="uds"} ' in metrics
+    finally:
+        assert server.stop() == 0
+    until(lambda: konnectivity.connected == 0)
+
+
+def test_the_store_may_be_behind_konnectivity(tmp_path: Path, konnectivity: KonnectivityServer) -> None:
+    store = Server()
+    try:
+        store.wait()
+        konnectivity.hosts["redis.only-the-proxy-knows"] = "127.0.0.1"
+        flag = write(tmp_path / "egress.json", etcd=call(konnectivity.path))
+        server = ForkedServer(flag, f"--redis-servers=redis://redis.only-the-proxy-knows:{store.port}").start()
+        try:
+            large = {"metadata": {"name": "one"}, "data": {"a": "x" * 1_000_000}}
+            assert api_request(server, "POST", MAPS, large)[0] == 201
+            code, answer = api_request(server, "GET", f"{MAPS}/one")
+            assert (code, json.loads(answer)["data"]) == (200, large["data"])
+            assert set(konnectivity.asked) == {f"redis.only-the-proxy-knows:{store.port}"}
+        finally:
+            assert server.stop() == 0
+    finally:
+        store.stop()
+
+
 def test_a_backup_takes_the_way_of_the_server(tmp_path: Path, proxies: Callable[..., ConnectProxy]) -> None:
     store, proxy = Server(), proxies()
     try:
@@ -225,7 +293,9 @@ UDS = connect(uds={"udsName": "/x"})
 @pytest.mark.parametrize(
     ("connections", "says"),
     [
-        ({"cluster": {**UDS, "proxyProtocol": "GRPC"}}, "GRPC is not for kapi: use HTTPConnect"),
+        ({"cluster": {"proxyProtocol": "GRPC"}}, "transport must be set for GRPC"),
+        ({"cluster": connect(tcp={"url": "http://x"}) | {"proxyProtocol": "GRPC"}}, "UDS must be set with GRPC"),
+        ({"cluster": connect(uds={}) | {"proxyProtocol": "GRPC"}}, "must be present for UDS connections"),
         ({"elsewhere": UDS}, 'Unsupported value: "elsewhere"'),
         ({"cluster": UDS, "Cluster": UDS}, 'Duplicate value: "cluster"'),
         ({"cluster": {"proxyProtocol": "SOCKS"}}, 'Unsupported value: "SOCKS"'),

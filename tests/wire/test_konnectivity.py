@@ -1,0 +1,284 @@
+"""The call to a konnectivity server: packets, windows, and ends of connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.wire.http2 import frames
+from kapi.wire.konnectivity import by_call
+from kapi.wire.plugin_messages import decode, encode, last_bytes, last_number, last_text
+from kapi.wire.tunnel import ProxyError
+from tests.wire.konnectivity_server import packet
+from tests.wire.test_connect_tunnel import Proxy
+
+NUMBER = 7  # the server's, of the connection
+WINDOW = 256 * 1024
+
+
+def data_frame(data: bytes, flags: int = 0) -> bytes:
+    return frames.head(len(data), frames.DATA, flags, 1) + data
+
+
+def message(content: bytes) -> bytes:
+    """A message of gRPC in as many frames as it needs."""
+    whole = b"\0" + len(content).to_bytes(4) + content
+    return b"".join(data_frame(whole[at : at + 16_384]) for at in range(0, len(whole), 16_384))
+
+
+def data_of(content: bytes, number: int = NUMBER) -> bytes:
+    return message(packet(4, 4, (1, number), (3, content)))
+
+
+CLOSED = message(packet(3, 6, (2, NUMBER)))
+
+
+class Inner(Protocol):
+    def __init__(self) -> None:
+        self.received = b""
+        self.lost: list[Failure] = []
+
+    def dataReceived(self, data: bytes) -> None:
+        self.received += data
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost.append(reason)
+
+
+class Producer:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def pauseProducing(self) -> None:
+        self.calls.append("pause")
+
+    def resumeProducing(self) -> None:
+        self.calls.append("resume")
+
+    def stopProducing(self) -> None:
+        self.calls.append("stop")
+
+
+class KonnectivityTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.proxy: Any = Proxy()
+        factory = Factory.forProtocol(Inner)
+        self.made = Deferred.fromCoroutine(by_call(self.clock, self.proxy, "10.0.0.1:10250", factory, None))  # type: ignore[arg-type]
+        self.transport: StringTransport = self.proxy.transport
+        self.greeting = self.sent()
+        self.dial = self.packets()[0]
+
+    def sent(self) -> list[tuple[int, int, int, bytes]]:
+        """(type, flags, stream, payload) of all frames."""
+        data, found = self.transport.value(), []
+        self.assertTrue(data.startswith(frames.PREFACE))
+        at = len(frames.PREFACE)
+        while at < len(data):
+            high, low, kind, flags, number = frames.unpack_head(data, at)
+            begin = at + frames.HEAD_SIZE
+            at = begin + (high << 8 | low)
+            found.append((kind, flags, number, data[begin:at]))
+        return found
+
+    def packets(self) -> list[tuple[int, Any]]:
+        """(type, fields of the content) of all packets in whole messages."""
+        data = b"".join(payload for kind, _, _, payload in self.sent() if kind == frames.DATA)
+        found: list[tuple[int, Any]] = []
+        while len(data) >= 5 and len(data) >= 5 + int.from_bytes(data[1:5]):
+            end = 5 + int.from_bytes(data[1:5])
+            fields = decode(data[5:end])
+            kind = last_number(fields, 1)
+            (content,) = (number for number in fields if number != 1)
+            found.append((kind, decode(last_bytes(fields, content))))
+            data = data[end:]
+        return found
+
+    def feed(self, data: bytes) -> None:
+        self.proxy.protocol.dataReceived(data)
+
+    def connect(self) -> Inner:
+        settings = frames.head(0, frames.SETTINGS, 0, 0)
+        answer = packet(1, 3, (2, NUMBER), (3, last_number(self.dial[1], 3)))
+        headers = frames.head(1, frames.HEADERS, frames.END_HEADERS, 1) + b"\x88"
+        self.feed(settings + headers + message(answer))
+        inner: Inner = self.successResultOf(self.made)
+        return inner
+
+    def updates(self) -> list[tuple[int, int]]:
+        """(stream, bytes) of all WINDOW_UPDATE frames after the greeting."""
+        return [
+            (number, int.from_bytes(payload))
+            for kind, _, number, payload in self.sent()[len(self.greeting) :]
+            if kind == frames.WINDOW_UPDATE
+        ]
+
+    def test_it_dials(self) -> None:
+        kinds = [kind for kind, _, _, _ in self.greeting]
+        self.assertEqual(kinds, [frames.SETTINGS, frames.WINDOW_UPDATE, frames.HEADERS, frames.DATA])
+        kind, content = self.dial
+        self.assertEqual((kind, last_text(content, 1), last_text(content, 2)), (0, "tcp", "10.0.0.1:10250"))
+        self.assertNoResult(self.made)
+        inner = self.connect()
+        self.assertIn((frames.SETTINGS, frames.ACK, 0, b""), self.sent())
+        self.feed(data_of(b"ab") + data_of(b"other", number=8))
+        whole = data_of(b"cd")
+        for at in range(len(whole)):
+            self.feed(whole[at : at + 1])
+        self.assertEqual(inner.received, b"abcd")
+
+    def test_a_dial_that_fails_says_why(self) -> None:
+        number = last_number(self.dial[1], 3)
+        self.feed(message(packet(1, 3, (1, b"dial tcp 10.0.0.1:10250: connect: connection refused"), (3, number))))
+        error = self.failureResultOf(self.made, ProxyError).value
+        self.assertEqual(str(error), "dial tcp 10.0.0.1:10250: connect: connection refused")
+        self.assertTrue(self.transport.disconnected)
+
+    def test_a_call_that_ends_is_no_connection(self) -> None:
+        ends = (
+            data_frame(b"", frames.END_STREAM),
+            frames.head(1, frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, 1) + b"\x88",
+            frames.reset(1, frames.Code.REFUSED_STREAM),
+            frames.goaway(0, frames.Code.NO_ERROR),
+        )
+        for end in ends:
+            self.setUp()
+            self.feed(end)
+            self.assertEqual(str(self.failureResultOf(self.made, ProxyError).value), "tunnel closed")
+        for text in (
+            message(packet(5, 7, (1, 1))),
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            data_frame(b"\1\0\0\0\0"),
+            data_frame(b"\0\xff\0\0\0"),
+        ):
+            self.setUp()
+            self.feed(text)
+            self.assertRegex(
+                str(self.failureResultOf(self.made, ProxyError).value), "dial closed|konnectivity server: "
+            )
+        self.setUp()
+        self.proxy.protocol.connectionLost(Failure(ConnectionLost()))
+        self.assertEqual(str(self.failureResultOf(self.made, ProxyError).value), "tunnel closed")
+
+    def test_the_answer_to_another_dial_is_none(self) -> None:
+        self.feed(message(packet(1, 3, (2, NUMBER), (3, last_number(self.dial[1], 3) ^ 1))))
+        self.assertNoResult(self.made)
+
+    def test_pings_are_answered(self) -> None:
+        self.feed(frames.head(8, frames.PING, 0, 0) + b"12345678")
+        self.feed(frames.pong(b"abcdefgh"))
+        pongs = [payload for kind, flags, _, payload in self.sent() if (kind, flags) == (frames.PING, frames.ACK)]
+        self.assertEqual(pongs, [b"12345678"])
+
+    def test_no_more_is_sent_than_the_windows_allow(self) -> None:
+        inner, producer = self.connect(), Producer()
+        inner.transport.registerProducer(producer, True)  # type: ignore[union-attr, arg-type]
+        inner.transport.write(b"x" * 300_000)  # type: ignore[union-attr]
+
+        def size() -> int:
+            return sum(len(payload) for kind, _, _, payload in self.sent() if kind == frames.DATA)
+
+        self.assertEqual(size(), 65_535)
+        self.assertEqual(producer.calls, ["pause"])
+        self.feed(frames.window_update(1, 100_000))
+        self.assertEqual(size(), 65_535)
+        self.feed(frames.window_update(0, 100_000))
+        self.assertEqual(size(), 165_535)
+        self.feed(frames.settings({frames.INITIAL_WINDOW_SIZE: 65_535 + 200_000}) + frames.window_update(0, 200_000))
+        self.assertEqual(producer.calls, ["pause", "resume"])
+        self.assertTrue(all(len(payload) <= 16_384 for _, _, _, payload in self.sent()))
+        sent = [content for kind, content in self.packets() if kind == 4]
+        self.assertEqual(b"".join(last_bytes(content, 3) for content in sent), b"x" * 300_000)
+        self.assertEqual({last_number(content, 1) for content in sent}, {NUMBER})
+
+    def test_the_server_waits_for_who_does_not_read(self) -> None:
+        inner = self.connect()
+        inner.transport.pauseProducing()  # type: ignore[union-attr]
+        self.feed(data_of(b"x" * 200_000))
+        self.assertEqual((inner.received, self.updates()), (b"", []))
+        inner.transport.resumeProducing()  # type: ignore[union-attr]
+        self.assertEqual(inner.received, b"x" * 200_000)
+        (one, call) = self.updates()
+        self.assertEqual((one[0], call[0]), (0, 1))
+        self.assertGreater(one[1], 200_000)
+        self.assertEqual(one[1], call[1])
+
+    def test_a_server_that_does_not_wait_loses_the_connection(self) -> None:
+        inner = self.connect()
+        inner.transport.pauseProducing()  # type: ignore[union-attr]
+        self.feed(data_of(b"x" * WINDOW))
+        self.assertTrue(self.transport.disconnecting)
+        inner.transport.resumeProducing()  # type: ignore[union-attr]
+        (reason,) = inner.lost
+        self.assertIn("more data than the window allows", str(reason.value))
+
+    def test_data_comes_before_the_end(self) -> None:
+        inner = self.connect()
+        inner.transport.pauseProducing()  # type: ignore[union-attr]
+        self.feed(data_of(b"last") + CLOSED)
+        self.assertEqual((inner.received, inner.lost), (b"", []))
+        inner.transport.resumeProducing()  # type: ignore[union-attr]
+        self.assertEqual((inner.received, [each.type for each in inner.lost]), (b"last", [ConnectionDone]))
+        self.proxy.protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(len(inner.lost), 1)
+
+    def test_a_close_comes_after_the_data_and_is_answered(self) -> None:
+        inner = self.connect()
+        inner.transport.write(b"x" * 70_000)  # type: ignore[union-attr]
+        inner.transport.loseConnection()  # type: ignore[union-attr]
+        inner.transport.write(b"too late")  # type: ignore[union-attr]
+        self.assertNotIn(2, [kind for kind, _ in self.packets()])
+        self.feed(frames.window_update(0, 70_000) + frames.window_update(1, 70_000))
+        self.assertEqual(self.packets()[-1], (2, decode(encode([(1, NUMBER)]))))
+        self.assertFalse(self.transport.disconnecting)
+        self.feed(data_of(b"late") + CLOSED)
+        self.assertTrue(self.transport.disconnecting)
+        self.assertEqual((inner.received, [each.type for each in inner.lost]), (b"", [ConnectionDone]))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_close_waits_for_the_producer(self) -> None:
+        inner, producer = self.connect(), Producer()
+        inner.transport.registerProducer(producer, True)  # type: ignore[union-attr, arg-type]
+        inner.transport.loseConnection()  # type: ignore[union-attr]
+        inner.transport.write(b"the rest")  # type: ignore[union-attr]
+        self.assertEqual([kind for kind, _ in self.packets()], [0, 4])
+        inner.transport.unregisterProducer()  # type: ignore[union-attr]
+        self.assertEqual([kind for kind, _ in self.packets()], [0, 4, 2])
+
+    def test_a_producer_that_leaves_at_the_end_closes_nothing(self) -> None:
+        inner, producer = self.connect(), Producer()
+        transport: Any = inner.transport
+        producer.stopProducing = transport.unregisterProducer  # type: ignore[method-assign]
+        transport.registerProducer(producer, True)
+        self.feed(CLOSED)
+        self.assertEqual(([kind for kind, _ in self.packets()], self.clock.getDelayedCalls()), ([0], []))
+
+    def test_a_close_that_is_not_answered_ends_after_ten_seconds(self) -> None:
+        inner = self.connect()
+        inner.transport.loseConnection()  # type: ignore[union-attr]
+        self.clock.advance(9.9)
+        self.assertFalse(self.transport.disconnected)
+        self.clock.advance(0.2)
+        self.assertTrue(self.transport.disconnected)
+
+    def test_who_aborts_hears_that_it_is_over(self) -> None:
+        inner, producer = self.connect(), Producer()
+        inner.transport.registerProducer(producer, True)  # type: ignore[union-attr, arg-type]
+        inner.transport.pauseProducing()  # type: ignore[union-attr]
+        self.feed(data_of(b"unread"))
+        inner.transport.abortConnection()  # type: ignore[union-attr]
+        self.assertTrue(self.transport.disconnected)
+        self.proxy.protocol.connectionLost(Failure(ConnectionLost()))
+        self.assertEqual((inner.received, len(inner.lost), producer.calls), (b"", 1, ["stop"]))
+
+    def test_a_server_that_vanishes_is_no_end_of_the_data(self) -> None:
+        inner = self.connect()
+        self.proxy.protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual([each.type for each in inner.lost], [ConnectionLost])
