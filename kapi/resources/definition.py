@@ -316,13 +316,6 @@ class Resource:
     storage_resource: GroupResource = field(init=False, compare=False, repr=False)  # under which the objects are stored
 
     def __post_init__(self, status: Callable[..., Strategy] | None) -> None:
-        group, version = self.group, self.version
-        object.__setattr__(self, "group_version", GroupVersion(group, version))
-        object.__setattr__(self, "group_resource", GroupResource(group, self.plural))
-        object.__setattr__(self, "group_kind", GroupKind(group, self.kind))
-        object.__setattr__(self, "group_version_resource", GroupVersionResource(group, version, self.plural))
-        object.__setattr__(self, "group_version_kind", GroupVersionKind(group, version, self.kind))
-        object.__setattr__(self, "storage_resource", _stored_as(self.storage_group or group, self.plural))
         if status is not None:
             subresource = Subresource("status", strategy=status(self.strategy))
             object.__setattr__(self, "subresources", (*self.subresources, subresource))
@@ -334,6 +327,13 @@ class Resource:
             object.__setattr__(self, "singular", self.kind.lower())
         if not self.list_kind:
             object.__setattr__(self, "list_kind", self.kind + "List")
+        group, version = self.group, self.version
+        object.__setattr__(self, "group_version", GroupVersion(group, version))
+        object.__setattr__(self, "group_resource", GroupResource(group, self.plural))
+        object.__setattr__(self, "group_kind", GroupKind(group, self.kind))
+        object.__setattr__(self, "group_version_resource", GroupVersionResource(group, version, self.plural))
+        object.__setattr__(self, "group_version_kind", GroupVersionKind(group, version, self.kind))
+        object.__setattr__(self, "storage_resource", _stored_as(self.storage_group or group, self.plural))
         if self.storage_version_hash is None:
             stored = f"{self.storage_resource.group}/{self.storage_version or self.version}/{self.kind}"
             digest = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
