@@ -1,4 +1,4 @@
-"""Functions about pods for several plugins: whether a request is for a pod, its containers, names of its secrets."""
+"""Functions about pods for several plugins: whether a request is for a pod, and its containers."""
 
 from __future__ import annotations
 
@@ -23,38 +23,3 @@ def containers(spec: Object) -> Iterator[tuple[str, int, Object]]:
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(elements(spec, field)):
             yield field, i, container
-
-
-def secret_names(spec: Object) -> Iterator[str]:
-    """Names of all secrets that a pod refers to, in upstream's order."""
-    for reference in elements(spec, "imagePullSecrets"):
-        if reference.get("name"):
-            yield reference["name"]
-    for _, _, container in containers(spec):
-        for source in elements(container, "envFrom"):
-            if source.get("secretRef"):
-                yield source["secretRef"].get("name", "")
-        for variable in elements(container, "env"):
-            reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
-            if reference:
-                yield reference.get("name", "")
-    for volume in elements(spec, "volumes"):
-        yield from _volume_secrets(volume)
-
-
-def _volume_secrets(volume: Object) -> Iterator[str]:
-    if volume.get("azureFile", {}).get("secretName"):
-        yield volume["azureFile"]["secretName"]
-    for field in ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"):
-        reference = (volume.get(field) or {}).get("secretRef")
-        if reference and reference.get("name"):
-            yield reference["name"]
-    if volume.get("projected"):
-        for source in elements(volume["projected"], "sources"):
-            if source.get("secret"):
-                yield source["secret"].get("name", "")
-    if volume.get("secret"):
-        yield volume["secret"].get("secretName", "")
-    reference = (volume.get("csi") or {}).get("nodePublishSecretRef")
-    if reference and reference.get("name"):
-        yield reference["name"]

@@ -13,9 +13,8 @@ from cryptography import x509
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
-from kapi.admission.pods import secret_names
 from kapi.authorization.interface import Attributes as Question
-from kapi.authorization.node.references import node_identity, pod_config_maps
+from kapi.authorization.node.references import node_identity, pod_config_maps, pod_secrets
 from kapi.machinery.each import elements, entries
 from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupResource
@@ -446,7 +445,7 @@ def _referenced(pod: Object) -> str:
     spec = pod.get("spec") or {}
     if spec.get("serviceAccountName"):
         return "serviceaccounts"
-    if next(iter(secret_names(spec)), None) is not None:
+    if pod_secrets(pod):
         return "secrets"
     if pod_config_maps(pod):
         return "configmaps"

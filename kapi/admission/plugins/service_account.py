@@ -9,7 +9,7 @@ from twisted.internet.task import deferLater
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
-from kapi.admission.pods import secret_names
+from kapi.authorization.node.references import pod_secrets
 from kapi.machinery.each import elements
 from kapi.machinery.names import path_segment
 from kapi.machinery.status import generic
@@ -164,7 +164,7 @@ def _check_mirror(attributes: Attributes, spec: Object) -> None:
     """Refuses API secrets in a pod that mirrors a static pod."""
     if spec.get("serviceAccountName"):
         raise denied(attributes, "a mirror pod may not reference service accounts")
-    if next(secret_names(spec), None) is not None:
+    if pod_secrets({"spec": spec}):
         raise denied(attributes, "a mirror pod may not reference secrets")
     for volume in elements(spec, "volumes"):
         for source in elements(volume, "projected", "sources"):
