@@ -200,6 +200,112 @@ class TestValidating:
         self.check(spec, config_map("ab"), client=client)
         self.refusal(spec, config_map("abc"), client=client)
 
+    @pytest.mark.parametrize(
+        ("kind", "ref", "why"),
+        [
+            ("v1/Odd", {"name": "x"}, "paramKind kind `&ParamKind{APIVersion:v1,Kind:Odd,}` not known"),
+            ("x.io/v1/Thing", {"name": "x"}, "paramKind kind `&ParamKind{APIVersion:x.io/v1,Kind:Thing,}` not known"),
+            ("v1/Node", {"name": "x", "namespace": "n"},
+             "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"),
+            ("v1/ConfigMap", {}, "one of name or selector must be provided"),
+            ("v1/ConfigMap", {"namespace": "n"}, "one of name or selector must be provided"),
+            ("v1/ConfigMap", {"name": "x", "parameterNotFoundAction": "Deny"},
+             "no params found for policy binding with `Deny` parameterNotFoundAction"),
+            ("v1/ConfigMap", {"selector": {"matchLabels": {"a": "x"}}, "parameterNotFoundAction": "Deny"},
+             "no params found for policy binding with `Deny` parameterNotFoundAction"),
+            ("v1/ConfigMap", {"name": "limit", "namespace": "m", "parameterNotFoundAction": "Deny"},
+             "no params found for policy binding with `Deny` parameterNotFoundAction"),
+            ("v1/ConfigMap", {"name": "x", "parameterNotFoundAction": "Allow"}, ""),
+            ("v1/ConfigMap", {"selector": {"matchLabels": {"a": "x"}}}, ""),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+    def test_parameters_that_cannot_be_had(self, policy: str, kind: str, ref: Object, why: str) -> None:
+        version, _, name = kind.rpartition("/")
+        spec = {"failurePolicy": policy, "paramKind": {"apiVersion": version, "kind": name}}
+        spec["validations"] = [{"expression": "false"}]
+        binding = {"validationActions": ["Deny"], "paramRef": ref}
+        client = cluster("validating", spec, binding)
+        client.put("", "configmaps", {**config_map("limit"), "metadata": {"name": "limit", "namespace": "n"}})
+        if not why or policy == "Ignore":
+            self.check(spec, config_map(), client=client)
+            return
+        error = self.refusal(spec, config_map(), client=client)
+        text = f"ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: {why}"
+        assert error.message == f'configmaps "a" is forbidden: {text}'
+
+    def test_what_has_no_namespace_has_no_parameters_of_its_namespace(self) -> None:
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["nodes"]}
+        spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "params.data.ok == 'y'"}]}
+        spec["paramKind"] = {"apiVersion": "v1", "kind": "ConfigMap"}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}}
+        for ref, why in (
+            (
+                {"name": "limit"},
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources",
+            ),
+            ({"name": "limit", "namespace": "n"}, ""),
+        ):
+            client = cluster("validating", spec, {"validationActions": ["Deny"], "paramRef": ref})
+            client.put("", "configmaps", config_map("limit", ok="y"))
+            asked = attributes(node, resource="nodes", kind="Node", namespace="")
+            plugin = validating.ValidatingAdmissionPolicy(initializer(client))
+            if why:
+                with pytest.raises(StatusError, match=why):
+                    finish(plugin.validate(asked))
+            else:
+                finish(plugin.validate(asked))
+
+    def test_parameters_by_their_labels(self) -> None:
+        spec: Object = {
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "validations": [{"expression": "object.metadata.name != params.data.not"}],
+        }
+        selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "off", "operator": "DoesNotExist"}]}
+        client = cluster("validating", spec, {"validationActions": ["Deny"], "paramRef": {"selector": selector}})
+        for name, labels in (("x", {"a": "b"}), ("y", {"a": "b"}), ("z", {"a": "c"}), ("o", {"a": "b", "off": ""})):
+            limit = config_map(f"limit-{name}", **{"not": name})
+            limit["metadata"]["labels"] = labels
+            client.put("", "configmaps", limit)
+        for name, refused in (("x", True), ("y", True), ("z", False), ("o", False)):
+            if refused:
+                self.refusal(spec, config_map(name), client=client)
+            else:
+                self.check(spec, config_map(name), client=client)
+
+    def test_parameters_of_a_custom_resource(self) -> None:
+        spec: Object = {
+            "paramKind": {"apiVersion": "x.io/v1", "kind": "Limit"},
+            "validations": [{"expression": "object.metadata.name == params.name"}],
+        }
+        ref = {"paramRef": {"name": "l", "parameterNotFoundAction": "Deny"}}
+
+        def definition(group: str = "x.io", scope: str = "Cluster", kind: str = "Limit", served: bool = True) -> Object:
+            versions = [{"name": "v1", "served": served}, {"name": "v2", "served": True}]
+            names = {"kind": kind, "plural": "limits"}
+            return {
+                "metadata": {"name": "d"},
+                "spec": {"group": group, "scope": scope, "names": names, "versions": versions},
+            }
+
+        known, unknown = "no params found", "not known"
+        for given, where, why in (
+            (definition(), "", ""), (definition(scope="Namespaced"), "n", ""), (definition(), "n", known),
+            (definition(scope="Namespaced"), "", known), (definition(group="y.io"), "", unknown),
+            (definition(kind="Other"), "", unknown), (definition(served=False), "", unknown),
+        ):  # fmt: skip
+            client = cluster("validating", spec, {"validationActions": ["Deny"], **ref})
+            client.put("apiextensions.k8s.io", "customresourcedefinitions", given)
+            limit = {"apiVersion": "x.io/v1", "kind": "Limit", "metadata": {"name": "l"}, "name": "a"}
+            if where:
+                limit["metadata"]["namespace"] = where
+            client.put("x.io", "limits", limit)
+            if why:
+                assert why in self.refusal(spec, config_map(), client=client).message
+            else:
+                self.check(spec, config_map(), client=client)
+                self.refusal(spec, config_map("b"), client=client)
+
     def test_a_dear_expression_runs_out_of_budget(self) -> None:
         searches = "object.list.all(a, object.list.all(b, !object.text.contains('z')))"
         spec = {"validations": [{"expression": searches}]}
@@ -243,6 +349,24 @@ class TestMutating:
         )
         assert self.mutate(spec, config_map(k="v"))["data"] == {"k": "v", "x/y": "a"}
 
+    @pytest.mark.parametrize(
+        ("json", "expression", "why"),
+        [
+            (True, "dyn([JSONPatch{}])", "must evaluate to list(JSONPatch) but got dyn"),
+            (
+                True,
+                "[JSONPatch{}, null]",
+                "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch",
+            ),
+            (False, "dyn(Object{})", "must evaluate to Object but got dyn"),
+            (False, "[Object{}, null][1]", "unsupported return type from ApplyConfiguration expression"),
+        ],
+    )
+    def test_what_an_expression_may_not_make(self, json: bool, expression: str, why: str) -> None:
+        with pytest.raises(StatusError) as caught:
+            self.mutate(self.patch(expression) if json else self.apply(expression), config_map(k="v"))
+        assert caught.value.message == f"policy 'p' with binding 'b' denied request: {why}"
+
     def test_a_failed_test_changes_nothing(self) -> None:
         spec = self.patch(
             "[JSONPatch{op: 'test', path: '/data/k', value: 'z'}, JSONPatch{op: 'remove', path: '/data'}]"
@@ -270,6 +394,15 @@ class TestMutating:
         with pytest.raises(StatusError) as caught:
             self.mutate({**spec, "failurePolicy": policy}, config_map(k="v"))
         assert (caught.value.code, caught.value.message) == (500, f"Internal error occurred: {why}")
+
+    @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+    def test_what_a_json_patch_makes_is_an_object(self, policy: str) -> None:
+        spec = self.patch("[JSONPatch{op: 'replace', path: '', value: [1]}]")
+        with pytest.raises(StatusError) as caught:
+            self.mutate({**spec, "failurePolicy": policy}, config_map(k="v"))
+        told = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type "
+        assert caught.value.code == 500
+        assert caught.value.message.startswith(f"Internal error occurred: {told}")
 
     def test_unknown_fields_are_told_in_the_order_of_the_text_that_a_json_patch_leaves(self) -> None:
         """The objects that the patch goes through are sorted there, and a value is as it was written."""

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import orjson
+import pytest
 from twisted.internet import reactor
 
+from kapi.admission.webhook.review import Answer, BadReview, read_answer
 from kapi.machinery.status import BadRequest, StatusError
 from kapi.machinery.tree import Object
 from tests.admission.fakes import attributes, pod
@@ -122,6 +124,9 @@ class WebhookCase(WebhookTestCase):
         self.assertEqual(await answer(*away), before)
         with self.assertRaises(StatusError) as caught:
             await answer({"op": "add", "path": "/data/n", "value": 1})
+        with self.assertRaises(StatusError) as other:
+            await answer({"op": "replace", "path": "/kind", "value": "Secret"})
+        self.assertEqual(other.exception.message, "Internal error occurred: the patched object is of another kind")
         why = "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
         self.assertEqual((caught.exception.code, caught.exception.message), (500, f"Internal error occurred: {why}"))
 
@@ -207,3 +212,97 @@ class WebhookCase(WebhookTestCase):
         error = await self.refused(chain, self.attributes(dry_run=True))
         self.assertIsInstance(error, BadRequest)
         self.assertEqual(error.message, 'admission webhook "h0.example.com" does not support dry run')
+
+    async def test_what_a_webhook_does_not_understand_is_not_sent(self) -> None:
+        for versions in (["v2"], []):
+            chain = self.chain(check=(self.hook(respond, admissionReviewVersions=versions),))
+            error = await self.refused(chain)
+            self.assertIn(
+                "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)",
+                error.message,
+            )
+        self.assertEqual(self.hooks.reviews, [])
+
+    async def test_a_patch_is_a_json_patch(self) -> None:
+        merge = {**patch_of({"op": "remove", "path": "/data"}), "patchType": "Merge"}
+        chain = self.chain(mutate=(self.hook(lambda r: respond(r, **merge)),))
+        with self.assertRaises(StatusError) as caught:
+            await chain.admit(self.attributes())
+        self.assertIn('unsupported patch type "Merge"', caught.exception.message)
+
+    async def test_a_configuration_without_an_address(self) -> None:
+        """Only what a store had before it was validated can be so."""
+        for config, why in (
+            ({}, "webhook configuration must have either service or URL"),
+            ({"url": "https://[x"}, "unable to parse the webhook's URL: "),
+            ({"url": "https://127.0.0.1:x/"}, "unable to parse the webhook's URL: "),
+        ):
+            error = await self.refused(self.chain(check=(self.hook(respond, clientConfig=config),)))
+            self.assertIn(f"could not get REST client: {why}", error.message)
+
+
+PATCH = base64.b64encode(b"[]").decode()
+NOT_ONE = "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got "
+
+
+def answer(version: str = "v1", mutating: bool = True, head: Object | None = None, **response: Any) -> Answer:
+    told = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", **(head or {})}
+    return read_answer({**told, "response": {"uid": "u", "allowed": True, **response}}, "u", version, mutating)
+
+
+@pytest.mark.parametrize(
+    ("response", "mutating", "why"),
+    [
+        ({"uid": "x"}, True, 'expected response.uid="u", got "x"'),
+        ({"uid": None}, False, 'expected response.uid="u", got ""'),
+        ({"head": {"apiVersion": "admission.k8s.io/v1beta1"}}, True,
+         f"{NOT_ONE}admission.k8s.io/v1beta1, Kind=AdmissionReview"),
+        ({"head": {"kind": "Status"}}, False, f"{NOT_ONE}admission.k8s.io/v1, Kind=Status"),
+        ({"head": {"apiVersion": None, "kind": None}}, True, f"{NOT_ONE}/, Kind="),
+        ({"patch": PATCH}, False, "validating webhook may not return response.patch"),
+        ({"patchType": "JSONPatch"}, False, "validating webhook may not return response.patchType"),
+        ({"patchType": ""}, False, "validating webhook may not return response.patchType"),
+        ({"patch": PATCH}, True, "webhook returned response.patch but not response.patchType"),
+        ({"patchType": "JSONPatch"}, True, "webhook returned response.patchType but not response.patch"),
+        ({"patch": "", "patchType": "JSONPatch"}, True, "webhook returned response.patchType but not response.patch"),
+        ({"patch": PATCH, "patchType": ""}, True, 'webhook returned invalid response.patchType of ""'),
+    ],
+)  # fmt: skip
+def test_an_answer_of_v1_is_checked(response: Object, mutating: bool, why: str) -> None:
+    with pytest.raises(BadReview) as caught:
+        answer(mutating=mutating, **response)
+    assert str(caught.value) == why
+    assert answer("v1beta1", mutating, **response).patch == (b"[]" if mutating and response.get("patch") else b"")
+
+
+def test_what_answers_say() -> None:
+    assert answer().allowed and not answer(allowed=False).allowed and not answer(allowed=None).allowed
+    whole = answer(
+        patch=PATCH, patchType="JSONPatch", warnings=["w"], auditAnnotations={"a": "b"}, status={"code": 418}
+    )
+    assert (whole.patch, whole.patch_type) == (b"[]", "JSONPatch")
+    assert (whole.warnings, whole.annotations, whole.status) == (["w"], {"a": "b"}, {"code": 418})
+    assert answer(patch="", mutating=False).patch == b""
+    old = answer("v1beta1", patch=PATCH)
+    assert (old.patch, old.patch_type) == (b"[]", "JSONPatch")
+    assert answer("v1beta1", mutating=False, patch=PATCH).patch_type == ""
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize(
+    ("review", "why"),
+    [
+        ([], "webhook response was not an AdmissionReview"), ("x", "webhook response was not an AdmissionReview"),
+        ({}, "webhook response was absent"), ({"response": None}, "webhook response was absent"),
+    ],
+)  # fmt: skip
+def test_an_answer_has_a_response(version: str, review: Any, why: str) -> None:
+    with pytest.raises(BadReview) as caught:
+        read_answer(review, "u", version, True)
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize("patch", ["%", "abc", "YQ==x"])
+def test_a_patch_is_base64(patch: str) -> None:
+    with pytest.raises(BadReview, match=r"illegal base64 data in response\.patch"):
+        answer(patch=patch, patchType="JSONPatch")

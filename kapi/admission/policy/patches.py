@@ -41,20 +41,17 @@ def json_patch(value: object) -> list[Object]:
     return operations
 
 
-def apply_json_patch(obj: Object, operations: list[Object]) -> Object:
-    """The patched object; the given object when a test operation fails.  Raises MutationError.
+def apply_json_patch(obj: Object, operations: list[Object]) -> object:
+    """The patched object, which may be any value; the given object when a test operation fails.  Raises MutationError.
 
     Parts that the operations do not reach are shared with the given object.
     """
     try:
-        patched = jsonpatch.patched(obj, operations, sharing=True)
+        return jsonpatch.patched(obj, operations, sharing=True)
     except jsonpatch.TestFailed:
         return obj
     except jsonpatch.PatchError as error:
         raise MutationError(f"JSON Patch: {error}") from None
-    if not isinstance(patched, dict):
-        raise MutationError("JSON Patch: the result is not an object")
-    return patched
 
 
 def apply_configuration(obj: Object, value: object, type_: Type | None) -> Object:

@@ -14,7 +14,7 @@ from kapi.admission.webhook.calls import CallFailed, WebhookPlugin
 from kapi.admission.webhook.matching import Invocation, selected
 from kapi.admission.webhook.review import Answer
 from kapi.codecs import json_pieces, json_reading
-from kapi.codecs.reading import DecodingError
+from kapi.codecs.reading import DecodingError, as_object
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError, internal
@@ -156,17 +156,20 @@ def decoded(
     return result
 
 
-def _read(obj: object, kind: GroupVersionKind, before: Object | None, operations: list[Object] | None = None) -> Object:
+def _read(
+    patched: object, kind: GroupVersionKind, before: Object | None, operations: list[Object] | None = None
+) -> Object:
     is_typed = kind in names_by_kind()
-    if is_typed and isinstance(obj, dict):  # the object may lack its kind
-        obj = {
-            **obj,
-            "kind": obj.get("kind") or kind.kind,
-            "apiVersion": obj.get("apiVersion") or str(kind.group_version),
-        }
-    if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
-        raise internal("the patched object is of another kind")
     try:
+        obj = as_object(patched)
+        if is_typed:  # the object may lack its kind
+            obj = {
+                **obj,
+                "kind": obj.get("kind") or kind.kind,
+                "apiVersion": obj.get("apiVersion") or str(kind.group_version),
+            }
+        if (obj.get("apiVersion"), obj.get("kind")) != (str(kind.group_version), kind.kind):
+            raise ValueError("the patched object is of another kind")
         if is_typed:
             left = (
                 {} if before is None else {key: value for key, value in obj.items() if _is_left(value, before.get(key))}
