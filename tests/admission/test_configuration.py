@@ -95,6 +95,16 @@ def test_of_two_entries_the_first_is_used_and_unknown_fields_are_refused(tmp_pat
     path.write_text(head + "- {name: X, configuration: {size: 1}}\n- {name: X, configuration: {size: 2}}\n")
     assert load_configurations(str(path)) == {"X": {"size": 1}}
     path.write_text(head + "- {name: X, configurations: {}}\n")
+    for entry in ("- {configuration: {}}", '- {name: "", path: x}', "- null"):
+        path.write_text(head + entry)
+        with pytest.raises(ValueError, match=r"f\.yaml: plugins: want a list of entries with a name"):
+            load_configurations(str(path))
+    path.write_text(head + "- {name: X, path: missing.yaml}\n")
+    with pytest.raises(
+        ValueError, match=r"unable to read admission control configuration from .*missing\.yaml: No such file"
+    ):
+        load_configurations(str(path))
+    path.write_text(head + "- {name: X, configurations: {}}\n")
     with pytest.raises(ValueError, match=r'unknown field "plugins\[0\]\.configurations"'):
         load_configurations(str(path))
 

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import Clock
 
-from kapi.admission.interface import UPDATE, Plugin
+from kapi.admission.interface import UPDATE, Attributes, Plugin
 from kapi.admission.quota import plugin as quota
 from kapi.endpoints.errors import to_status
 from kapi.machinery.status import Forbidden, StatusError, service_unavailable
@@ -53,6 +53,62 @@ def test_charges_and_refuses() -> None:
         "limited: requests.cpu=1"
     )
     assert used(client) == {"pods": "1", "requests.cpu": "600m"}
+
+
+def refused(plugin: Plugin, request: Attributes) -> str:
+    with pytest.raises(StatusError) as caught:
+        finish(plugin.validate(request))
+    return caught.value.message
+
+
+def test_a_quota_that_was_never_counted_allows_nothing_that_it_limits() -> None:
+    client = cluster(resource_quota({"pods": "3", "services": "1"}, {"services": "0"}))
+    text = 'pods "p" is forbidden: status unknown for quota: q, resources: pods'
+    assert refused(make(client), attributes(pod())) == text
+    finish(make(client).validate(attributes(node_ports(0), resource="services", kind="Service")))
+    assert used(client) == {"services": "1"}
+
+
+def test_less_than_nothing_is_not_charged() -> None:
+    client = cluster(resource_quota({"requests.cpu": "3"}))
+    text = 'pods "p" is forbidden: quota usage is negative for resource(s): '
+    assert refused(make(client), attributes(a_pod(cpu="-1"))).startswith(text)
+    assert used(client) == {"requests.cpu": "0"}
+
+
+def test_an_update_needs_what_was_there_before() -> None:
+    client = cluster(resource_quota({"services.nodeports": "3"}))
+    request = attributes(node_ports(1), operation=UPDATE, resource="services", kind="Service")
+    assert refused(make(client), request) == (
+        'services "s" is forbidden: unable to get previous usage since prior version of object was not found'
+    )
+
+
+def test_an_update_that_makes_an_object_is_charged_in_full() -> None:
+    client = cluster(resource_quota({"services.nodeports": "3"}))
+    old = node_ports(2)
+    del old["metadata"]["resourceVersion"]
+    finish(make(client).validate(attributes(node_ports(3), old, operation=UPDATE, resource="services", kind="Service")))
+    assert used(client) == {"services.nodeports": "3"}
+
+
+def test_a_request_waits_for_its_turn_for_ten_seconds() -> None:
+    clock = Clock()
+    client = cluster(resource_quota({"pods": "7"}))
+    client.made[("", "resourcequotas")] = _Slow(client.resource("", "resourcequotas"), clock, seconds=11)
+    plugin = quota.ResourceQuota(initializer(client, reactor=clock), None)
+
+    async def create() -> None:
+        await plugin.validate(attributes(pod()))  # type: ignore[misc]
+
+    found: list[Any] = []
+    Deferred.fromCoroutine(create()).addBoth(found.append)
+    clock.advance(9.9)
+    assert not found
+    clock.advance(0.2)
+    assert found[0].value.message == "Internal error occurred: resource quota evaluation timed out"
+    clock.advance(1)
+    assert used(client) == {"pods": "1"}, "it was written, and is counted again later"
 
 
 def test_compute_has_to_be_said() -> None:
@@ -156,15 +212,15 @@ def test_a_dry_run_is_checked_but_not_charged() -> None:
 class _Slow(FakeResource):
     """Writes that take a turn of the reactor, so that writers meet."""
 
-    def __init__(self, of: FakeResource, clock: Clock) -> None:
+    def __init__(self, of: FakeResource, clock: Clock, seconds: float = 0.001) -> None:
         super().__init__(of.group_resource)
         self.objects = self.cached = of.objects
         self.revision = of.revision
-        self.clock = clock
+        self.clock, self.seconds = clock, seconds
 
     async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
         turn: Deferred[None] = Deferred()
-        self.clock.callLater(0.001, turn.callback, None)
+        self.clock.callLater(self.seconds, turn.callback, None)
         await turn
         return await super().update(obj, namespace, subresource)
 

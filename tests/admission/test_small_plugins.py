@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
-from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kapi.admission.plugins import (
     always,
     default_class,
     deny_service_external_ips,
+    event_rate_limit,
     namespaces,
+    pod_node_selector,
     priority,
     runtime_class,
     service_account,
     storage,
     taint_nodes_by_condition,
+    tolerations,
     topology,
 )
+from kapi.machinery import tree
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import (
+    AlreadyExists,
+    Forbidden,
+    NotFound,
+    StatusError,
+    already_exists,
+    service_unavailable,
+)
 from kapi.machinery.tree import Object
-from tests.admission.fakes import FakeClient, attributes, initializer, pod
+from kapi.request.user import UserInfo
+from tests.admission.fakes import FakeClient, FakeResource, attributes, finish, initializer, pod
 from tests.admission.plugin_kit import admit, cluster, namespace, refusal
+
+NAMESPACES = GroupResource("", "namespaces")
 
 
 def refused(plugin: Plugin, request: Attributes) -> str:
@@ -171,9 +191,123 @@ class TestMountableSecrets:
         for spec, _ in self.uses("s"):
             admit(self.plugin(), attributes(pod(**spec)))
 
+    def test_a_debugging_container_uses_listed_ones(self) -> None:
+        def request(secret: str, **more: Any) -> Attributes:
+            env = [{"name": "V", "valueFrom": {"secretKeyRef": {"name": secret, "key": "k"}}}]
+            parts = {"serviceAccountName": "default", "ephemeralContainers": [{"name": "e", "env": env}], **more}
+            return attributes(pod(**parts), pod(), operation=UPDATE, subresource="ephemeralcontainers")
+
+        named = 'referencing secret.secretName="x"'
+        with pytest.raises(StatusError) as caught:
+            admit(self.plugin(), request("x"))
+        assert (caught.value.code, caught.value.message) == (
+            500,
+            f"ephemeral container e with envVar V {named} {self.END}",
+        )
+        admit(self.plugin(), request("s"))
+        admit(self.plugin("false"), request("x"))
+        admit(self.plugin(), request("s", imagePullSecrets=[{"name": "x"}]))  # what was there is not looked at again
+        assert refused(self.plugin(), request("s", serviceAccountName="")) == "no service account specified for pod n/p"
+
     def test_pull_secrets_of_the_account_are_added(self) -> None:
         request = admit(self.plugin(), attributes(pod()))
         assert request.obj is not None and request.obj["spec"]["imagePullSecrets"] == [{"name": "p"}]
+
+
+class TestAccountOfAPod:
+    """It is there, or comes while the pod waits."""
+
+    def test_a_missing_one(self) -> None:
+        plugin = service_account.ServiceAccount(initializer(FakeClient()))
+        for name in ("a", "default"):
+            text = f'error looking up service account n/{name}: serviceaccount "{name}" not found'
+            assert refused(plugin, attributes(pod(serviceAccountName=name))) == text
+        text = "error looking up service account n/a/b: invalid resource name \"a/b\": [may not contain '/']"
+        assert refused(plugin, attributes(pod(serviceAccountName="a/b"))) == text
+
+    def test_a_changed_pod_names_one(self) -> None:
+        client = FakeClient()
+        client.put("", "serviceaccounts", {"metadata": {"name": "a", "namespace": "n"}})
+        plugin = service_account.ServiceAccount(initializer(client))
+        with pytest.raises(StatusError) as caught:  # a webhook has taken it away
+            finish(plugin.validate(attributes(pod())))
+        assert caught.value.message.endswith("is forbidden: no service account specified for pod n/p")
+        finish(plugin.validate(attributes(pod(serviceAccountName="a"))))
+        with pytest.raises(StatusError):
+            finish(plugin.validate(attributes(pod(serviceAccountName="b"))))
+        finish(plugin.validate(attributes(pod(), pod(), operation=UPDATE)))
+        finish(plugin.validate(attributes(pod(), subresource="binding")))
+
+    @pytest.mark.parametrize(("made", "there"), [(0.0, True), (1.0, True), (3.0, False)])
+    def test_the_default_one_may_come_later(self, made: float, there: bool) -> None:
+        clock, client = Clock(), FakeClient()
+        account = {"metadata": {"name": "default", "namespace": "n"}}
+        clock.callLater(made, client.put, "", "serviceaccounts", account)
+        request = attributes(pod())
+        waiting = service_account.ServiceAccount(initializer(client, reactor=clock)).admit(request)
+        assert inspect.isawaitable(waiting)
+
+        async def wait() -> None:
+            await waiting
+
+        found: list[Any] = []
+        Deferred.fromCoroutine(wait()).addBoth(found.append)
+        clock.pump([0.05] * 50)
+        [result] = found
+        if there:
+            assert result is None and request.obj is not None and request.obj["spec"]["volumes"]
+        else:
+            assert result.check(Forbidden)
+
+    def test_another_one_is_not_waited_for(self) -> None:
+        plugin = service_account.ServiceAccount(initializer(FakeClient(), reactor=Clock()))
+        assert "not found" in refused(plugin, attributes(pod(serviceAccountName="a")))
+
+    @pytest.mark.parametrize(
+        ("of_account", "of_pod", "mounts"),
+        [(None, None, True), (True, None, True), (False, None, False), (False, True, True), (True, False, False)],
+    )
+    def test_its_token_is_mounted_unless_one_of_both_says_no(
+        self, of_account: bool | None, of_pod: bool | None, mounts: bool
+    ) -> None:
+        account = {"metadata": {"name": "default", "namespace": "n"}, "automountServiceAccountToken": of_account}
+        plugin = service_account.ServiceAccount(having("", "serviceaccounts", account))
+        request = admit(plugin, attributes(pod(automountServiceAccountToken=of_pod)))
+        assert request.obj is not None
+        assert ("volumes" in request.obj["spec"]) is mounts
+
+    def test_the_token_is_mounted_where_nothing_else_is(self) -> None:
+        plugin = service_account.ServiceAccount(
+            having("", "serviceaccounts", {"metadata": {"name": "default", "namespace": "n"}})
+        )
+        own = {"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+        data, volume = {"name": "data", "mountPath": "/data"}, {"name": "data", "emptyDir": {}}
+        with_own, with_data = {"name": "c", "volumeMounts": [own]}, {"name": "d", "volumeMounts": [data]}
+
+        def spec(**parts: Any) -> Object:
+            request = admit(plugin, attributes(tree.copy(pod(**parts))))
+            assert request.obj is not None
+            found: Object = request.obj["spec"]
+            return found
+
+        assert "volumes" not in spec(containers=[with_own])
+        found = spec(containers=[with_own], initContainers=[with_data], volumes=[volume])
+        first, token = found["volumes"]
+        assert first == volume and token["name"].startswith("kube-api-access-")
+        assert [mount["name"] for mount in found["initContainers"][0]["volumeMounts"]] == ["data", token["name"]]
+        assert found["initContainers"][0]["volumeMounts"][1]["readOnly"] is True
+        given = {"name": "kube-api-access-x", "projected": {"sources": []}}
+        again = spec(containers=[with_data], volumes=[volume, given])
+        assert again["volumes"] == [volume, given]
+        assert again["containers"][0]["volumeMounts"][1]["name"] == "kube-api-access-x"
+
+    def test_pull_secrets_of_the_pod_stay(self) -> None:
+        account = {"metadata": {"name": "a", "namespace": "n"}, "imagePullSecrets": [{"name": "p"}, {"name": ""}]}
+        plugin = service_account.ServiceAccount(having("", "serviceaccounts", account))
+        for given, wanted in (([{"name": "own"}], [{"name": "own"}]), ([], [{"name": "p"}])):
+            request = admit(plugin, attributes(pod(serviceAccount="a", imagePullSecrets=given)))
+            assert request.obj is not None and request.obj["spec"]["imagePullSecrets"] == wanted
+            assert request.obj["spec"]["serviceAccountName"] == "a"
 
 
 class TestMirrorPods:
@@ -340,7 +474,146 @@ class TestNamespaceAutoProvision:
         admit(namespaces.NamespaceAutoProvision(initializer(client)), attributes(pod()))
         assert ("", "n") in client.resource("", "namespaces").objects
 
+    @pytest.mark.parametrize("error", [already_exists(NAMESPACES, "n"), service_unavailable("away", 1)])
+    def test_another_request_may_be_faster(self, error: StatusError) -> None:
+        with patch.object(FakeResource, "create", side_effect=error):
+            plugin = namespaces.NamespaceAutoProvision(initializer(FakeClient()))
+            if isinstance(error, AlreadyExists):
+                admit(plugin, attributes(pod()))
+            else:
+                assert refused(plugin, attributes(pod())) == "away"
+
     def test_one_that_is_there_stays(self) -> None:
         client = cluster(namespace("n", labels={"a": "b"}))
         admit(namespaces.NamespaceAutoProvision(initializer(client)), attributes(pod()))
         assert client.resource("", "namespaces").objects["", "n"]["metadata"]["labels"] == {"a": "b"}
+
+    def test_namespaces_have_none(self) -> None:
+        client = FakeClient()
+        request = attributes({"metadata": {"name": "n"}}, resource="namespaces", kind="Namespace", namespace="n")
+        admit(namespaces.NamespaceAutoProvision(initializer(client)), request)
+        assert not client.resource("", "namespaces").objects
+
+
+def test_the_namespace_of_a_request_exists() -> None:
+    plugin = namespaces.NamespaceExists(initializer(FakeClient()))
+    for operation in (CREATE, UPDATE, DELETE):
+        request = attributes(pod(), None if operation == CREATE else pod(), operation=operation)
+        with pytest.raises(NotFound) as caught:
+            admit(plugin, request)
+        assert caught.value.message == 'namespaces "n" not found'
+        admit(namespaces.NamespaceExists(initializer(cluster())), request)
+    request = attributes({"metadata": {"name": "n"}}, resource="namespaces", kind="Namespace", namespace="n")
+    admit(plugin, request)
+    admit(plugin, attributes({"metadata": {"name": "n"}}, resource="nodes", kind="Node", namespace=""))
+
+
+class TestHardAntiAffinity:
+    """Pods keep each other away from nodes only, not from whole zones."""
+
+    def request(self, *keys: str, **more: Any) -> Attributes:
+        terms = [{"topologyKey": key} for key in keys]
+        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        return attributes(pod(affinity=affinity), **more)
+
+    def test_is_between_nodes(self) -> None:
+        plugin = topology.LimitPodHardAntiAffinityTopology()
+        text = (
+            "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname "
+            "is allowed"
+        )
+        for keys in (("zone",), ("kubernetes.io/hostname", "zone")):
+            assert refusal(plugin, self.request(*keys)) == f'pods "p" is forbidden: {text}'
+        admit(plugin, self.request("kubernetes.io/hostname"))
+        admit(plugin, attributes(pod()))
+        admit(plugin, self.request("zone", subresource="status"))
+
+
+class TestTolerationsOfNamespaces:
+    """PodTolerationRestriction: those that a namespace adds, and the only ones that it allows."""
+
+    A: Object = {"key": "a", "operator": "Exists"}
+    B: Object = {"key": "b", "operator": "Exists"}
+    PRESSURE: Object = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
+
+    def plugin(self, defaults: str | None = None, allowed: str | None = None, **configuration: Any) -> Plugin:
+        given = {"defaultTolerations": defaults, "tolerationsWhitelist": allowed}
+        annotations = {f"scheduler.alpha.kubernetes.io/{key}": text for key, text in given.items() if text is not None}
+        made = initializer(cluster(namespace(annotations=annotations)))
+        return tolerations.PodTolerationRestriction(made, configuration)
+
+    def added(self, plugin: Plugin, **spec: Any) -> list[Object]:
+        request = admit(plugin, attributes(pod(**spec)))
+        assert request.obj is not None
+        found: list[Object] = request.obj["spec"].get("tolerations") or []
+        return found
+
+    def test_the_namespace_comes_before_the_cluster(self) -> None:
+        assert self.added(self.plugin(default=[self.B])) == [self.B]
+        assert self.added(self.plugin('[{"key":"a","operator":"Exists"}]', default=[self.B])) == [self.A]
+        for none in ("", "[]", "null"):
+            assert self.added(self.plugin(none, default=[self.B])) == []
+
+    def test_pods_with_requests_tolerate_nodes_that_are_short_of_memory(self) -> None:
+        asking = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+        assert self.added(self.plugin(), containers=asking) == [self.PRESSURE]
+        assert self.added(self.plugin()) == []
+
+    def test_others_than_the_allowed_ones_are_refused(self) -> None:
+        text = "pod tolerations (possibly merged with namespace default tolerations) conflict with its {} whitelist"
+        plugin = self.plugin(whitelist=[self.A])
+        assert self.added(plugin, tolerations=[self.A]) == [self.A]
+        assert refusal(plugin, attributes(pod(tolerations=[self.B]))) == text.format("cluster")
+        plugin = self.plugin(None, '[{"key":"a","operator":"Exists"}]', whitelist=[self.B])
+        assert refusal(plugin, attributes(pod(tolerations=[self.B]))) == text.format("namespace")
+        assert self.added(self.plugin(None, "[]", whitelist=[self.A]), tolerations=[self.B]) == [self.B]
+
+    def test_an_update_is_given_no_defaults(self) -> None:
+        new = pod()
+        admit(self.plugin(default=[self.B]), attributes(new, pod(), operation=UPDATE))
+        assert not new["spec"].get("tolerations")
+
+    @pytest.mark.parametrize(
+        "text", ["[", '{"key": "a"}', '["a"]', '[{"key": 1}]', '[{"tolerationSeconds": "1"}]', '[{"effect": null}]']
+    )
+    def test_a_broken_annotation_fails_the_request(self, text: str) -> None:
+        with pytest.raises(StatusError) as caught:
+            admit(self.plugin(text), attributes(pod()))
+        assert caught.value.code == 500
+
+    def test_without_a_namespace_there_is_no_pod(self) -> None:
+        plugin = tolerations.PodTolerationRestriction(initializer(FakeClient()), None)
+        assert refusal(plugin, attributes(pod())) == 'namespaces "n" not found'
+
+
+def test_a_node_selector_needs_the_namespace() -> None:
+    plugin = pod_node_selector.PodNodeSelector(initializer(FakeClient()), None)
+    assert refusal(plugin, attributes(pod())) == "Internal error occurred: namespace n does not exist"
+
+
+@pytest.mark.parametrize(("qps", "burst"), [(0, 1), (1, 0), (-1, 1), (1, -1)])
+def test_limits_of_events_are_positive(qps: int, burst: int) -> None:
+    limits = {"limits": [{"type": "Server", "qps": qps, "burst": burst}]}
+    with pytest.raises(ValueError, match=r"limits\[0\]: qps and burst must be positive"):
+        event_rate_limit.EventRateLimit(initializer(), limits)
+
+
+@pytest.mark.parametrize("kind", ["User", "SourceAndObject", "Server"])
+def test_events_are_limited_by_what_their_limit_says(kind: str) -> None:
+    limits = {"limits": [{"type": kind, "qps": 1, "burst": 1, "cacheSize": 2}]}
+    plugin = event_rate_limit.EventRateLimit(initializer(monotonic=lambda: 0.0), limits)
+
+    def event(who: str, group: str = "", **more: Any) -> Attributes:
+        obj = {"metadata": {"name": "e"}, "source": {"component": who}, "involvedObject": {"kind": "Pod", "name": "p"}}
+        return attributes(obj, resource="events", group=group, kind="Event", user=UserInfo(who), **more)
+
+    key = {"User": "a", "SourceAndObject": "aPodp", "Server": ""}[kind]
+    for _ in range(3):
+        admit(plugin, event("a", dry_run=True))
+        admit(plugin, event("a", group="events.k8s.io"))
+    admit(plugin, event("a"))
+    assert refusal(plugin, event("a")) == f"Too many requests: limit reached on type {kind} for key {key}"
+    if kind != "Server":
+        for who in ("b", "c"):  # of more keys than fit the one that was used longest ago is forgotten
+            admit(plugin, event(who))
+        admit(plugin, event("a"))

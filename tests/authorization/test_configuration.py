@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ authorizers:
 
 def problems(text: str) -> str:
     with pytest.raises(ConfigurationError) as caught:
-        load_authorization(text.encode(), is_file=lambda path: True)
+        load_authorization(text.encode(), is_file=lambda path: path != "/etc/missing")
     return str(caught.value)
 
 
@@ -79,12 +80,59 @@ def test_the_chain_of_a_file() -> None:
         (GOOD.replace("request.user !=", "request.nosuch !="), "compilation failed"),
         (GOOD.replace("timeout: 3s", "timeOut: 3s"), 'unknown field "authorizers[0].webhook.timeOut"'),
         (GOOD.replace("timeout: 3s", "timeout: 3"), "authorizers[0].webhook.timeout: must be a string"),
+        (GOOD.replace("3s", "soon"), 'authorizers[0].timeout: Invalid value: "soon"'),
+        (GOOD.replace("1m", "-1m"), 'authorizers[0].authorizedTTL: Invalid value: "-1m0s": must be > 0s'),
+        (GOOD.replace("5s", "-5s"), 'authorizers[0].unauthorizedTTL: Invalid value: "-5s": must be > 0s'),
+        (GOOD.replace("ReviewVersion: v1", "ReviewVersion: v2", 1),
+         'subjectAccessReviewVersion: Unsupported value: "v2": supported values: "v1", "v1beta1"'),
+        (GOOD.replace("    subjectAccessReviewVersion: v1\n", ""), "subjectAccessReviewVersion: Required value"),
+        (GOOD.replace("    matchConditionSubjectAccessReviewVersion: v1\n", ""),
+         "matchConditionSubjectAccessReviewVersion: Required value: required if match conditions are specified"),
+        (GOOD.replace("matchConditionSubjectAccessReviewVersion: v1", "matchConditionSubjectAccessReviewVersion: v1beta1"),
+         'matchConditionSubjectAccessReviewVersion: Unsupported value: "v1beta1": supported values: "v1"'),
+        (GOOD.replace("    failurePolicy: Deny\n", ""), "failurePolicy: Required value"),
+        (GOOD.replace("type: KubeConfigFile, ", ""), "connectionInfo.type: Required value"),
+        (GOOD.replace("KubeConfigFile,", "InClusterConfig,"), "kapi does not run inside a cluster: use KubeConfigFile"),
+        (GOOD.replace("KubeConfigFile,", "Odd,"),
+         'connectionInfo.type: Unsupported value: "Odd": supported values: "InClusterConfig", "KubeConfigFile"'),
+        (GOOD.replace(", kubeConfigFile: /etc/webhook.conf", ""), "connectionInfo.kubeConfigFile: Required value"),
+        (GOOD.replace("/etc/webhook.conf", "/etc/missing"), 'Invalid value: "/etc/missing": must be a regular file'),
+        (GOOD.replace('"request.user != \'system:admin\'"', '" "'), "matchConditions[0].expression: Required value"),
+        (GOOD.replace('"request.user != \'system:admin\'"', "request.user"), "must evaluate to bool"),
+        (GOOD.replace('"request.user != \'system:admin\'"}', '"true"}, {expression: " true "}'),
+         'matchConditions[1].expression: Duplicate value: "true"'),
+        (GOOD.replace('[{expression: "request.user != \'system:admin\'"}]', f"[{', '.join(['{expression: a}'] * 65)}]"),
+         "matchConditions: Too many: 65: must have at most 64 items"),
+        (HEAD + "authorizers: [{name: a}]", "authorizers[0].type: Required value"),
+        (HEAD + "authorizers: [{type: RBAC}]", "authorizers[0].name: Required value"),
+        (HEAD + "authorizers: [{type: RBAC, name: a, webhook: {}}]", "may only be specified when type=Webhook"),
+        (HEAD + "authorizers: []\nauthorizers: []", "strict decoding error: "),
+        ("", "empty or no AuthorizationConfiguration"),
+        ("[]", "empty or no AuthorizationConfiguration"),
         ("kind: X", "no kind"),
         ("[", ""),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_said(text: str, wanted: str) -> None:
     assert wanted in problems(text)
+
+
+def test_several_webhooks_and_their_defaults(tmp_path: Path) -> None:
+    """Without a conditions' version there need be no conditions; times have defaults."""
+    file = tmp_path / "webhook.conf"
+    file.write_text("")
+    hook = "webhook: {timeout: 30s, subjectAccessReviewVersion: v1beta1, failurePolicy: NoOpinion, %s connectionInfo: {%s}}"
+    connection = f"type: KubeConfigFile, kubeConfigFile: {file}"
+    more = "cacheAuthorizedRequests: false, cacheUnauthorizedRequests: false,"
+    entries = [f"{{type: Webhook, name: w{i}, {hook % (each, connection)}}}" for i, each in enumerate(("", more))]
+    one, other = (each.webhook for each in load_authorization(f"{HEAD}authorizers: [{', '.join(entries)}]".encode()))
+    assert one is not None and other is not None
+    assert (one.timeout, one.version, one.on_error, one.conditions) == (30.0, "v1beta1", Decision.NO_OPINION, None)
+    assert (one.authorized_ttl, one.unauthorized_ttl) == (300.0, 30.0)
+    assert (other.authorized_ttl, other.unauthorized_ttl) == (0.0, 0.0)
+    file.unlink()
+    with pytest.raises(ConfigurationError, match="must be a regular file"):
+        load_authorization(f"{HEAD}authorizers: [{entries[0]}]".encode())
 
 
 def test_anonymous_paths_and_issuers_of_a_file() -> None:

@@ -11,7 +11,7 @@ from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.escalation import EscalationCheck
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.status import Forbidden, NotFound
+from kapi.machinery.status import Forbidden, NotFound, StatusError
 from kapi.request.user import UserInfo
 from tests.authorization.policies import authorizer, binding, role, rule, user
 
@@ -87,6 +87,16 @@ def test_binding_a_stronger_role_needs_the_bind_verb() -> None:
 def test_binding_a_role_that_is_not_there() -> None:
     with pytest.raises(NotFound, match='rolebindings.rbac.authorization.k8s.io "nosuch" not found'):
         check(held(), "rolebindings", binding("new", "nosuch", user("alice"), namespace="x"))
+
+
+def test_binding_what_is_no_role() -> None:
+    odd = binding("new", "own", user("alice"), namespace="x", kind="Odd")
+    with pytest.raises(StatusError) as caught:
+        check(held(rule("*", "*", "*")), "rolebindings", odd)
+    assert (caught.value.code, caught.value.message) == (
+        500,
+        'Internal error occurred: unsupported role reference kind: "Odd"',
+    )
 
 
 def test_labels_of_a_stronger_role_are_not_for_the_weak_but_finalizers_are_for_the_collector() -> None:

@@ -7,12 +7,10 @@ from collections.abc import Awaitable
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
 from kapi.machinery import tree
-from kapi.machinery.gvk import GroupResource
-from kapi.machinery.status import AlreadyExists, StatusError, forbidden, not_found
+from kapi.machinery.status import AlreadyExists, StatusError, forbidden
 from kapi.machinery.tree import Object
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-_NAMESPACES = GroupResource("", "namespaces")
 _PRUNE_ABOVE = 100  # with more deleted namespaces the older ones are forgotten
 _RECENT_SECONDS = 30.0  # how long a deleted namespace is looked up in the store
 
@@ -65,13 +63,7 @@ class NamespaceLifecycle(Plugin):
         return True
 
     async def _check_stored(self, attributes: Attributes) -> None:
-        try:
-            namespace = await self.initializer.resource("", "namespaces").get(attributes.namespace)
-        except StatusError as error:
-            if error.code == 404:
-                raise not_found(_NAMESPACES, attributes.namespace) from None
-            raise
-        self._check(attributes, namespace)
+        self._check(attributes, await self.initializer.resource("", "namespaces").get(attributes.namespace))
 
     def _check(self, attributes: Attributes, namespace: Object) -> None:
         if attributes.operation != CREATE or tree.dig(namespace, "status", "phase") != "Terminating":

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Sequence
 from typing import NoReturn
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from kapi.admission.initializer import Initializer
@@ -316,8 +316,6 @@ class ResourceQuota(Plugin):
             metadata = new["metadata"]
             try:
                 written = await client.update(tree.copy(new), metadata["namespace"], "status")
-            except CancelledError:
-                raise
             except StatusError as error:
                 failed.append(metadata["name"])
                 problem = error
