@@ -10,6 +10,7 @@ from twisted.internet.task import Clock
 from kapi.authorization.interface import Decision
 from kapi.authorization.node.authorizer import NodeAuthorizer
 from kapi.authorization.node.graph import NodeGraph
+from kapi.authorization.node.references import pod_secrets, volume_secrets
 from kapi.authorization.rbac.bootstrap import node_rules
 from kapi.machinery.tree import Object
 from kapi.process.slices import Slices
@@ -252,3 +253,109 @@ def test_a_node_reads_the_service_accounts_of_its_pods_while_a_gate_needs_it(gat
     other = nodes.authorize(ask(N1, "get", "serviceaccounts", "x", name="other"))
     assert other.decision is Decision.NO_OPINION
     assert nodes.authorize(ask(N1, "create", "serviceaccounts/token", "x", name="app")).decision is Decision.ALLOW
+
+
+NO_RELATION = "no relationship found between node 'n1' and this object"
+READ, GET = "can only read resources of this type", "can only get individual resources of this type"
+LEASE = "can only get, create, update, patch, or delete a node lease"
+CSI_NODE = "can only get, create, update, patch, or delete a CSINode"
+SLICES = "can only list/watch/deletecollection resourceslices with nodeName field selector"
+SLICE_VERBS = (
+    "only the following verbs are allowed for a ResourceSlice: "
+    "get, watch, list, create, update, patch, delete, deletecollection"
+)
+PODS = "can only list/watch pods with spec.nodeName field selector"
+NODES = "node 'n1' cannot read all nodes, only its own Node object"
+NODE = "node 'n1' cannot read 'n2', only its own Node object"
+
+
+@pytest.mark.parametrize(
+    ("verbs", "resource", "place", "reason"),
+    [
+        ("get list watch", "secrets", "x/volume", ""), ("get list watch", "configmaps", "x/map", ""),
+        ("create update patch delete deletecollection", "secrets", "x/volume", READ),
+        ("get", "secrets/status", "x/volume", "cannot read subresource"),
+        ("get list", "secrets", "/volume", "can only read namespaced object of this type"),
+        ("get", "persistentvolumeclaims", "x/claim", ""), ("list watch update", "persistentvolumeclaims", "x/claim", GET),
+        ("update patch", "persistentvolumeclaims/status", "x/claim", ""),
+        ("update", "persistentvolumeclaims/status", "x/other", NO_RELATION),
+        ("get create delete", "persistentvolumeclaims/status", "x/claim", "can only get/update/patch this type"),
+        ("get", "persistentvolumeclaims/odd", "x/claim", "cannot get subresource"),
+        ("get", "persistentvolumes", "/pv", ""), ("list watch update delete", "persistentvolumes", "/pv", GET),
+        ("get", "persistentvolumes/status", "/pv", "cannot get subresource"),
+        ("get", "persistentvolumes", "/", "No Object name found"), ("get", "persistentvolumes", "/other", NO_RELATION),
+        ("get update patch delete", "leases.coordination.k8s.io", "kube-node-lease/n1", ""),
+        ("create", "leases.coordination.k8s.io", "kube-node-lease/", ""),
+        ("list watch deletecollection", "leases.coordination.k8s.io", "kube-node-lease/n1", LEASE),
+        ("get create update", "leases.coordination.k8s.io", "x/n1",
+         'can only access leases in the "kube-node-lease" system namespace'),
+        ("get update patch delete", "leases.coordination.k8s.io", "kube-node-lease/n2",
+         "can only access node lease with the same name as the requesting node"),
+        ("get update patch delete", "csinodes.storage.k8s.io", "/n1", ""), ("create", "csinodes.storage.k8s.io", "/", ""),
+        ("list watch", "csinodes.storage.k8s.io", "/n1", CSI_NODE),
+        ("get", "csinodes/status.storage.k8s.io", "/n1", "cannot authorize CSINode subresources"),
+        ("get update patch delete", "csinodes.storage.k8s.io", "/n2",
+         "can only access CSINode with the same name as the requesting node"),
+        ("create", "resourceslices.resource.k8s.io", "/", ""),
+        ("get update patch delete", "resourceslices.resource.k8s.io", "/slice", ""),
+        ("get update patch delete", "resourceslices.resource.k8s.io", "/other", NO_RELATION),
+        ("list watch deletecollection", "resourceslices.resource.k8s.io", "/", SLICES),
+        ("proxy", "resourceslices.resource.k8s.io", "/slice", SLICE_VERBS),
+        ("get", "resourceslices/status.resource.k8s.io", "/slice", "cannot authorize ResourceSlice subresources"),
+        ("create update patch", "nodes", "/n1", ""), ("get list watch", "nodes", "/n1", ""),
+        ("get list watch", "nodes", "/n2", NODE), ("list watch", "nodes", "/", NODES), ("delete", "nodes", "/n1", "-"),
+        ("update patch", "nodes/status", "/n1", ""), ("get", "nodes/status", "/n1", "-"), ("update", "nodes/odd", "/n1", "-"),
+        ("get list watch", "pods", "x/p", ""), ("get list", "pods", "x/q", NO_RELATION), ("list watch", "pods", "x/", PODS),
+        ("create delete", "pods", "x/q", ""), ("update patch deletecollection", "pods", "x/p", "-"),
+        ("update patch", "pods/status", "x/q", ""), ("get create", "pods/status", "x/p", "-"),
+        ("create", "pods/eviction", "x/q", ""), ("update", "pods/eviction", "x/q", "-"), ("create", "pods/binding", "x/q", "-"),
+        ("get", "services", "x/s", ""), ("update", "services", "x/s", "-"),  # by the rules of all nodes
+    ],
+)  # fmt: skip
+def test_what_a_node_may_ask(verbs: str, resource: str, place: str, reason: str) -> None:
+    """``-``: the authorizer has nothing to say."""
+    plural, _, group = resource.partition(".")
+    namespace, _, name = place.partition("/")
+    for verb in verbs.split():
+        found = node_authorizer().authorize(ask(N1, verb, plural, namespace, group, name=name))
+        decision = Decision.NO_OPINION if reason else Decision.ALLOW
+        assert (found.decision, found.reason) == (decision, reason.strip("-")), verb
+
+
+@pytest.mark.parametrize(
+    ("verbs", "resource"),
+    [("list watch", "pods"), ("list watch deletecollection", "resourceslices.resource.k8s.io")],
+)
+def test_what_a_node_selects_is_its_own(verbs: str, resource: str) -> None:
+    plural, _, group = resource.partition(".")
+    for verb in verbs.split():
+        for field, operator, value, allowed in (
+            ("spec.nodeName", "=", "n1", True), ("spec.nodeName", "==", "n1", True), ("spec.nodeName", "!=", "n1", False),
+            ("spec.nodeName", "=", "n2", False), ("metadata.name", "=", "n1", False),
+        ):  # fmt: skip
+            asked = ask(N1, verb, plural, group=group, field_requirements=((field, operator, value),))
+            assert (node_authorizer().authorize(asked).decision is Decision.ALLOW) is allowed
+
+
+@pytest.mark.parametrize("kind", ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"])
+def test_secrets_of_volumes_of_each_kind(kind: str) -> None:
+    """Those of a pod's volume are of its namespace; those of a persistent one may be of another."""
+    pod = {**POD, "spec": {"nodeName": "n1", "volumes": [{"name": "v", kind: {"secretRef": {"name": "a"}}}]}}
+    assert pod_secrets(pod) == {"a"}
+    for given, where in (({}, "x"), ({"namespace": "s"}, "s")):
+        volume = {"spec": {"claimRef": {"namespace": "x"}, kind: {"secretRef": {"name": "a", **given}}}}
+        assert volume_secrets(volume) == {(where, "a")}
+    assert volume_secrets({"spec": {"claimRef": {"namespace": "x"}, kind: {"secretRef": {}}}}) == set()
+
+
+def test_secrets_of_other_volumes() -> None:
+    for source in ({"azureFile": {"secretName": "a"}}, {"csi": {"nodePublishSecretRef": {"name": "a"}}}):
+        assert pod_secrets({"spec": {"volumes": [source]}}) == {"a"}
+    claim = {"claimRef": {"namespace": "x"}}
+    for given, where in (({}, "x"), ({"secretNamespace": "s"}, "s")):
+        assert volume_secrets({"spec": {**claim, "azureFile": {"secretName": "a", **given}}}) == {(where, "a")}
+    assert volume_secrets({"spec": {**claim, "azureFile": {"secretNamespace": "s"}}}) == set()
+    for name in ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"):
+        assert volume_secrets({"spec": {**claim, "csi": {name: {"name": "a"}}}}) == {("x", "a")}
+    for name in ("controllerExpandSecretRef", "controllerPublishSecretRef"):
+        assert volume_secrets({"spec": {**claim, "csi": {name: {"name": "a"}}}}) == set()
