@@ -13,7 +13,7 @@ from kapi.resources.admissionregistration.expressions import (
     environment,
 )
 from kapi.testing.memory_api import MemoryAPI, succeed
-from tests.resources.strategy_kit import problems, short
+from tests.resources.strategy_kit import changes, made, problems, short
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 
@@ -204,10 +204,40 @@ def test_the_parameters_of_a_binding(reference: Object, texts: list[str]) -> Non
          ['auditAnnotations[0].key: Invalid value: "a/-": <name part>']),
         ({"auditAnnotations": [{"key": "k", "valueExpression": " "}]},
          ["auditAnnotations[0].valueExpression: Required value: valueExpression is not specified"]),
+        ({"matchConstraints": {"resourceRules": [{**RULE, "operations": ["DELETE"]}]}}, []),
     ],
 )  # fmt: skip
 def test_the_spec_of_a_policy(spec: Object, texts: list[str]) -> None:
     assert policy(**spec) == texts
+
+
+def test_a_policy_without_a_name_has_no_keys_of_annotations() -> None:
+    given = {
+        "matchConstraints": {"resourceRules": [RULE]},
+        "auditAnnotations": [{"key": "k", "valueExpression": "'v'"}],
+    }
+    assert problems(policies.VALIDATING, metadata={"name": ""}, spec=given) == [
+        "metadata.name: Required value: name or generateName is required",
+        'spec.auditAnnotations[0].key: Invalid value: "k": requires metadata.name be non-empty',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "texts"),
+    [
+        ({"typeChecking": {"expressionWarnings": [{"fieldRef": "spec.a", "warning": "w"}]}}, []),
+        ({"typeChecking": {"expressionWarnings": [{"fieldRef": " ", "warning": ""}]}},
+         ["typeChecking.expressionWarnings[0].warning: Required value",
+          "typeChecking.expressionWarnings[0].fieldRef: Required value"]),
+        ({"conditions": [{"type": "", "status": "True", "reason": "R", "lastTransitionTime": "2024-01-01T00:00:00Z"}]},
+         ['conditions[0].type: Invalid value: "": name part must be non-empty',
+          'conditions[0].type: Invalid value: "": <name part>']),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_policy(status: Object, texts: list[str]) -> None:
+    given = {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "true"}]}
+    old = made(policies.VALIDATING, spec=given)
+    assert short(changes(policies.VALIDATING, old, subresource="status", status=status), "status.") == texts
 
 
 @pytest.mark.parametrize(
@@ -221,6 +251,8 @@ def test_the_spec_of_a_policy(spec: Object, texts: list[str]) -> None:
 def test_the_type_of_an_expression(field: str, text: str, wanted: str) -> None:
     (found,) = policy(validations=[{"expression": "true", field: text}])
     assert found.startswith(f'validations[0].{field}: Invalid value: "{text}": ') and wanted in found
+    (found,) = policy(auditAnnotations=[{"key": "k", "valueExpression": f"[{text}]"}])
+    assert found.startswith(f'auditAnnotations[0].valueExpression: Invalid value: "[{text}]": ')
     if field == "expression":
         (found,) = policy(matchConditions=[{"name": "a", "expression": text}])
         assert found.startswith(f'matchConditions[0].expression: Invalid value: "{text}": ') and wanted in found
@@ -247,10 +279,32 @@ MUTATION: Object = {"patchType": "JSONPatch", "jsonPatch": {"expression": '[JSON
         ([{"patchType": "X"}],
          ['mutations[0].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch"']),
         ([{"patchType": "JSONPatch"}], ["mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch"]),
+        ([{"patchType": "JSONPatch", "jsonPatch": {"expression": " "}}],
+         ["mutations[0].jsonPatch.expression: Required value"]),
+        ([{**MUTATION, "applyConfiguration": {"expression": "Object{}"}}],
+         ['mutations[0].applyConfiguration: Invalid value: "{applyConfiguration}": '
+          "must not be specified when patchType is JSONPatch"]),
     ],
 )  # fmt: skip
 def test_the_mutations_of_a_policy(mutations: list[Object], texts: list[str]) -> None:
     assert mutating(*mutations) == texts
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "type_"),
+    [("JSONPatch", "jsonPatch", "list(JSONPatch)"), ("ApplyConfiguration", "applyConfiguration", "Object")],
+)
+def test_the_expression_of_a_mutation(kind: str, own: str, type_: str) -> None:
+    (found,) = mutating({"patchType": kind, own: {"expression": "1"}})
+    assert found.startswith(f'mutations[0].{own}.expression: Invalid value: "1": ') and type_ in found
+
+
+def test_operations_in_which_there_is_something_to_change() -> None:
+    given = {"resourceRules": [{**RULE, "operations": ["DELETE"]}]}
+    assert mutating(MUTATION, matchConstraints=given) == [
+        'matchConstraints.resourceRules.operations: Unsupported value: "DELETE": '
+        'supported values: "*", "CONNECT", "CREATE", "UPDATE"'
+    ]
 
 
 def test_when_a_mutating_policy_is_invoked_again() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import webhooks as mutatingwebhookconfigurations
 from kapi.resources.admissionregistration import webhooks as validatingwebhookconfigurations
-from tests.resources.strategy_kit import changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 ROW = validatingwebhookconfigurations.VALIDATING
 RULE: Object = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
@@ -24,6 +25,13 @@ HOOK: Object = {
 
 def hook(**parts: Any) -> list[Object]:
     return [{**HOOK, **parts}]
+
+
+def serving(**parts: Any) -> list[Object]:
+    return hook(clientConfig={"service": {"name": "s", "namespace": "n", **parts}})
+
+
+BAD: Object = {"matchLabels": {"a": "-"}}
 
 
 def test_a_webhook_has_defaults() -> None:
@@ -109,10 +117,54 @@ def test_a_webhook_has_defaults() -> None:
                 '[0].matchConditions[1].name: Duplicate value: "a"',
             ],
         ),
+        (hook(name=""), ["[0].name: Required value"]),
+        (hook(name="A.b.c"), ['[0].name: Invalid value: "A.b.c": <subdomain>']),
+        (hook(failurePolicy="X"), ['[0].failurePolicy: Unsupported value: "X": supported values: "Fail", "Ignore"']),
+        (hook(matchPolicy="X"), ['[0].matchPolicy: Unsupported value: "X": supported values: "Equivalent", "Exact"']),
+        (
+            hook(namespaceSelector=BAD, objectSelector=BAD),
+            [
+                f'[0].{name}.matchLabels: Invalid value: "-": <label value>'
+                for name in ("namespaceSelector", "objectSelector")
+            ],
+        ),
+        (
+            hook(clientConfig={"url": "https://a:b"}),
+            [
+                '[0].clientConfig.url: Required value: url must be a valid URL: parse "https://a:b": invalid port ":b" '
+                "after host; desired format: https://host[/path]"
+            ],
+        ),
+        (serving(path="/"), []),
+        (serving(path="/a/b.c/"), []),
+        (serving(path="//"), ['[0].clientConfig.service.path: Invalid value: "//": segment[0] may not be empty']),
+        (
+            serving(path="xa"),
+            ["[0].clientConfig.service.path: Invalid value: \"xa\": must start with a '/'"],
+        ),
+        (serving(path="/A"), ['[0].clientConfig.service.path: Invalid value: "/A": segment[0]: <subdomain>']),
     ],
 )
 def test_what_a_configuration_is_refused_for(webhooks: list[Object], texts: list[str]) -> None:
-    assert problems(ROW, webhooks=webhooks) == ["webhooks" + text for text in texts]
+    assert short(problems(ROW, webhooks=webhooks), "webhooks") == texts
+
+
+def test_when_a_mutating_webhook_is_called_again() -> None:
+    row = mutatingwebhookconfigurations.MUTATING
+    assert problems(row, webhooks=hook(reinvocationPolicy="IfNeeded")) == []
+    assert problems(row, webhooks=hook(reinvocationPolicy="X")) == [
+        'webhooks[0].reinvocationPolicy: Unsupported value: "X": supported values: "IfNeeded", "Never"'
+    ]
+
+
+def test_names_of_configurations_in_files_are_not_for_the_api() -> None:
+    ctx = replace(CTX, features={"ManifestBasedAdmissionControlConfig": True})
+    (found,) = problems(ROW, ctx, metadata={"name": "a.static.k8s.io"}, webhooks=hook())
+    assert found == (
+        'metadata.name: Invalid value: "a.static.k8s.io": names ending with ".static.k8s.io" are reserved for static '
+        "manifest-based configurations and cannot be managed via the API"
+    )
+    assert problems(ROW, metadata={"name": "a.static.k8s.io"}, webhooks=hook()) == []
 
 
 def test_what_was_accepted_once_may_stay() -> None:

@@ -165,6 +165,13 @@ SERVICE: Object = {"service": {"namespace": "n", "name": "s"}}
          ]),
         ({"strategy": "Webhook",
           "webhook": {"clientConfig": {**CLIENT, "caBundle": "YQ=="}, "conversionReviewVersions": ["v1"]}}, []),
+        ({"strategy": "Webhook",
+          "webhook": {"clientConfig": {"service": {"port": 0}}, "conversionReviewVersions": ["v1"]}}, [
+             # upstream tells of a missing namespace where the name is, and the other way round
+             "webhookClientConfig.service.name: Required value",
+             "webhookClientConfig.service.namespace: Required value",
+             "webhookClientConfig.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
+         ]),
     ],
 )  # fmt: skip
 def test_conversion(conversion: Object, texts: list[str]) -> None:
@@ -227,6 +234,114 @@ def test_conversion(conversion: Object, texts: list[str]) -> None:
 )  # fmt: skip
 def test_parts_of_a_version(parts: Object, texts: list[str]) -> None:
     assert of_schema(STRINGS, **parts) == texts
+
+
+@pytest.mark.parametrize(
+    ("parts", "texts"),
+    [
+        ({}, []),
+        ({"schema": {"openAPIV3Schema": {**STRINGS, "nullable": True}}}, [
+             ".schema.openAPIV3Schema.nullable: Forbidden: nullable cannot be true at the root",
+         ]),
+        ({"subresources": {"scale": {"specReplicasPath": ".spec.a"}}}, [
+             ".subresources.scale.statusReplicasPath: Required value",
+         ]),
+        ({"additionalPrinterColumns": [{"name": "a", "type": "string"}]}, [
+             ".additionalPrinterColumns[0].JSONPath: Required value",
+         ]),
+        ({"schema": None, "selectableFields": [{"jsonPath": ".f0"}]}, [
+             ".schema.openAPIV3Schema: Required value",
+             '.selectableFields: Invalid value: "": may only be set when `version.schema.openAPIV3Schema` is not included',
+         ]),
+        ({"selectableFields": [{}]}, [".selectableFields[0].jsonPath: Required value"]),
+    ],
+)  # fmt: skip
+def test_a_version_that_differs_from_the_others(parts: Object, texts: list[str]) -> None:
+    """What is the same in all versions is a part of the spec, as the internal type has it."""
+    other = {"schema": {"openAPIV3Schema": STRINGS}, **parts}
+    assert short(of_spec(versions=[version(), version("v2", storage=False, **other)]), "versions[1]") == texts
+
+
+def test_fields_to_select_by_without_a_schema() -> None:
+    assert of_spec(versions=[version(schema=None, selectableFields=[{"jsonPath": ".f0"}])]) == [
+        "versions[0].schema.openAPIV3Schema: Required value",
+        'selectableFields: Invalid value: "": may only be set when validations.schema is included',
+    ]
+
+
+def test_a_definition_without_a_version_to_store() -> None:
+    *_, found = of_spec(versions=[version(storage=False)])
+    assert found == "status.storedVersions: Invalid value: null: must have at least one stored version"
+
+
+NAMED: Object = {
+    "type": "object",
+    "properties": {"metadata": {"type": "object", "properties": {"name": {"type": "string"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "texts"),
+    [
+        (NAMED, ".metadata.name", ["must not point to fields in metadata"]),
+        ({"type": "object", "properties": {"a": OBJECT}}, ".a", [
+             "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are "
+             "allowed.",
+         ]),
+    ],
+)  # fmt: skip
+def test_a_field_to_select_by(schema: Object, path: str, texts: list[str]) -> None:
+    found = of_schema(schema, selectableFields=[{"jsonPath": path}])
+    assert short(found, f'selectableFields[0].jsonPath: Invalid value: "{path}": ') == texts
+
+
+APPROVAL = "api-approved.kubernetes.io"
+
+
+def test_a_protected_group_needs_an_approval() -> None:
+    wanted = [
+        f'metadata.annotations[{APPROVAL}]: Required value: protected groups must have approval annotation "{APPROVAL}", '
+        "see https://github.com/kubernetes/enhancements/pull/1111"
+    ]
+    spec, name = spec_of(group="a.k8s.io"), {"name": "things.a.k8s.io"}
+    assert problems(RESOURCE, metadata=name, spec=spec) == wanted
+    approved = {**name, "annotations": {APPROVAL: "https://github.com/kubernetes/enhancements/pull/1111"}}
+    old = made(RESOURCE, metadata=approved, spec=spec)
+    assert changes(RESOURCE, old) == []
+    assert changes(RESOURCE, old, metadata={**name, "uid": "u", "resourceVersion": "1", "generation": 1}) == wanted
+
+
+def test_the_root_is_not_nullable() -> None:
+    assert of_schema({"type": "object", "nullable": True}) == [
+        "schema.nullable: Forbidden: nullable cannot be true at the root"
+    ]
+
+
+def test_a_schema_names_no_other_schema() -> None:
+    assert of_schema({"type": "object", "$schema": "http://json-schema.org/schema#"}) == [
+        "schema: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"
+    ]
+
+
+def test_the_cost_of_all_rules() -> None:
+    """Each rule alone is cheap enough, all of them are not."""
+    item = {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self != 'a'"}]}
+
+    def lists(count: int) -> list[str]:
+        properties = {f"p{number}": {"type": "array", "maxItems": 5_000_000, "items": item} for number in range(count)}
+        return of_schema({"type": "object", "properties": properties})
+
+    assert lists(10) == []
+    assert lists(11) == [
+        *(
+            f"schema.properties[p{number}].items.x-kubernetes-validations[0].rule: Forbidden: contributed to estimated rule "
+            "cost total exceeding cost limit for entire OpenAPIv3 schema"
+            for number in range(4)
+        ),
+        "schema: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by "
+        "factor of 1.100000x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, "
+        "and strings are declared)",
+    ]
 
 
 def test_the_root_has_few_keywords_beside_a_status() -> None:
@@ -356,6 +471,10 @@ KEYED: Object = {"type": "array", "items": {**ITEMS, "required": ["k"]}, "x-kube
         ({"type": "string", "default": "a", "maxLength": 1}, []),
         ({"type": "string", "default": "ab", "maxLength": 1}, ["default: Too long: may not be more than 1 byte"]),
         ({"type": "object", "default": {"a": 1}}, ['default: Invalid value: {"a":1}: must not have unknown fields']),
+        ({"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True,
+          "default": {"apiVersion": "v1", "kind": "A", "metadata": 5}}, [
+             "default.metadata: Invalid value: 5: json: cannot unmarshal number into Go value of type v1.ObjectMeta",
+         ]),
         ({"type": "object", "not": {"default": 1}}, ["not.default: Forbidden: must be undefined to be structural"]),
         ({"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"metadata": {"type": "object",
           "properties": {"name": {"type": "string", "x-kubernetes-embedded-resource": True}}}}}, [
@@ -459,10 +578,32 @@ FIELDS: Object = {
 }
 
 
+DIFFERENT: Object = {"versions": [*TYPED["versions"], version("v2", storage=False)]}
+DEFAULTED: Object = {
+    "versions": [
+        version(schema={"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "string", "default": "b"}}}})
+    ]
+}
+PRESERVED: Object = {"preserveUnknownFields": True}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "texts"),
     [
         ({}, {}, []),
+        (DIFFERENT, DIFFERENT, []),
+        (PRESERVED, {**PRESERVED, **DEFAULTED}, [
+             "preserveUnknownFields: Invalid value: true: must be false in order to use defaults in the schema",
+         ]),
+        (PRESERVED, {**PRESERVED, "conversion": {"strategy": "Webhook", "webhook": {
+            "clientConfig": CLIENT, "conversionReviewVersions": ["v1"]}}}, [
+             'conversion.strategy: Invalid value: "Webhook": must be None if spec.preserveUnknownFields is true',
+         ]),
+        ({}, {"conversion": {"strategy": "Webhook", "webhook": {
+            "clientConfig": {**CLIENT, "caBundle": "YQ=="}, "conversionReviewVersions": ["v1"]}}}, [
+             'conversion.webhookClientConfig.caBundle: Invalid value: "YQ==": unable to load root certificates: '
+             "unable to parse bytes as PEM block",
+         ]),
         ({}, {"group": "other.com"}, ['group: Invalid value: "other.com": field is immutable']),
         ({}, {"names": {"plural": "others"}}, ['names.plural: Invalid value: "others": field is immutable']),
         ({}, {"names": {"kind": "Other"}}, ['names.kind: Invalid value: "Other": field is immutable']),
@@ -520,6 +661,15 @@ def test_status(names: Object, texts: list[str]) -> None:
     status = {**tree.copy(ESTABLISHED), "acceptedNames": names}
     found = changes(RESOURCE, {**old, "status": ESTABLISHED}, subresource="status", status=status)
     assert short(found, "status.acceptedNames.") == texts
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_the_name_stays(subresource: str) -> None:
+    old = made(RESOURCE, metadata={"name": "things.example.com"}, spec=spec_of())
+    metadata = {**old["metadata"], "name": "others.example.com", "uid": "u", "resourceVersion": "1"}
+    assert changes(RESOURCE, {**old, "status": ESTABLISHED}, subresource=subresource, metadata=metadata) == [
+        'metadata.name: Invalid value: "others.example.com": field is immutable'
+    ]
 
 
 def embedded(**metadata: Any) -> Object:
