@@ -74,16 +74,14 @@ def _validate_rolling(rolling: Object, path: Path, errors: Errors) -> None:
 
 
 def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
-    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    kind = strategy.get("type", "")
     if kind == "OnDelete":
         return
     if kind != "RollingUpdate":
         value = internal("DaemonSetUpdateStrategy", strategy)
         errors.append(not_supported(path, value, ("RollingUpdate", "OnDelete")))
-    elif rolling is None:
-        errors.append(field.required(path.child("rollingUpdate")))
-    else:
-        _validate_rolling(rolling, path.child("rollingUpdate"), errors)
+    else:  # defaults have given it its numbers
+        _validate_rolling(strategy["rollingUpdate"], path.child("rollingUpdate"), errors)
 
 
 class DaemonSetStrategy(ReplicasStrategy):
@@ -140,10 +138,6 @@ class DaemonSetStrategy(ReplicasStrategy):
         validate_pod_template(template, here, errors, options)
         validate_always_restart(template, here, errors, "DaemonSet")
         validate_counts(spec, _SPEC, errors, ("minReadySeconds",))
-        generation = template_generation(obj)
-        if generation < 0:
-            text = "must be greater than or equal to 0"
-            errors.append(field.invalid(_SPEC.child("templateGeneration"), generation, text))
         _validate_strategy(spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy"), errors)
         validate_counts(spec, _SPEC, errors, ("revisionHistoryLimit",))
 

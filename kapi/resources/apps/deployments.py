@@ -79,9 +79,7 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
     elif kind != "RollingUpdate":
         value = internal("DeploymentStrategy", strategy)
         errors.append(not_supported(path, value, ("Recreate", "RollingUpdate")))
-    elif rolling is None:
-        errors.append(field.required(path.child("rollingUpdate"), "this should be defaulted and never be nil"))
-    else:
+    else:  # defaults have given it its numbers
         here = path.child("rollingUpdate")
         unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
         validate_int_or_percent(unavailable, here.child("maxUnavailable"), errors)

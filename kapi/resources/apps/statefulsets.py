@@ -65,9 +65,7 @@ def _default_claim(claim: Object) -> None:
 def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     here = path.child("rollingUpdate")
-    if not kind:
-        errors.append(field.required(path))
-    elif kind == "OnDelete":
+    if kind == "OnDelete":
         if rolling is not None:
             value = internal("RollingUpdateStatefulSetStrategy", rolling)
             errors.append(field.invalid(here, value, "only allowed for updateStrategy 'RollingUpdate'"))

@@ -171,10 +171,7 @@ def _on_pod_conditions(patterns: list[Object], path: Path, errors: Errors) -> No
     for pattern, here in each_of(path, patterns):
         kind, status = pattern.get("type", ""), pattern.get("status", "")
         report(is_qualified_name(kind), kind, here, errors, "type")
-        if not status:
-            errors.append(field.required(here.child("status"), _choices(_STATUSES)))
-        elif status not in _STATUSES:
-            errors.append(not_supported(here.child("status"), status, _STATUSES))
+        supported(status, _STATUSES, here, errors, "status")
 
 
 def _failure_policy(spec: Object, policy: Object, path: Path, errors: Errors) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.apps.statefulsets import RESOURCE
-from tests.resources.strategy_kit import changes, made, problems
+from tests.resources.strategy_kit import changes, made, problems, short
 
-CLAIM = {
+MIRROR = "kubernetes.io/config.mirror"
+CLAIM: Object = {
     "metadata": {"name": "v"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}},
 }
@@ -27,7 +28,7 @@ SPEC = {"selector": {"matchLabels": {"a": "b"}}, "template": template(), "servic
 
 
 def of_spec(**spec: Any) -> list[str]:
-    return [text.removeprefix("spec.") for text in problems(RESOURCE, spec={**SPEC, **spec})]
+    return short(problems(RESOURCE, spec={**SPEC, **spec}), "spec.")
 
 
 def rolling(**parts: Any) -> Object:
@@ -61,6 +62,18 @@ def rolling(**parts: Any) -> Object:
          []),
         ({"template": template(containers=[MOUNTING])},
          ['template.spec.containers[0].volumeMounts[0].name: Not found: "v"']),
+        ({"volumeClaimTemplates": [{**CLAIM, "spec": {**CLAIM["spec"], "accessModes": []}}]},
+         ["volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required"]),
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "X"}]}},
+         ['selector.matchExpressions[0].operator: Invalid value: "X": not a valid selector operator',
+          'selector: Invalid value: {"matchExpressions":[{"key":"a","operator":"X"}]}']),
+        # upstream checks labels and annotations of the template twice
+        ({"template": {**template(), "metadata": {"labels": {"a": "b", "c": "-"}}}},
+         ['template.labels: Invalid value: "-": <label value>'] * 2),
+        ({"template": {**template(), "metadata": {"labels": {"a": "b"}, "annotations": {"-": ""}}}},
+         ['template.annotations: Invalid value: "-": <name part>'] * 2),
+        ({"template": {**template(), "metadata": {"labels": {"a": "b"}, "annotations": {MIRROR: ""}}}},
+         [f'template.annotations[{MIRROR}]: Invalid value: "": must set spec.nodeName if mirror pod annotation is set'] * 2),
     ],
 )  # fmt: skip
 def test_spec(spec: Object, texts: list[str]) -> None:
@@ -92,9 +105,42 @@ FORBIDDEN = (
         ({"serviceName": "t"}, [FORBIDDEN]),
         ({"podManagementPolicy": "Parallel"}, [FORBIDDEN]),
         ({"volumeClaimTemplates": [CLAIM]}, [FORBIDDEN]),
+        ({"replicas": -1}, ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]),
+        ({"template": template(containers=[])}, ["spec.template.spec.containers: Required value"]),
     ],
 )
 def test_changes(change: Object, texts: list[str]) -> None:
     old = made(RESOURCE, spec=SPEC)
     new = made(RESOURCE, spec={**SPEC, **change})
     assert changes(RESOURCE, old, spec=new["spec"]) == texts
+
+
+def test_a_template_that_was_accepted_once_may_become_wrong_otherwise() -> None:
+    old = made(RESOURCE, spec={**SPEC, "template": template(containers=[])})
+    new = made(RESOURCE, spec={**SPEC, "template": template(containers=[MOUNTING])})
+    assert changes(RESOURCE, old, spec=new["spec"]) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "texts"),
+    [
+        ({"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "collisionCount": 2}, []),
+        ({"observedGeneration": -1}, ["observedGeneration: Invalid value: -1: must be greater than or equal to 0"]),
+        ({"replicas": 1, "readyReplicas": 2}, ["readyReplicas: Invalid value: 2: cannot be greater than status.replicas"]),
+        ({"replicas": 1, "availableReplicas": 1},
+         ["availableReplicas: Invalid value: 1: cannot be greater than status.readyReplicas"]),
+        ({"collisionCount": 1}, ["collisionCount: Invalid value: 1: cannot be decremented"]),
+    ],
+)  # fmt: skip
+def test_status(status: Object, texts: list[str]) -> None:
+    old = {**made(RESOURCE, spec=SPEC), "status": {"replicas": 0, "collisionCount": 2}}
+    status = {"replicas": 0, "collisionCount": 2, **status}
+    assert short(changes(RESOURCE, old, subresource="status", status=status), "status.") == texts
+
+
+def test_a_change_of_the_status_keeps_the_name() -> None:
+    old = made(RESOURCE, spec=SPEC)
+    metadata = {**old["metadata"], "name": "b", "uid": "u", "resourceVersion": "1"}
+    assert changes(RESOURCE, old, subresource="status", metadata=metadata) == [
+        'metadata.name: Invalid value: "b": field is immutable'
+    ]

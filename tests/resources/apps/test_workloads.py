@@ -17,6 +17,7 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.replicas import number_of
 
 CTX = StrategyContext("n", "w", now="2024-01-01T00:00:00Z")
+DAEMONS, SETS, DEPLOYED = daemonsets.RESOURCE, statefulsets.RESOURCE, deployments.RESOURCE
 LABELED = [deployments.RESOURCE, replicasets.RESOURCE, statefulsets.RESOURCE, daemonsets.RESOURCE]
 
 
@@ -145,15 +146,71 @@ def test_revisions_keep_their_data() -> None:
     assert len(lines) == 1 and lines[0].startswith("data: Invalid value") and lines[0].endswith("field is immutable")
 
 
-def test_status_counts_make_sense() -> None:
+@pytest.mark.parametrize(
+    ("status", "texts"),
+    [
+        ({"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "collisionCount": 3}, []),
+        ({"observedGeneration": -1}, ["observedGeneration: Invalid value: -1: must be greater than or equal to 0"]),
+        ({"replicas": 1, "readyReplicas": 2}, ["readyReplicas: Invalid value: 2: cannot be greater than status.replicas"]),
+        ({"replicas": 1, "availableReplicas": 1},
+         ["availableReplicas: Invalid value: 1: cannot be greater than readyReplicas"]),
+        ({"collisionCount": 1}, ["collisionCount: Invalid value: 1: cannot be decremented"]),
+    ],
+)  # fmt: skip
+def test_status_counts_make_sense(status: Object, texts: list[str]) -> None:
     sub = deployments.RESOURCE.subresource("status")
     assert sub is not None and sub.strategy is not None
-    old = made(deployments.RESOURCE)
-    new = tree.copy(old)
-    new["status"] = {"replicas": 1, "readyReplicas": 2}
+    old = {**made(deployments.RESOURCE), "status": {"collisionCount": 2}}
+    new = {**tree.copy(old), "status": {"collisionCount": 2, **status}}
     sub.strategy.prepare_for_update(new, old, CTX)
     lines = [str(error) for error in sub.strategy.validate_update(new, old, CTX)]
-    assert lines == ["status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas"]
+    assert lines == [f"status.{text}" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        ({"minReadySeconds": -1}, ["minReadySeconds: Invalid value: -1: must be greater than or equal to 0"]),
+        ({"template": None}, ["template: Required value"]),
+        ({"template": None, "selector": None}, ["selector: Required value", "template: Required value"]),
+        ({"selector": {"x": "y"}}, ["template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template "
+                                    "`labels`"]),
+        ({"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}},
+         ["template.spec.containers: Required value"]),
+    ],
+)  # fmt: skip
+def test_a_replication_controller(spec: Object, texts: list[str]) -> None:
+    assert problems(replicationcontrollers.RESOURCE, **spec) == [f"spec.{text}" for text in texts]
+
+
+UNKNOWN: Object = {"matchExpressions": [{"key": "a", "operator": "X"}]}
+NO_OPERATOR = 'selector.matchExpressions[0].operator: Invalid value: "X": not a valid selector operator'
+MISFIT = 'template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`'
+
+
+@pytest.mark.parametrize(
+    ("row", "spec", "texts"),
+    [
+        (DEPLOYED, {"selector": None}, ["selector: Required value", MISFIT]),
+        (DEPLOYED, {"selector": UNKNOWN}, [
+            NO_OPERATOR, 'selector: Invalid value: {"matchExpressions":[{"key":"a","operator":"X"}]}: invalid label selector',
+        ]),
+        (DAEMONS, {"selector": None}, [MISFIT]),
+        (DAEMONS, {"selector": UNKNOWN}, [NO_OPERATOR]),
+    ],
+)  # fmt: skip
+def test_selectors(row: Resource, spec: Object, texts: list[str]) -> None:
+    assert problems(row, **spec) == [f"spec.{text}" for text in texts]
+
+
+@pytest.mark.parametrize(("row", "what"), [(DEPLOYED, "ReplicaSet"), (SETS, "StatefulSet"), (DAEMONS, "DaemonSet")])
+def test_templates(row: Resource, what: str) -> None:
+    obj = made(row)
+    obj["spec"]["template"]["spec"].update(activeDeadlineSeconds=1, containers=[])
+    assert [str(error) for error in row.strategy.validate(obj, CTX)] == [
+        "spec.template.spec.containers: Required value",
+        f"spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in {what} is not Supported",
+    ]
 
 
 def rolled_back(text: str) -> Object:
@@ -210,7 +267,6 @@ def test_a_daemon_sets_rolling_update_has_numbers_with_every_type() -> None:
     }
 
 
-DAEMONS, SETS, DEPLOYED = daemonsets.RESOURCE, statefulsets.RESOURCE, deployments.RESOURCE
 PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
     "validation is '[0-9]+%')"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kapi.machinery.tree import Object
 from kapi.resources.autoscaling.horizontalpodautoscalers import RESOURCE
-from tests.resources.strategy_kit import problems
+from tests.resources.strategy_kit import CTX, changes, made, problems
 
 REF = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
 AVERAGE = {"type": "AverageValue", "averageValue": "1"}
@@ -87,6 +88,9 @@ RAW = "may not set both a target raw value and a target utilization"
          ['container: Invalid value: "a.b": must not contain dots']),
         ("pods", {"target": {**AVERAGE, "type": "X"}},
          ["target.type: Invalid value: \"X\": must be either Utilization, Value, or AverageValue"]),
+        ("pods", {"target": {**AVERAGE, "type": ""}},
+         ["target.type: Required value: must specify a metric target type",
+          "target.type: Invalid value: \"\": must be either Utilization, Value, or AverageValue"]),
     ],
 )  # fmt: skip
 def test_metric(part: str, source: Object, texts: list[str]) -> None:
@@ -103,7 +107,12 @@ def test_a_metric_has_one_source() -> None:
     assert of_metric(type="Pods", pods=PODS["pods"], resource=resource) == [
         "resource: Forbidden: must populate the given metric source only"
     ]
-    assert set(of_metric(type="X", pods=PODS["pods"])) == {f'type: Unsupported value: "X": supported values: {kinds}'}
+    # upstream says it twice
+    unknown = f'type: Unsupported value: "{{}}": supported values: {kinds}'
+    assert of_metric(type="X", pods=PODS["pods"]) == [unknown.format("X")] * 2
+    assert of_metric(type="", pods=PODS["pods"]) == [
+        "type: Required value: must specify a metric source type", *[unknown.format("")] * 2
+    ]  # fmt: skip
 
 
 POLICY = {"type": "Pods", "value": 1, "periodSeconds": 1}
@@ -134,3 +143,22 @@ POLICY = {"type": "Pods", "value": 1, "periodSeconds": 1}
 )  # fmt: skip
 def test_behavior(direction: str, rules: Object, texts: list[str]) -> None:
     assert of_spec(behavior={direction: rules}) == [f"behavior.{direction}{text}" for text in texts]
+
+
+def test_only_what_is_counted_outside_of_the_pods_scales_to_zero() -> None:
+    ctx = replace(CTX, features={"HPAScaleToZero": True})
+    spec: Object = {"scaleTargetRef": REF, "maxReplicas": 2, "minReplicas": 0}
+    external = {"type": "External", "external": {"metric": {"name": "m"}, "target": AVERAGE}}
+    assert problems(RESOURCE, ctx, spec={**spec, "metrics": [external]}) == []
+    assert problems(RESOURCE, ctx, spec={**spec, "metrics": [PODS]}) == [
+        "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas"
+    ]
+
+
+@pytest.mark.parametrize("name", ["currentReplicas", "desiredReplicas"])
+def test_counts_of_replicas(name: str) -> None:
+    old = made(RESOURCE, spec={"scaleTargetRef": REF, "maxReplicas": 2})
+    status = {"currentReplicas": 0, "desiredReplicas": 0, name: -1}
+    assert changes(RESOURCE, old, subresource="status", status=status) == [
+        f"status.{name}: Invalid value: -1: must be greater than or equal to 0"
+    ]

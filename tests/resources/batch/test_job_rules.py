@@ -8,7 +8,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.batch.jobs import RESOURCE
-from tests.resources.strategy_kit import problems
+from tests.resources.strategy_kit import changes, made, problems, short
 
 NEGATIVE = "must be greater than or equal to 0"
 
@@ -21,8 +21,7 @@ def template(policy: str = "Never") -> Object:
 
 
 def of_spec(**spec: Any) -> list[str]:
-    found = problems(RESOURCE, metadata={"uid": "u"}, spec={"template": template(), **spec})
-    return [text.removeprefix("spec.") for text in found]
+    return short(problems(RESOURCE, metadata={"uid": "u"}, spec={"template": template(), **spec}), "spec.")
 
 
 def indexed(**spec: Any) -> list[str]:
@@ -41,6 +40,11 @@ def test_counts_are_not_negative(name: str) -> None:
     ("spec", "texts"),
     [
         ({"managedBy": "example.com/a"}, []),
+        ({"managedBy": ""}, ["managedBy: Required value"]),
+        ({"managedBy": "A/a"}, ['managedBy: Invalid value: "A": <subdomain>']),
+        ({"managedBy": "example.com/a b"},
+         ['managedBy: Invalid value: "a b": Invalid path (regex used for validation is '
+          "'[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')"]),
         ({"managedBy": "example.com/" + "a" * 52}, ["managedBy: Too long: may not be more than 63 bytes"]),
         ({"completionMode": "NonIndexed"}, []),
         ({"completionMode": "X"}, ['completionMode: Unsupported value: "X": supported values: "NonIndexed", "Indexed"']),
@@ -50,6 +54,9 @@ def test_counts_are_not_negative(name: str) -> None:
          ["backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode",
           "maxFailedIndexes: Invalid value: 1: requires indexed completion mode"]),
         ({"template": template("OnFailure")}, []),
+        ({"template": template("X")},
+         ['template.spec.restartPolicy: Unsupported value: "X": supported values: "Always", "OnFailure", "Never"',
+          'template.spec.restartPolicy: Unsupported value: "X": supported values: "OnFailure", "Never"']),
         ({"template": template("Always")}, ['template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"']),
         ({"podReplacementPolicy": "TerminatingOrFailed"}, []),
         ({"podReplacementPolicy": "X"},
@@ -74,6 +81,9 @@ ABOVE = "when completions are above 100000 and used with backoff limit per index
         ({"backoffLimitPerIndex": 1, "maxFailedIndexes": 11}, [f"maxFailedIndexes: Invalid value: 11: {BOUND} completions"]),
         ({"backoffLimitPerIndex": 1, "maxFailedIndexes": 10_000, "parallelism": 10_000, "completions": 100_001}, []),
         ({"backoffLimitPerIndex": 1, "maxFailedIndexes": 10_001, "completions": 100_000}, []),
+        ({"backoffLimitPerIndex": 1, "maxFailedIndexes": 100_001, "completions": 100_001},
+         [f"maxFailedIndexes: Invalid value: 100001: {BOUND} 100000",
+          f"maxFailedIndexes: Invalid value: 100001: {BOUND} 10000 {ABOVE}"]),
         ({"backoffLimitPerIndex": 1, "completions": 100_001},
          ["maxFailedIndexes: Required value: must be specified when completions is above 100000"]),
         ({"backoffLimitPerIndex": 1, "maxFailedIndexes": 10_001, "completions": 100_001},
@@ -88,8 +98,7 @@ def test_indexed_job(spec: Object, texts: list[str]) -> None:
 
 
 def of_failure_rule(**rule: Any) -> list[str]:
-    found = of_spec(podFailurePolicy={"rules": [{"action": "Ignore", **rule}]})
-    return [text.removeprefix("podFailurePolicy.rules[0]") for text in found]
+    return short(of_spec(podFailurePolicy={"rules": [{"action": "Ignore", **rule}]}), "podFailurePolicy.rules[0]")
 
 
 CODES = {"operator": "In", "values": [1, 2]}
@@ -118,6 +127,8 @@ CONDITION = {"type": "DisruptionTarget", "status": "True"}
         ({"onExitCodes": {**CODES, "containerName": "x"}},
          ['.onExitCodes.containerName: Invalid value: "x": must be one of the container or initContainer names in the pod '
           "template"]),
+        ({"onExitCodes": {"operator": "In", "values": []}},
+         [".onExitCodes.values: Invalid value: []: at least one value is required"]),
         ({"onExitCodes": {"operator": "NotIn", "values": [0, 1]}}, []),
         ({"onExitCodes": {"operator": "In", "values": [0, 1]}},
          [".onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In operator"]),
@@ -128,6 +139,9 @@ CONDITION = {"type": "DisruptionTarget", "status": "True"}
         ({"onExitCodes": {"operator": "In", "values": [*range(1, 257)]}},
          [".onExitCodes.values: Too many: 256: must have at most 255 items"]),
         ({"onPodConditions": [CONDITION] * 21}, [".onPodConditions: Too many: 21: must have at most 20 items"]),
+        ({"onPodConditions": [{**CONDITION, "type": "-"}]},
+         ['.onPodConditions[0].type: Invalid value: "-": <name part>']),
+        ({"onPodConditions": [{**CONDITION, "status": ""}]}, []),  # which becomes True
         ({"onPodConditions": [{**CONDITION, "status": "X"}]},
          ['.onPodConditions[0].status: Unsupported value: "X": supported values: "False", "True", "Unknown"']),
     ],
@@ -165,6 +179,13 @@ PARSING = "error parsing succeededIndexes:"
         ({"succeededCount": 11}, [f".succeededCount: Invalid value: 11: {BOUND} 10 (the number of specified completions)"]),
         ({"succeededIndexes": "0,2-4", "succeededCount": 5},
          [f".succeededCount: Invalid value: 5: {BOUND} 4 (the number of indexes in the specified succeededIndexes field)"]),
+        ({"succeededIndexes": "0," + "1" * (64 * 1024 - 2)},
+         [f'.succeededIndexes: Invalid value: "0,{"1" * (64 * 1024 - 2)}": {PARSING} cannot convert string to integer for '
+          f'index: "{"1" * (64 * 1024 - 2)}"']),
+        ({"succeededIndexes": "0," + "1" * (64 * 1024 - 1)},
+         [".succeededIndexes: Too long: may not be more than 65536 bytes",
+          f'.succeededIndexes: Invalid value: "0,{"1" * (64 * 1024 - 1)}": {PARSING} cannot convert string to integer for '
+          f'index: "{"1" * (64 * 1024 - 1)}"']),
         ({"succeededIndexes": "a"},
          [f'.succeededIndexes: Invalid value: "a": {PARSING} cannot convert string to integer for index: "a"']),
         ({"succeededIndexes": "9-10"}, [f'.succeededIndexes: Invalid value: "9-10": {PARSING} too large index: "10"']),
@@ -192,3 +213,77 @@ def test_rules_for_success() -> None:
     ]
     (found,) = of_spec(successPolicy={"rules": [rule]})
     assert found.startswith("successPolicy: Invalid value: ") and found.endswith(": requires indexed completion mode")
+
+
+UID, NAME = "controller-uid", "job-name"
+LABELS = {prefix + key: value for prefix in ("", "batch.kubernetes.io/") for key, value in ((UID, "u"), (NAME, "a"))}
+LABELED = "template.metadata.labels"
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_generated_selector_needs_its_labels(label: str) -> None:
+    spec = template()
+    spec["metadata"] = {"labels": {label: "x"}}
+    (found, *_) = of_spec(template=spec)
+    assert found.startswith(f"{LABELED}[{label}]: Invalid value: ") and found.endswith(f": must be '{LABELS[label]}'")
+    old = made(RESOURCE, metadata={"uid": "u"}, spec={"template": template()})
+    new = {**old["spec"], "template": {**old["spec"]["template"], "metadata": {"labels": {**LABELS}}}}
+    del new["template"]["metadata"]["labels"][label]
+    assert f"spec.{LABELED}[{label}]: Required value: must be '{LABELS[label]}'" in changes(RESOURCE, old, spec=new)
+
+
+def test_a_generated_selector_needs_a_uid() -> None:
+    found = problems(RESOURCE, spec={"template": template()})
+    assert "metadata.uid: Required value" in found
+
+
+def selecting(selector: Object | None, **labels: str) -> list[str]:
+    given = {**template(), "metadata": {"labels": labels}}
+    return short(of_spec(manualSelector=True, selector=selector, template=given))
+
+
+def test_a_selector_of_ones_own() -> None:
+    assert selecting({"matchLabels": {"a": "b"}}, a="b") == []
+    assert selecting(None, a="b") == [
+        "selector: Required value",
+        f'{LABELED}: Invalid value: {{"a":"b"}}: `selector` does not match template `labels`',
+    ]
+    assert selecting({"matchLabels": {"a": "-"}}, a="b") == ['selector.matchLabels: Invalid value: "-": <label value>']
+    assert selecting({"matchLabels": {"a": "b"}}, c="d") == [
+        f'{LABELED}: Invalid value: {{"c":"d"}}: `selector` does not match template `labels`'
+    ]
+
+
+def test_pods_of_an_indexed_job_are_named_after_it() -> None:
+    name = "a" * 62
+    spec = {"template": template(), "completionMode": "Indexed", "completions": 10}
+    assert problems(RESOURCE, metadata={"uid": "u", "name": name[1:]}, spec=spec) == []
+    assert problems(RESOURCE, metadata={"uid": "u", "name": name}, spec=spec) == [
+        f'metadata.name: Invalid value: "{name}": will not able to create pod with invalid DNS label: {name}-9'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        ({"completionMode": "Indexed", "completions": 3, "parallelism": 3}, []),
+        ({"completionMode": "Indexed", "completions": 3},
+         ["completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"]),
+        # upstream checks the spec twice
+        ({"backoffLimit": -1}, [f"backoffLimit: Invalid value: -1: {NEGATIVE}"] * 2),
+        ({"selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u", "job-name": "a"}}},
+         ['selector: Invalid value: {"matchLabels":{"batch.kubernetes.io/controller-uid":"u","job-name":"a"}}: '
+          "field is immutable"]),
+    ],
+)  # fmt: skip
+def test_changes(spec: Object, texts: list[str]) -> None:
+    given = {"template": template(), "completionMode": "Indexed", "completions": 2, "parallelism": 2}
+    old = made(RESOURCE, metadata={"uid": "u"}, spec=given)
+    assert short(changes(RESOURCE, old, spec={**old["spec"], **spec}), "spec.") == texts
+
+
+def test_the_name_stays() -> None:
+    old = made(RESOURCE, metadata={"uid": "u"}, spec={"template": template(), "manualSelector": True,
+                                                      "selector": {"matchLabels": {}}})  # fmt: skip
+    found = changes(RESOURCE, old, metadata={**old["metadata"], "name": "b", "resourceVersion": "1"})
+    assert found == ['metadata.name: Invalid value: "b": field is immutable']

@@ -175,6 +175,22 @@ def test_cron_jobs() -> None:
     assert told(schedule="TZ=UTC * * * * *")[0].startswith("spec.schedule: Invalid value")
     assert told(timeZone="Mars/Base")[0] == 'spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base'
     assert told(concurrencyPolicy="Maybe")[0].startswith('spec.concurrencyPolicy: Unsupported value: "Maybe"')
+    assert told(schedule="x") == ['spec.schedule: Invalid value: "x": expected exactly 5 fields, found 1: [x]']
+    spec: Object = {
+        "template": pod(),
+        "backoffLimit": -1,
+        "selector": {"matchLabels": {"a": "b"}},
+        "manualSelector": True,
+    }
+    place = "spec.jobTemplate.spec"
+    assert told(jobTemplate={"spec": spec}) == [
+        f"{place}.backoffLimit: Invalid value: -1: must be greater than or equal to 0",
+        f'{place}.selector: Invalid value: {{"matchLabels":{{"a":"b"}}}}: `selector` will be auto-generated',
+        f'{place}.manualSelector: Unsupported value: true: supported values: "nil", "false"',
+    ]
+    for name in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        assert told(**{name: 0}) == []
+        assert told(**{name: -1}) == [f"spec.{name}: Invalid value: -1: must be greater than or equal to 0"]
     assert told(startingDeadlineSeconds=-1)[0].startswith("spec.startingDeadlineSeconds: Invalid value: -1")
 
 
