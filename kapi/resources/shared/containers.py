@@ -148,18 +148,7 @@ def validate_ports(ports: list[Object], path: Path, errors: Errors) -> None:
             for text in is_port_number(host):
                 errors.append(field.invalid(path.index(i).child("hostPort"), host, text))
         if protocol not in PROTOCOLS:
-            here = path.index(i).child("protocol")
-            if not protocol:
-                errors.append(field.required(here))
-            else:
-                errors.append(not_supported(here, protocol, sorted(PROTOCOLS)))
-
-
-def validate_pull_policy(policy: str, path: Path, errors: Errors) -> None:
-    if not policy:
-        errors.append(field.required(path))
-    elif policy not in PULL_POLICIES:
-        errors.append(not_supported(path, policy, PULL_POLICIES))
+            errors.append(not_supported(path.index(i).child("protocol"), protocol, sorted(PROTOCOLS)))
 
 
 def _resize_policies(policies: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -212,11 +201,7 @@ def validate_common(container: Object, path: Path, errors: Errors, ctx: PodOptio
     need(get("image"), path, errors, "image")
     policy = get("terminationMessagePolicy", "")
     if policy != "File" and policy != "FallbackToLogsOnError":
-        here = path.child("terminationMessagePolicy")
-        if not policy:
-            errors.append(field.required(here))
-        else:
-            errors.append(not_supported(here, policy, ("File", "FallbackToLogsOnError")))
+        errors.append(not_supported(path.child("terminationMessagePolicy"), policy, ("File", "FallbackToLogsOnError")))
     ports = get("ports")
     if ports:
         validate_ports(ports, path.child("ports"), errors)
@@ -231,8 +216,9 @@ def validate_common(container: Object, path: Path, errors: Errors, ctx: PodOptio
         validate_volume_mounts(mounts, devices or [], container, path.child("volumeMounts"), errors, ctx)
     if devices:
         validate_volume_devices(devices, mounts or [], path.child("volumeDevices"), errors, ctx)
-    if get("imagePullPolicy") not in PULL_POLICIES:
-        validate_pull_policy(get("imagePullPolicy", ""), path.child("imagePullPolicy"), errors)
+    policy = get("imagePullPolicy", "")
+    if policy not in PULL_POLICIES:
+        errors.append(not_supported(path.child("imagePullPolicy"), policy, PULL_POLICIES))
     resources = get("resources")
     if resources:
         validate_resources(
@@ -281,26 +267,16 @@ def validate_containers(containers: list[Object], path: Path, errors: Errors, ct
         if lifecycle is not None:
             LIFECYCLE(lifecycle, here.child("lifecycle"), errors, ctx)
         PROBES(container, here, errors, ctx)
-        if ctx.container_restart_rules:
-            validate_restart_rules(container, here, errors, ctx)
-        elif container.get("restartPolicy") is not None:
-            errors.append(field.forbidden(here.child("restartPolicy"), "may not be set for non-init containers"))
+        validate_restart_rules(container, here, errors, ctx)
         ports = ports or "ports" in container
     if ports:
         _host_ports(list(enumerate(containers)), path, errors)
 
 
 def _init_restart_policy(container: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules")
-    if policy is None:
-        if rules:
-            text = "must specify restartPolicy when restart rules are used"
-            errors.append(field.required(path.child("restartPolicy"), text))
-    elif not ctx.container_restart_rules:
-        supported(policy, ("Always",), path, errors, "restartPolicy")
-    elif policy != "Always" or ctx.restart_all_containers:
+    if container.get("restartPolicy") != "Always" or ctx.restart_all_containers:
         validate_restart_rules(container, path, errors, ctx)
-    elif rules:
+    elif container.get("restartPolicyRules"):
         text = "restartPolicyRules are not allowed for init containers with restart policy Always"
         errors.append(field.forbidden(path.child("restartPolicyRules"), text))
 

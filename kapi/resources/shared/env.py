@@ -48,9 +48,6 @@ def _subscripted(field_path: str) -> tuple[str, str] | None:
 def validate_field_ref(ref: Object, allowed: Collection[str], path: Path, errors: Errors) -> None:
     """A field of the pod itself."""
     version, field_path = ref.get("apiVersion", ""), ref.get("fieldPath", "")
-    if not version:
-        errors.append(field.required(path.child("apiVersion")))
-        return
     if not field_path:
         errors.append(field.required(path.child("fieldPath")))
         return

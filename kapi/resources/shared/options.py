@@ -21,7 +21,7 @@ class PodOptions:
         "allow_indivisible_huge_pages", "allow_non_local_token_path", "allow_host_sysctls", "allow_volume_devices",
         "allow_restart_container_for_init", "selector_merge", "old_violates_match_label_keys", "recursive_selinux_only",
         "comparison_operators", "user_namespace_host_network", "env_files", "restart_all_containers",
-        "container_restart_rules", "pod_level_resources", "relaxed_searches", "restart_policy", "grace", "host_users", "os",
+        "pod_level_resources", "relaxed_searches", "restart_policy", "grace", "host_users", "os",
         "volumes", "claim_names",
     )  # fmt: skip
 
@@ -46,7 +46,6 @@ class PodOptions:
         self.user_namespace_host_network = gate(ctx, "UserNamespacesHostNetworkSupport")
         self.env_files = gate(ctx, "EnvFiles")
         self.restart_all_containers = gate(ctx, "RestartAllContainersOnContainerExits")
-        self.container_restart_rules = gate(ctx, "ContainerRestartRules")
         self.pod_level_resources = gate(ctx, "PodLevelResources")
         self.relaxed_searches = gate(ctx, "RelaxedDNSSearchValidation")
         self.restart_policy = ""

@@ -308,8 +308,6 @@ def validate_pod_spec(
     get = spec.get
     ctx.metadata = metadata
     ctx.grace = get("terminationGracePeriodSeconds")
-    if ctx.grace is None:
-        errors.append(field.required(path.child("terminationGracePeriodSeconds")))
     ctx.host_users = get("hostUsers") is not False
     ctx.os = (get("os") or {}).get("name", "")
     ctx.restart_policy = get("restartPolicy", "")

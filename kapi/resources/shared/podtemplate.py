@@ -19,7 +19,7 @@ from kapi.resources.shared.affinity import (
     validate_tolerations,
 )
 from kapi.resources.shared.compute import uses_indivisible_huge_pages
-from kapi.resources.shared.gated import drop_disabled_fields, restart_rules_in_use
+from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_descending, validate_local
@@ -247,7 +247,6 @@ def _relax_containers(options: PodOptions, old: Object) -> None:
         )
         for variable in elements(container, "env"):
             options.env_files |= (variable.get("valueFrom") or {}).get("fileKeyRef") is not None
-    options.container_restart_rules |= restart_rules_in_use(old)
     for container in elements(old, "initContainers"):
         if container.get("restartPolicy") == "Always":
             options.restart_all_containers |= bool(container.get("restartPolicyRules"))

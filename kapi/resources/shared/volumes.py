@@ -14,7 +14,7 @@ from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared import volume_sources as sources
 from kapi.resources.shared.claims import validate_claim_template
-from kapi.resources.shared.containers import validate_pull_policy
+from kapi.resources.shared.containers import PULL_POLICIES
 from kapi.resources.shared.env import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
 from kapi.resources.shared.metadata import validate_user_annotations
 from kapi.resources.shared.names import is_dns1123_label, subdomain_name
@@ -32,6 +32,7 @@ from kapi.resources.shared.rules import (
     report,
     required,
     struct,
+    supported,
     unless_empty,
 )
 from kapi.resources.shared.selectors import validate_label_selector
@@ -251,7 +252,7 @@ def _ephemeral(source: Object, path: Path, errors: Errors, ctx: PodOptions) -> N
 def _image(source: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     if ctx.is_pod and not source.get("reference"):
         errors.append(field.required(path.child("reference")))
-    validate_pull_policy(source.get("pullPolicy", ""), path.child("pullPolicy"), errors)
+    supported(source.get("pullPolicy", ""), PULL_POLICIES, path, errors, "pullPolicy")
 
 
 _LABEL = check(is_dns1123_label)
@@ -335,7 +336,6 @@ def _validate_source(volume: Object, path: Path, errors: Errors, ctx: PodOptions
             name = volume.get("name", "")
             if len(f"{name}:{source.get('targetPortal', '')}") > 64:
                 errors.append(field.invalid(path.child("name"), name, _NAME_TOO_LONG))
-    need(found, path, errors, detail="must specify a volume type")
 
 
 def _claim_name(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:

@@ -12,7 +12,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.metadata import validate_immutable
-from kapi.resources.shared.rules import Errors, not_supported, present, same, supported
+from kapi.resources.shared.rules import Errors, not_supported, same, supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -70,8 +70,6 @@ class CSIDriverStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
-        for name, shown in (("attachRequired", "attachedRequired"), ("podInfoOnMount", ""), ("storageCapacity", "")):
-            present(spec.get(name), _SPEC, errors, shown or name)
         policy = spec.get("fsGroupPolicy")
         if policy is not None and policy not in _GROUP_POLICIES:
             errors.append(not_supported(_SPEC.child("fsGroupPolicy"), policy, _GROUP_POLICIES))
@@ -79,7 +77,6 @@ class CSIDriverStrategy(PlainStrategy):
         _token_requests(requests, _SPEC.child("tokenRequests"), errors)
         for mode in elements(spec, "volumeLifecycleModes"):
             supported(mode, ("Persistent", "Ephemeral"), _SPEC, errors, "volumeLifecycleModes")
-        present(spec.get("seLinuxMount"), _SPEC, errors, "seLinuxMount")
         period, path = spec.get("nodeAllocatableUpdatePeriodSeconds"), _SPEC.child("nodeAllocatableUpdatePeriodSeconds")
         if period is not None and period < 10:
             errors.append(invalid(path, period, "must be greater than or equal to 10 seconds"))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
 from kapi.resources.definition import StrategyContext
-from tests.resources.strategy_kit import CTX, problems
+from tests.resources.strategy_kit import CTX, problems, short
 
 VOLUMES = [
     {"name": "empty", "emptyDir": {}},
@@ -134,14 +134,15 @@ def test_key_in_a_variable(kind: str, ref: Object, texts: list[str]) -> None:
         ({"key": "a=b"}, [f'.key: Invalid value: "a=b": {ENV_NAME}']),
         ({"volumeName": ""}, [".volumeName: Required value", '.volumeName: Not found: ""']),
         ({"volumeName": "x"}, ['.volumeName: Not found: "x"']),
+        ({"volumeName": "A"}, ['.volumeName: Invalid value: "A": <label>', '.volumeName: Not found: "A"']),
+        ({"volumeName": "claim"}, ['.volumeName: Invalid value: "claim": referenced volume must be of type emptyDir']),
         ({"path": ""}, [".path: Required value"]),
         ({"path": "a/../b"}, [".path: Invalid value: \"a/../b\": must not contain '..'"]),
     ],
 )
 def test_file_in_a_variable(ref: Object, texts: list[str]) -> None:
-    assert of_source(fileKeyRef={"key": "k", "volumeName": "empty", "path": "p", **ref}) == [
-        f".fileKeyRef{text}" for text in texts
-    ]
+    found = of_source(fileKeyRef={"key": "k", "volumeName": "empty", "path": "p", **ref})
+    assert short(found, ".fileKeyRef") == texts
 
 
 @pytest.mark.parametrize(
@@ -386,6 +387,28 @@ def test_other_parts(parts: Object, texts: list[str]) -> None:
     assert of_container(**parts) == texts
 
 
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        ("example.com/gpu", []),
+        (
+            "a b",
+            ['Invalid value: "a b": <name part>', 'Invalid value: "a b": must be a standard resource for containers'],
+        ),
+        (
+            "x",
+            [
+                'Invalid value: "x": must be a standard resource type or fully qualified',
+                'Invalid value: "x": must be a standard resource for containers',
+            ],
+        ),
+    ],
+)
+def test_names_of_resources(name: str, texts: list[str]) -> None:
+    found = of_container(resources={"limits": {name: "1"}, "requests": {name: "1"}})
+    assert short(found) == [f"resources.{part}[{name}]: {text}" for part in ("limits", "requests") for text in texts]
+
+
 def test_resizing_where_nothing_restarts() -> None:
     policy = {"resourceName": "cpu", "restartPolicy": "RestartContainer"}
     spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1", "resizePolicy": [policy]}]}
@@ -406,6 +429,8 @@ RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
         ({"restartPolicy": "X"}, ['restartPolicy: Unsupported value: "X": supported values: "Always", "Never", "OnFailure"']),
         ({"restartPolicy": "Never", "restartPolicyRules": [RULE] * 21},
          ["restartPolicyRules: Too many: 21: must have at most 20 items"]),
+        ({"restartPolicy": "Never", "restartPolicyRules": [{**RULE, "action": "X"}]},
+         ['restartPolicyRules[0].action: Unsupported value: "X": supported values: "Restart", "RestartAllContainers"']),
         ({"restartPolicy": "Never", "restartPolicyRules": [{"action": "Restart"}]},
          ["restartPolicyRules[0].exitCodes: Required value: must be specified"]),
         ({"restartPolicy": "Never", "restartPolicyRules": [{**RULE, "exitCodes": {"operator": "X", "values": [1]}}]},

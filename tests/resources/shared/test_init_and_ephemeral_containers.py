@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
-from tests.resources.strategy_kit import changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 REGULAR = {"name": "c", "image": "i:1"}
 INITIAL = {"name": "f", "image": "i:1"}
@@ -44,10 +45,29 @@ def of_initial(*containers: Object) -> list[str]:
         ({"restartPolicyRules": [RULE]},
          [".restartPolicy: Required value: must specify restartPolicy when restart rules are used"]),
         ({"ports": [{"containerPort": 1, "hostPort": 7}, {"containerPort": 2, "hostPort": 8}]}, []),
+        ({"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]},
+         [".resizePolicy[0].restartPolicy: Invalid value: \"RestartContainer\": "
+          "must not be set to 'RestartContainer' for non-sidecar initContainers"]),
+        ({"restartPolicy": "Always", "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}, []),
     ],
 )  # fmt: skip
 def test_container_that_runs_first(container: Object, texts: list[str]) -> None:
     assert of_initial(container) == [f"[0]{text}" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("all_containers", "texts"),
+    [
+        (True, []),
+        (False, ["restartPolicyRules: Forbidden: restartPolicyRules are not allowed for init containers with restart policy "
+                 "Always"]),
+    ],
+)  # fmt: skip
+def test_rules_for_a_sidecar(all_containers: bool, texts: list[str]) -> None:
+    ctx = replace(CTX, features={"ContainerRestartRules": True, "RestartAllContainersOnContainerExits": all_containers})
+    sidecar = {**INITIAL, "restartPolicy": "Always", "restartPolicyRules": [RULE]}
+    found = problems(RESOURCE, ctx, spec={"containers": [REGULAR], "initContainers": [sidecar]})
+    assert short(found, "spec.initContainers[0].") == texts
 
 
 def test_containers_that_run_first_have_different_names() -> None:
@@ -66,7 +86,8 @@ def test_host_ports_of_a_container_that_runs_first() -> None:
 
 def of_ephemeral(**parts: Any) -> list[str]:
     """What an update is refused for that adds such a container to a running pod."""
-    old = made(RESOURCE, spec={"containers": [REGULAR], "initContainers": [INITIAL]})
+    volumes = [{"name": "v", "emptyDir": {}}]
+    old = made(RESOURCE, spec={"containers": [REGULAR], "initContainers": [INITIAL], "volumes": volumes})
     container = {
         "name": "d", "image": "i:1", "imagePullPolicy": "Always", "terminationMessagePolicy": "File", **parts,
     }  # fmt: skip
@@ -100,6 +121,11 @@ NOT_EPHEMERAL = "Forbidden: cannot be set for an Ephemeral Container"
         ({"readinessProbe": PROBE}, [f".readinessProbe: {NOT_EPHEMERAL}"]),
         ({"startupProbe": PROBE}, [f".startupProbe: {NOT_EPHEMERAL}"]),
         ({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}, [f".lifecycle: {NOT_EPHEMERAL}"]),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, []),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a"}]},
+         [f".volumeMounts[0].subPath: {NOT_EPHEMERAL}"]),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/v", "subPathExpr": "a"}]},
+         [f".volumeMounts[0].subPathExpr: {NOT_EPHEMERAL}"]),
     ],
 )  # fmt: skip
 def test_container_for_debugging(parts: Object, texts: list[str]) -> None:

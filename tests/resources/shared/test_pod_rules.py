@@ -11,9 +11,11 @@ from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
 from kapi.resources.definition import StrategyContext
+from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
-from tests.resources.strategy_kit import CTX, problems
+from tests.resources.strategy_kit import CTX, problems, short
 
+PAGES = "hugepages-2Mi"
 PRIVILEGED = replace(CTX, allow_privileged=True)
 ID = "must be between 0 and 2147483647, inclusive"
 LABEL = (
@@ -156,6 +158,7 @@ SYSCTL = f"must have at most 253 characters and match regex ^({SYSCTL}[\\./])*{S
         ({"supplementalGroupsPolicy": "X"},
          ['supplementalGroupsPolicy: Unsupported value: "X": supported values: "Merge", "Strict"']),
         ({"seLinuxChangePolicy": "Recursive"}, []),
+        ({"seLinuxChangePolicy": "X"}, ['seLinuxChangePolicy: Unsupported value: "X": supported values: "Recursive"']),
         ({"sysctls": [{"name": "net/ipv4.a_b", "value": "1"}]}, []),
         ({"sysctls": [{"name": "", "value": "1"}]}, ["sysctls[0].name: Required value"]),
         ({"sysctls": [{"name": "A", "value": "1"}]}, [f'sysctls[0].name: Invalid value: "A": {SYSCTL}']),
@@ -282,6 +285,9 @@ def test_what_linux_does_not_have() -> None:
         ({"hostUsers": False}, []),
         ({"hostUsers": False, "hostPID": True}, ["HostPID: Forbidden: when `hostUsers` is false"]),
         ({"hostUsers": False, "hostIPC": True}, ["HostIPC: Forbidden: when `hostUsers` is false"]),
+        ({"hostUsers": False, "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+          "containers": [{"name": "c", "image": "i:1", "volumeDevices": [{"name": "v", "devicePath": "/v"}]}]},
+         ["containers[0].volumeDevices: Forbidden: when `hostUsers` is false"]),
         ({"hostUsers": False, "hostNetwork": True}, ["hostNetwork: Forbidden: when `hostUsers` is false"]),
         ({"hostnameOverride": "a.b"}, []),
         ({"hostnameOverride": "a" * 64}, []),
@@ -339,10 +345,23 @@ def of_resources(pod: Object, *containers: Object) -> list[str]:
         ({"limits": {"cpu": "1"}}, [{"limits": {"cpu": "1"}}], []),
         ({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}, [{"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}],
          ['resources.containers[0][cpu].limits: Invalid value: "2": must be less than or equal to pod limits of 1']),
+        ({"limits": {"cpu": "1", PAGES: "2Mi"}},
+         [{"limits": {"cpu": "1", PAGES: "4Mi"}, "requests": {"cpu": "1", PAGES: "4Mi"}}],
+         [f'resources.requests[{PAGES}]: Invalid value: "2Mi": must be greater than or equal to aggregate container requests '
+          "of 4Mi",
+          f'resources.limits[{PAGES}]: Invalid value: "2Mi": must be greater than or equal to aggregate container limits of '
+          "4Mi",
+          f'resources.containers[0][{PAGES}].limits: Invalid value: "4Mi": must be less than or equal to pod limits of 2Mi']),
+        ({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}, [],
+         ['resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1']),
+        ({"limits": {"example.com/x": "1"}}, [],
+         ['resources.limits[example.com/x]: Unsupported value: "example.com/x": supported values: "cpu", "hugepages-", '
+          '"memory"']),
+        ({"limits": {"a b": "1"}}, [], ['resources.limits[a b]: Invalid value: "a b": <name part>']),
     ],
 )  # fmt: skip
 def test_resources_of_pod_and_containers(pod: Object, containers: list[Object], texts: list[str]) -> None:
-    assert of_resources(pod, *containers) == texts
+    assert short(of_resources(pod, *(containers or [{}]))) == texts
 
 
 def test_resources_of_a_pod_on_windows_and_claims() -> None:
@@ -401,3 +420,74 @@ def test_static_pods_have_no_claims() -> None:
         spec={"containers": [{"name": "c", "image": "i:1"}], "resourceClaims": [{"name": "a", "resourceClaimName": "a"}]},
     )  # fmt: skip
     assert "[]: Forbidden: static pods do not support resource claims" in found
+
+
+@pytest.mark.parametrize(
+    ("group", "texts"),
+    [
+        ({"podGroupName": "g"}, []),
+        ({"podGroupName": "G"}, ['podGroupName: Invalid value: "G": <subdomain>']),
+        ({}, ["podGroupName: Invalid value: null: must specify one of: `podGroupName`"]),
+    ],
+)
+def test_the_group_that_a_pod_is_scheduled_with(group: Object, texts: list[str]) -> None:
+    found = of_spec(replace(CTX, features={"GenericWorkload": True}), schedulingGroup=group)
+    assert short(found, "schedulingGroup.") == texts
+
+
+def test_a_template_has_labels_and_no_containers_for_debugging() -> None:
+    debugging = {"name": "d", "image": "i:1", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"}
+    template: Object = {
+        "metadata": {"labels": {"a": "-"}},
+        "spec": {"containers": [{"name": "c", "image": "i:1"}], "ephemeralContainers": [debugging]},
+    }
+    default_pod_template(template)
+    errors: list[FieldError] = []
+    validate_pod_template(template, Path("t"), errors, template_options(CTX))
+    assert short([str(error) for error in errors]) == [
+        't.labels: Invalid value: "-": <label value>',
+        "t.spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in pod template",
+    ]
+
+
+def spread(**parts: Any) -> Object:
+    return {
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule", **parts}]
+    }
+
+
+TWICE: Object = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]}
+IN_BOTH = 'Invalid value: "a": exists in both matchLabelKeys and labelSelector'
+
+
+def token(path: str) -> Object:
+    source = {"serviceAccountToken": {"path": path, "expirationSeconds": 600}}
+    return {"volumes": [{"name": "v", "projected": {"sources": [source]}}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "other", "texts", "kept"),
+    [
+        (
+            spread(labelSelector={"matchLabels": {"a": "-"}}),
+            spread(labelSelector={"matchLabels": {"a": "b"}}),
+            ['topologySpreadConstraints[0].labelSelector.matchLabels: Invalid value: "-": <label value>'],
+            [],
+        ),
+        (
+            spread(matchLabelKeys=["a"], labelSelector=TWICE),
+            spread(matchLabelKeys=["a"], labelSelector={}),
+            [f"topologySpreadConstraints[0][0]: {IN_BOTH}"],
+            [f"topologySpreadConstraints[0].matchLabelKeys[0]: {IN_BOTH}"],
+        ),
+        (token("/t"), token("t"), ['volumes[0].projected.path: Invalid value: "/t": must be a relative path'], []),
+    ],
+)
+def test_what_a_stored_template_has_may_stay(given: Object, other: Object, texts: list[str], kept: list[str]) -> None:
+    """Or it is checked by a former rule, with another path."""
+    template: Object = {"spec": {"containers": [{"name": "c", "image": "i:1"}], **given}}
+    default_pod_template(template)
+    for stored, wanted in ((None, texts), ({"spec": other}, texts), ({"spec": given}, kept)):
+        errors: list[FieldError] = []
+        validate_pod_template(template, Path("t"), errors, template_options(CTX, stored))
+        assert short([str(error) for error in errors], "t.spec.") == wanted, stored

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
 from kapi.resources.definition import StrategyContext
-from tests.resources.strategy_kit import CTX, problems
+from tests.resources.strategy_kit import CTX, problems, short
 
 MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 RELATIVE, BACKSTEPS = "must be a relative path", "must not contain '..'"
 HOST_PORT = "must be a host:port pair or multiple pairs separated by commas"
+SIGNER = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
 RANGE = "must be between 0 and 255, inclusive"
 PARTITION = "must be between 1 and 255, inclusive"
 PROJECTED = replace(CTX, features={"ClusterTrustBundleProjection": True, "PodCertificateRequest": True})
@@ -29,7 +30,7 @@ def of_volumes(*volumes: Object, ctx: StrategyContext = CTX) -> list[str]:
 
 
 def of_volume(ctx: StrategyContext = CTX, **source: Any) -> list[str]:
-    return [text.removeprefix("[0]").removeprefix(".") for text in of_volumes({"name": "v", **source}, ctx=ctx)]
+    return [text.removeprefix(".") for text in short(of_volumes({"name": "v", **source}, ctx=ctx), "[0]")]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,7 @@ def test_names_of_volumes() -> None:
         ({"storageos": {"volumeName": "v", "secretRef": {"name": ""}}}, ["storageos.secretRef.name: Required value"]),
         ({"csi": {"driver": "D" * 63}}, []),
         ({"csi": {"driver": "d" * 64}}, ["csi.driver: Too long: may not be more than 63 bytes"]),
+        ({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "A"}}}, ['csi.name: Invalid value: "A": <subdomain>']),
         ({"csi": {"driver": "d", "nodePublishSecretRef": {"name": ""}}}, ["csi.nodePublishSecretRef.name: Required value"]),
         ({"ephemeral": {}}, ["ephemeral.volumeClaimTemplate: Required value"]),
         ({"image": {"reference": ""}}, ["image.reference: Required value"]),
@@ -174,6 +176,17 @@ def test_names_of_volumes() -> None:
         ({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"},
                                      "resourceFieldRef": {"containerName": "c", "resource": "limits.cpu"}}]}},
          ['downwardAPI: Invalid value: "resource": fieldRef and resourceFieldRef can not be specified simultaneously']),
+        ({"downwardAPI": {"items": [{"path": "/a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}]}},
+         [f'downwardAPI.path: Invalid value: "/a": {RELATIVE}']),
+        ({"downwardAPI": {"items": [{"path": "..a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}]}},
+         ["downwardAPI.path: Invalid value: \"..a\": must not start with '..'"]),
+        ({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "spec.host"}}]}},
+         ['downwardAPI.fieldRef.fieldPath: Unsupported value: "spec.nodeName": supported values: "metadata.annotations", '
+          '"metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"']),
+        ({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": ""}}]}},
+         ["downwardAPI.fieldRef.fieldPath: Required value"]),
+        ({"projected": {"defaultMode": 0o1000, "sources": [{"secret": {"name": "s"}}]}},
+         [f"projected.defaultMode: Invalid value: 512: {MODE}"]),
         ({"downwardAPI": {"defaultMode": 0o1000}}, [f"downwardAPI.defaultMode: Invalid value: 512: {MODE}"]),
     ],
 )  # fmt: skip
@@ -218,9 +231,27 @@ def certificate(**parts: Any) -> list[Object]:
         ([{"clusterTrustBundle": BUNDLE}, {"clusterTrustBundle": {"path": "c", "signerName": "a.b/c", "labelSelector": {}}}], []),
         ([{"clusterTrustBundle": {"path": "b"}}],
          [".sources[0].clusterTrustBundle: Required value: either name or signerName must be specified"]),
+        ([{"clusterTrustBundle": {**BUNDLE, "name": ""}}],
+         [".sources[0].clusterTrustBundle.name: Required value: must be a valid object name",
+          '.sources[0].clusterTrustBundle.name: Invalid value: "": not a valid clustertrustbundlename: <subdomain>']),
+        ([{"clusterTrustBundle": {**BUNDLE, "name": "a.b:c:D"}}],
+         ['.sources[0].clusterTrustBundle.name: Invalid value: "a.b:c:D": not a valid clustertrustbundlename: <subdomain>']),
+        ([{"clusterTrustBundle": {"path": "b", "signerName": "a.b/c", "labelSelector": {"matchLabels": {"a": "-"}}}}],
+         ['.sources[0].clusterTrustBundle.labelSelector.matchLabels: Invalid value: "-": <label value>']),
+        ([{"clusterTrustBundle": {"path": "b", "signerName": ""}}],
+         [".sources[0].clusterTrustBundle.signerName: Required value: must be a valid signer name",
+          ".sources[0].clusterTrustBundle.signerName: Required value"]),
+        ([{"clusterTrustBundle": {"path": "b", "signerName": "a"}}],
+         [f'.sources[0].clusterTrustBundle.signerName: Invalid value: "a": {SIGNER}']),
+        ([{"clusterTrustBundle": {**BUNDLE, "path": "/b"}}],
+         [f'.sources[0].clusterTrustBundle.path: Invalid value: "/b": {RELATIVE}']),
         ([{"clusterTrustBundle": {**BUNDLE, "path": ""}}], [".sources[0].clusterTrustBundle.path: Required value"]),
         ([{"clusterTrustBundle": BUNDLE}] * 2, [': Invalid value: "b": conflicting duplicate paths']),
         (certificate(maxExpirationSeconds=3600, certificateChainPath="c", userAnnotations={"a.b/c": "d"}), []),
+        (certificate(signerName="a"), [f'.sources[0].podCertificate.signerName: Invalid value: "a": {SIGNER}']),
+        (certificate(keyPath="/k"), [f'.sources[0].podCertificate.keyPath: Invalid value: "/k": {RELATIVE}']),
+        (certificate(credentialBundlePath="/k"),
+         [f'.sources[0].podCertificate.credentialBundlePath: Invalid value: "/k": {RELATIVE}']),
         (certificate(keyType="X"),
          ['.sources[0].podCertificate.keyType: Unsupported value: "X": supported values: "RSA3072", "RSA4096", "ECDSAP256", '
           '"ECDSAP384", "ECDSAP521", "ED25519"']),
@@ -265,4 +296,15 @@ def test_claims_that_are_made_for_a_pod() -> None:
     assert of_volumes(made, {"name": "w", "persistentVolumeClaim": {"claimName": "a-v"}}) == [
         '[1].persistentVolumeClaim.claimName: Invalid value: "a-v": must not reference a PVC that gets created for an '
         "ephemeral volume"
+    ]
+
+
+def test_names_of_claims_that_are_made_for_a_pod() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}}
+    volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": template}}
+    spec = {"containers": CONTAINERS, "volumes": [volume]}
+    assert problems(RESOURCE, metadata={"name": "a" * 251}, spec=spec) == []
+    name = "a" * 252
+    assert problems(RESOURCE, metadata={"name": name}, spec=spec) == [
+        f'spec.volumes[0].name: Invalid value: "v": PVC name "{name}-v": must be no more than 253 characters'
     ]

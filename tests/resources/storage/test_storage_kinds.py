@@ -388,6 +388,14 @@ DRIVER: Object = {"name": "d", "nodeID": "n"}
         ([{**DRIVER, "nodeID": ""}], ["[0].nodeID: Required value"]),
         ([DRIVER, DRIVER], ['[1].name: Duplicate value: "d"']),
         ([{**DRIVER, "topologyKeys": ["a", "a"]}], ['[0]: Duplicate value: "a"']),
+        (
+            [{**DRIVER, "topologyKeys": [""]}],
+            [
+                "[0]: Required value",
+                '[0]: Invalid value: "": name part must be non-empty',
+                '[0]: Invalid value: "": <name part>',
+            ],
+        ),
         ([{**DRIVER, "topologyKeys": ["-"]}], ['[0]: Invalid value: "-": <name part>']),
     ],
 )
@@ -458,6 +466,13 @@ def test_what_a_class_may_not_be(parts: Object, texts: list[str]) -> None:
         ({}, []),
         ({"attacher": ""}, [".attacher: Required value"]),
         ({"nodeName": "A"}, ['.nodeName: Invalid value: "A": <subdomain>']),
+        (
+            {"source": {"persistentVolumeName": ""}},
+            [
+                ".source.persistentVolumeName: Required value: must specify non empty persistentVolumeName",
+                '.source.persistentVolumeName: Invalid value: "": <subdomain>',
+            ],
+        ),
         ({"source": {"persistentVolumeName": "A"}}, ['.source.persistentVolumeName: Invalid value: "A": <subdomain>']),
     ],
 )
