@@ -11,7 +11,6 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6, validate_endpoint_ip
-from kapi.resources.shared.metadata import validate_labels
 from kapi.resources.shared.names import (
     is_dns1123_label,
     is_dns1123_subdomain,
@@ -19,11 +18,11 @@ from kapi.resources.shared.names import (
     is_label_value,
     subdomain_name,
 )
-from kapi.resources.shared.rules import Errors, Rule, at, at_most, check, distinct, enum, need, same, struct, supported
+from kapi.resources.shared.rules import Errors, Rule, at, check, distinct, enum, need, same, struct, supported
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_TOPOLOGY, _MAX_HINTS = 1000, 100, 20000, 16, 8
+_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20000, 8
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _MAX_SHOWN = 3  # entries in a table cell
@@ -96,9 +95,6 @@ def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors, c
         for address, place in each_of(listed, addresses):
             _address(address, kind, place, listed, errors, ctx)
         _NODE_NAME(endpoint, here, errors, None)
-        topology = endpoint.get("deprecatedTopology") or {}
-        at_most(len(topology), _MAX_TOPOLOGY, here, errors, "deprecatedTopology")
-        validate_labels(topology, here.child("deprecatedTopology"), errors)
         _HOSTNAME_AND_HINTS(endpoint, here, errors, None)
 
 

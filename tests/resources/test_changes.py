@@ -22,6 +22,7 @@ VOLUME: Object = {"capacity": {"storage": "1"}, "accessModes": ["ReadWriteOnce"]
 FULL: Object = {"phase": "Bound", "capacity": {"storage": "2"}}
 ROLE: Object = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
 ATTACHED: Object = {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "p"}}
+REQUESTS: Object = {"spec": {"spec": {"devices": {"requests": [{"name": "R", "exactly": {"deviceClassName": "c"}}]}}}}
 PORTS: Object = {"ports": [{"port": 80}]}
 
 
@@ -49,6 +50,28 @@ def deep(spec: Object, **parts: Any) -> Object:
          ]),
         ("secrets", {"data": {"a": "YQ=="}, "immutable": True}, {"data": {"a": "YQ=="}, "immutable": None}, [
              "immutable: Forbidden: field is immutable when `immutable` is set",
+         ]),
+        # what is new in an update is checked by the rules for new objects
+        ("storageclasses", {"provisioner": ""}, {"provisioner": ""}, ["provisioner: Required value"]),
+        ("volumeattributesclasses", {"driverName": ""}, {"driverName": ""}, [
+             "driverName: Required value", "parameters: Required value: must contain at least one key/value pair",
+         ]),
+        ("csinodes", {"spec": {"drivers": None}}, {"spec": {"drivers": [{"name": "d", "nodeID": ""}]}}, [
+             "spec.drivers[0].nodeID: Required value",
+         ]),
+        ("runtimeclasses", {"handler": "h"}, {"handler": "h", "overhead": {"podFixed": {"cpu": "-1"}}}, [
+             'overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+         ]),
+        ("resourceclaimtemplates", REQUESTS, REQUESTS, [
+             'spec.spec.devices.requests[0].name: Invalid value: "R": <label>',
+         ]),
+        ("storageversionmigrations", {"spec": {"resource": {"resource": ""}}}, {"spec": {"resource": {"resource": ""}}}, [
+             "spec.resource.resource: Required value: resource is required",
+         ]),
+        ("clustertrustbundles", {"spec": {"signerName": "a"}}, {"spec": {"signerName": "a"}}, [
+             'metadata.name: Invalid value: "a": ClusterTrustBundle for signerName a must be named with prefix a:',
+             "spec.signerName: Invalid value: \"a\": must be a fully qualified domain and path of the form "
+             "'example.com/signer-name'",
          ]),
         ("secrets", {"type": "a"}, {"type": "b"}, ['type: Invalid value: "b": field is immutable']),
         ("deployments", {"spec": WORKLOAD}, {"spec": {**WORKLOAD, "replicas": 2, "paused": True}}, []),

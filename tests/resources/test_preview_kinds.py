@@ -268,3 +268,9 @@ def test_a_bundle_is_named_after_its_signer(api: MemoryAPI, name: str, signer: s
     assert texts(api.ask("POST", BUNDLES, bundle(name, authority(), signer))) == [
         f'metadata.name: Invalid value: "{name}": {text}'
     ]
+
+
+def test_the_size_of_a_trust_bundle(api: MemoryAPI) -> None:
+    assert texts(api.ask("POST", BUNDLES, bundle("a", "x" * ((1 << 20) + 1)))) == [
+        "spec.trustBundle: Too long: may not be more than 1048576 bytes"
+    ]

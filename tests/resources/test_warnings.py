@@ -95,6 +95,31 @@ def test_nothing_is_said_again_of_the_same_generation(plural: str) -> None:
              "label is recommended: [must not contain dots]",
          ]),
         ("cronjobs", cron(PLAIN, schedule="TZ=UTC * * * * *"), []),
+        ("statefulsets", workload(PLAIN, volumeClaimTemplates=[{"metadata": {"name": "v"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100m"}}}}]), [
+             'spec.volumeClaimTemplates[0].resources.requests[storage]: fractional byte value "100m" is invalid, must be '
+             "an integer",
+         ]),
+        ("resourcequotas", {"spec": {"hard": {"cpu": "2", "limits.cpu": "1", "requests.storage": "2", "limits.storage": "2"}}}, [
+             "ResourceQuota cpu (2) should be less than limits.cpu (1)",
+         ]),
+        ("nodes", {"spec": {"podCIDRs": ["10.0.0.1/8"]}}, [
+             'spec.podCIDRs[0]: CIDR value "10.0.0.1/8" is ambiguous in this context (should be "10.0.0.0/8" or '
+             '"10.0.0.1/32"?)',
+         ]),
+        ("endpoints", {"subsets": [{"addresses": [{"ip": "010.0.0.1"}], "notReadyAddresses": [{"ip": "010.0.0.2"}]}]}, [
+             'subsets[0].addresses[0].ip: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"',
+             'subsets[0].notReadyAddresses[0].ip: non-standard IP address "010.0.0.2" is invalid: use "10.0.0.2"',
+         ]),
+        ("persistentvolumes", {"spec": {"hostPath": {"path": "/a"}, "nodeAffinity": {"required": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "beta.kubernetes.io/os", "operator": "In", "values": ["linux"]}]}]}}}}, [
+             "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/os is deprecated "
+             'since v1.14; use "kubernetes.io/os" instead',
+         ]),
+        ("customresourcedefinitions", {"spec": {"versions": [{"schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "a": {"type": "string", "format": "odd"}, "b": {"type": "string", "format": "date"}}}}}]}}, [
+             'unrecognized format "odd"',
+         ]),
         ("services", {"spec": {"ports": [{"port": 80}], "externalIPs": ["1.2.3.4"], "loadBalancerIP": "1.2.3.4"}},
             ["spec.externalIPs is deprecated and may no longer be implemented in some clusters"]),
         ("services", {"spec": {"ports": [{"port": 80}], "clusterIP": "None", "sessionAffinity": "ClientIP",
@@ -166,3 +191,25 @@ def test_new(plural: str, parts: Object, texts: list[str]) -> None:
     row = ROWS[plural]
     parts = {**parts, "metadata": {"uid": "u", **parts.get("metadata", {})}}
     assert row.strategy.warnings_on_create(made(row, **parts), CTX) == texts
+
+
+@pytest.mark.parametrize(
+    ("plural", "subresource", "parts", "texts"),
+    [
+        ("cronjobs", "", cron(PLAIN, schedule="TZ=UTC * * * * *"), [
+             "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+             "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details",
+         ]),
+        ("nodes", "", {"spec": {"configSource": {}}}, ["spec.configSource: the feature is removed"]),
+        ("pods", "status", {"spec": PLAIN, "status": {"podIPs": [{"ip": "010.0.0.1"}], "hostIPs": [{"ip": "010.0.0.2"}]}}, [
+             'status.podIPs[0].ip: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"',
+             'status.hostIPs[0].ip: non-standard IP address "010.0.0.2" is invalid: use "10.0.0.2"',
+         ]),
+    ],
+)  # fmt: skip
+def test_stored(plural: str, subresource: str, parts: Object, texts: list[str]) -> None:
+    """What only a stored object can have is warned of when it changes."""
+    found = ROWS[plural].subresource(subresource) if subresource else ROWS[plural]
+    assert found is not None and found.strategy is not None
+    old = {**made(ROWS[plural], metadata={"uid": "u"}, **parts), **tree.copy(parts)}
+    assert found.strategy.warnings_on_update(tree.copy(old), old, CTX) == texts

@@ -19,7 +19,7 @@ from kapi.resources.shared.metadata import IMMUTABLE, validate_immutable
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.persistent_volumes import BETA_CLASS, access_modes, storage_class
 from kapi.resources.shared.podwarnings import claim_spec_warnings
-from kapi.resources.shared.resource_names import check_resource_quantity, is_native, round_resource_list
+from kapi.resources.shared.resource_names import is_native, round_resource_list
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep
 
@@ -144,8 +144,7 @@ class PersistentVolumeClaimStatusStrategy(PlainStatusStrategy):
                 errors.append(not_supported(path, name, sorted(_RESIZE)))
         path = _STATUS.child("allocatedResources")
         for name, value in entries(status, "allocatedResources"):
-            found = _resource_key(name, path) or _not_below_zero(value, path.key(name))
-            errors += found or check_resource_quantity("storage", value, path.key(name))
+            errors += _resource_key(name, path) or _not_below_zero(value, path.key(name))
 
 
 def _phase(obj: Object, now: float) -> str:

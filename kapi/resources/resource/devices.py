@@ -157,9 +157,7 @@ def check_toleration(toleration: Object, path: Path, errors: Errors) -> None:
             errors.append(invalid(path.child("value"), value, "must be empty for operator `Exists`"))
     elif operator == "Equal":
         report(is_label_value(value), value, path, errors, "value")
-    elif not operator:
-        errors.append(required(path.child("operator")))
-    else:
+    else:  # defaults have given it one
         errors.append(not_supported(path.child("operator"), operator, ("Equal", "Exists")))
     effect = toleration.get("effect", "")
     if effect and effect not in _EFFECTS:

@@ -271,9 +271,6 @@ def _mappings(mappings: Object, capacity: Object, path: Path, errors: Errors) ->
         multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
         if not is_native(name):
             errors.append(invalid(here, name, "must be a node allocatable resource name"))
-        if multiplier is None and key is None:
-            detail = "at least one of allocationMultiplier or capacityKey must be set"
-            errors.append(invalid(here, "", detail))
         if multiplier is not None and value_of(multiplier) <= 0:
             errors.append(invalid(here.child("allocationMultiplier"), multiplier, "must be positive"))
         if key == "":

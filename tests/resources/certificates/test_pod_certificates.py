@@ -17,6 +17,7 @@ from kapi.registry.guards import install_signing_checks
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.previews import PREVIEWS
 from kapi.testing.memory_api import EPOCH, MemoryAPI, succeed
+from tests.resources.strategy_kit import short
 from tests.rsa_keys import rsa_key
 
 Object = dict[str, Any]
@@ -148,6 +149,16 @@ def _forged(spec: Object) -> str:
             ['spec.pkixPublicKey: Invalid value: "AAAA": must be a valid PKIX-serialized public key'],
         ),
         ({"pkixPublicKey": encoded(bytes(10241))}, ["spec.pkixPublicKey: Too long: may not be more than 10240 bytes"]),
+        (
+            {"signerName": "s"},
+            [
+                'spec.signerName: Invalid value: "s": must be a fully qualified domain and path of the form '
+                "'example.com/signer-name'"
+            ],
+        ),
+        ({"podName": "P"}, ['spec.podName: Invalid value: "P": <subdomain>']),
+        ({"serviceAccountName": "S"}, ['spec.serviceAccountName: Invalid value: "S": <subdomain>']),
+        ({"nodeName": "N"}, ['spec.nodeName: Invalid value: "N": <subdomain>']),
         ({"podUID": ""}, ['spec.podUID: Invalid value: "": must not be empty']),
         ({"nodeUID": "x" * 129}, ["spec.nodeUID: Too long: may not be more than 128 bytes"]),
         (
@@ -174,7 +185,7 @@ def _forged(spec: Object) -> str:
     ],
 )
 def test_what_is_wrong_with_a_request(api: MemoryAPI, spec: Object, wanted: list[str]) -> None:
-    assert texts(api.ask("POST", REQUESTS, request(**spec))) == wanted
+    assert short(texts(api.ask("POST", REQUESTS, request(**spec)))) == wanted
 
 
 def test_a_key_of_another_size_is_refused(api: MemoryAPI) -> None:
@@ -315,6 +326,21 @@ def test_a_refusal_has_no_certificate(api: MemoryAPI, kind: str) -> None:
             issued(conditions=[condition("Issued", "False")]),
             "conditions.[0].status",
             'supported values: "True"',
+        ),
+        (
+            issued(conditions=[{**condition("Issued"), "reason": ""}]),
+            "conditions[0].reason",
+            "Required value",
+        ),
+        (
+            issued(conditions=[condition("Issued"), condition("Failed")]),
+            "conditions.[1].type",
+            'There may be at most one condition with type "Issued", "Denied", or "Failed"',
+        ),
+        (
+            issued(certificateChain="c" * ((100 << 10) + 1)),
+            "certificateChain",
+            "Too long: may not be more than 102400 bytes",
         ),
         (
             issued(conditions=[condition("Done")]),

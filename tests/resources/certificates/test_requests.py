@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from kapi.machinery import tree
+from kapi.machinery.field import FieldError
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
-from kapi.resources.certificates.certificatesigningrequests import RESOURCE
+from kapi.resources.certificates.certificatesigningrequests import RESOURCE, validate_change
 from kapi.resources.definition import Strategy, StrategyContext
 from tests.admission.certificates import make_unreadable_request
 
@@ -75,6 +76,7 @@ def test_the_requester_is_recorded_whatever_the_body_says() -> None:
         ({"usages": ["x"]}, 'spec.usages[0]: Unsupported value: "x"'),
         ({"usages": ["any", "any"]}, 'spec.usages[1]: Duplicate value: "any"'),
         ({"signerName": "kubernetes.io/legacy-unknown"}, "spec.signerName: Invalid value"),
+        ({"signerName": "s"}, "spec.signerName: Invalid value"),
         ({"expirationSeconds": 599}, "spec.expirationSeconds: Invalid value: 599"),
     ],
 )
@@ -111,6 +113,49 @@ def test_an_approval_lasts_and_excludes_denial() -> None:
     assert found == [
         'status.conditions: Invalid value: "Denied": Approved and Denied conditions are mutually exclusive'
     ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "texts"),
+    [
+        ({"type": "Any", "status": "Unknown"}, []),
+        ({"type": "", "status": "True"}, ["status.conditions[0].type: Required value"]),
+        ({"type": "Any", "status": ""}, ["status.conditions[0].status: Required value"]),
+        ({"type": "Any", "status": "X"},
+         ['status.conditions[0].status: Unsupported value: "X": supported values: "False", "True", "Unknown"']),
+        ({"type": "Failed", "status": "False"},
+         ['status.conditions[0].status: Unsupported value: "False": supported values: "True"']),
+    ],
+)  # fmt: skip
+def test_conditions(condition: Object, texts: list[str]) -> None:
+    assert change("status", made(), conditions=[condition])[1] == texts
+
+
+def test_a_condition_is_given_once() -> None:
+    known = {"type": "Any", "status": "True"}
+    assert change("status", made(), conditions=[known, known])[1] == [
+        'status.conditions[1].type: Duplicate value: "Any"'
+    ]
+
+
+def test_what_of_the_status_a_strategy_does_not_keep_is_refused() -> None:
+    """Only what the endpoint is for may change, also where nothing puts the rest back."""
+    old, new = made(), made()
+    old["status"] = {"conditions": [APPROVED], "certificate": "YQ=="}
+    new["status"] = {"conditions": [{**APPROVED, "reason": "Mine"}], "certificate": "Yg=="}
+
+    def found(*, approval: bool, certificate: bool) -> list[str]:
+        errors: list[FieldError] = []
+        validate_change(new, old, errors, approval=approval, certificate=certificate)
+        return [str(error) for error in errors]
+
+    modified = 'status.conditions: Forbidden: updates may not modify a condition of type "Approved"'
+    assert found(approval=False, certificate=False) == [
+        modified, "status.certificate: Forbidden: updates may not set certificate content",
+    ]  # fmt: skip
+    assert found(approval=False, certificate=True) == [
+        modified, "status.certificate: Forbidden: updates may not modify existing certificate content",
+    ]  # fmt: skip
 
 
 def test_a_signer_leaves_the_approval_as_it_was() -> None:

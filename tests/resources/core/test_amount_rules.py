@@ -10,7 +10,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.core.limitranges import RESOURCE as RANGES
 from kapi.resources.core.pods import RESOURCE as PODS
 from kapi.resources.core.resourcequotas import RESOURCE as QUOTAS
-from tests.resources.strategy_kit import changes, made, problems
+from tests.resources.strategy_kit import changes, made, problems, short
 
 
 def of_container(**resources: Any) -> list[str]:
@@ -62,7 +62,7 @@ def test_container(resources: Object, texts: list[str]) -> None:
 
 def of_range(**item: Any) -> list[str]:
     found = problems(RANGES, spec={"limits": [{"type": "Container", **item}]})
-    return [text.removeprefix("spec.limits[0].") for text in found]
+    return short(found, "spec.limits[0].")
 
 
 def cpu(**amounts: str) -> Object:
@@ -76,6 +76,11 @@ def cpu(**amounts: str) -> Object:
         (cpu(min="2", max="2"), []),
         ({"type": "X"}, ['type: Invalid value: "X": must be a standard limit type or fully qualified']),
         ({"type": "example.com/x"}, []),
+        ({"type": "-"}, ['type: Invalid value: "-": <name part>']),
+        ({"type": "Pod", "max": {"x": "1"}},
+         ['max[x]: Invalid value: "x": must be a standard resource type or fully qualified',
+          'max[x]: Invalid value: "x": must be a standard resource for containers']),
+        ({"type": "PersistentVolumeClaim", "max": {"a b": "1", "storage": "1"}}, ['max[a b]: Invalid value: "a b": <name part>']),
         ({"type": "Pod", **cpu(default="1")}, ["default: Forbidden: may not be specified when `type` is 'Pod'"]),
         ({"type": "Pod", **cpu(defaultRequest="1")}, ["defaultRequest: Forbidden: may not be specified when `type` is 'Pod'"]),
         ({"type": "PersistentVolumeClaim", "min": {"storage": "1"}}, []),
@@ -114,7 +119,7 @@ def test_kinds_of_a_limit_range_are_different() -> None:
 
 def of_quota(hard: Object | None = None, **spec: Any) -> list[str]:
     found = problems(QUOTAS, spec={"hard": hard or {"pods": "1"}, **spec})
-    return [text.removeprefix("spec.") for text in found]
+    return short(found, "spec.")
 
 
 def term(scope: str, operator: str = "Exists", **more: Any) -> Object:
@@ -128,6 +133,10 @@ HERE = "scopeSelector.matchExpressions"
     ("spec", "texts"),
     [
         ({"hard": {"pods": "-1"}}, ['hard[pods]: Invalid value: "-1": must be greater than or equal to 0']),
+        ({"hard": {"x": "1"}},
+         ['hard[x]: Invalid value: "x": must be a standard resource type or fully qualified',
+          'hard[x]: Invalid value: "x": must be a standard resource for quota']),
+        ({"hard": {"a b/c": "1"}}, ['hard[a b/c]: Invalid value: "a b/c": prefix part <subdomain>']),
         ({"scopes": ["BestEffort", "Terminating"]}, []),
         ({"scopes": ["X"]}, ['scopes: Invalid value: ["X"]: unsupported scope']),
         ({"scopes": ["BestEffort", "NotBestEffort"]},
@@ -140,6 +149,9 @@ HERE = "scopeSelector.matchExpressions"
         ({"scopes": ["Terminating"], "hard": {"services": "1"}},
          ['scopes: Invalid value: ["Terminating"]: unsupported scope applied to resource']),
         (term("BestEffort"), []),
+        ({"scopeSelector": {"matchExpressions": [
+            {"scopeName": scope, "operator": "Exists"} for scope in ("BestEffort", "NotBestEffort")]}},
+         ["scopes: Invalid value: null: conflicting scopes"]),
         (term("PriorityClass", "In", values=["a"]), []),
         (term("VolumeAttributesClass", "In", values=["a"]) | {"hard": {"requests.storage": "1"}}, []),
         (term("PriorityClass", "In"),
@@ -168,3 +180,10 @@ def test_scopes_stay() -> None:
     assert changes(QUOTAS, old, spec={"hard": {"pods": "1"}, "scopes": ["BestEffort"]}) == [
         'spec.scopes: Invalid value: ["BestEffort"]: field is immutable'
     ]
+
+
+@pytest.mark.parametrize("part", ["hard", "used"])
+def test_amounts_in_the_status_of_a_quota(part: str) -> None:
+    old = made(QUOTAS, spec={"hard": {"pods": "1"}})
+    found = changes(QUOTAS, old, subresource="status", status={part: {"pods": "-1"}})
+    assert found == [f'status.{part}[pods]: Invalid value: "-1": must be greater than or equal to 0']

@@ -295,3 +295,64 @@ def test_a_claim_may_keep_a_selector_that_was_accepted() -> None:
     row = persistentvolumeclaims.RESOURCE
     old = made(row, spec=selector("-"))
     assert changes(row, old, spec=old["spec"]) == []
+
+
+def of_claim_status(spec: Object | None = None, **status: Any) -> list[str]:
+    row = persistentvolumeclaims.RESOURCE
+    old = {**made(row, spec=CLAIM), "spec": {**CLAIM, **(spec or {})}}
+    return short(changes(row, old, subresource="status", status=status))
+
+
+@pytest.mark.parametrize(
+    ("status", "texts"),
+    [
+        ({"capacity": {"storage": "1"}, "allocatedResources": {"storage": "1", "example.com/a": "1"},
+          "allocatedResourceStatuses": {"storage": "NodeResizePending"}}, []),
+        ({"capacity": {"storage": "-1"}}, [f"status.capacity[storage]: Invalid value: -1: {VALID}"]),
+        ({"allocatedResources": {"storage": "-1"}}, [f"status.allocatedResources[storage]: Invalid value: -1: {VALID}"]),
+        ({"allocatedResources": {"storage": "-100m"}}, [f"status.allocatedResources[storage]: Invalid value: -1: {VALID}"]),
+        ({"allocatedResources": {"a b": "1"}}, ['status.allocatedResources: Invalid value: "a b": <name part>']),
+        ({"allocatedResources": {"cpu": "1"}},
+         ['status.allocatedResources: Unsupported value: "cpu": supported values: "storage"']),
+        ({"allocatedResourceStatuses": {"cpu": "NodeResizePending"}},
+         ['status.allocatedResourceStatuses: Unsupported value: "cpu": supported values: "storage"']),
+        # upstream shows the resource
+        ({"allocatedResourceStatuses": {"storage": "X"}},
+         ['status.allocatedResourceStatuses: Unsupported value: "storage": supported values: "ControllerResizeInProgress", '
+          '"ControllerResizeInfeasible", "NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending"']),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_claim(status: Object, texts: list[str]) -> None:
+    assert of_claim_status(**status) == texts
+
+
+def test_a_claim_without_a_mode_has_no_status() -> None:
+    assert of_claim_status({"accessModes": []}, phase="Bound") == ["Spec.accessModes: Required value"]
+
+
+def test_a_changed_claim() -> None:
+    row = persistentvolumeclaims.RESOURCE
+    old = made(row, spec={**CLAIM, "volumeName": "v"})
+    found = changes(row, old, spec={**old["spec"], "volumeMode": "Block", "accessModes": []})
+    assert [
+        text for text in found if not text.startswith("spec: Forbidden: spec is immutable after creation except")
+    ] == [
+        "spec.accessModes: Required value: at least 1 access mode is required",
+        'volumeMode: Invalid value: "Block": field is immutable',
+    ]
+
+
+def test_a_changed_volume() -> None:
+    """Upstream checks the whole object twice."""
+    row, wrong = persistentvolumes.RESOURCE, "volume.beta.kubernetes.io/mount-options"
+    csi = {"driver": "d", "volumeHandle": "h"}
+    spec = {"capacity": {"storage": "1"}, "accessModes": ["ReadWriteOnce"], "csi": csi}
+    old = made(row, spec={**spec, "volumeAttributesClassName": "c"})
+    assert changes(row, old, spec={**old["spec"], "accessModes": []}) == ["spec.accessModes: Required value"] * 2
+    metadata = {**old["metadata"], "annotations": {wrong: "a"}}
+    text = f"metadata.annotations.{wrong}: Forbidden: may not specify mount options for this volume type"
+    assert changes(row, old, metadata=metadata) == [text]
+    without = {name: value for name, value in old["spec"].items() if name != "volumeAttributesClassName"}
+    assert changes(row, old, spec=without) == [
+        "spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden"
+    ]

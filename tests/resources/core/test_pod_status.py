@@ -10,7 +10,7 @@ import pytest
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
-from tests.resources.core.test_pods import pod, strategy_of
+from tests.resources.core.test_pods import CTX, pod, strategy_of
 
 STATUS = strategy_of("status")
 TERMINATED = {"terminated": {"exitCode": 1}}
@@ -84,6 +84,16 @@ def test_nominated_node() -> None:
 def test_nominated_node_of_a_bound_pod_without_the_gate() -> None:
     gates = {"ClearingNominatedNodeNameAfterBinding": False}
     assert errors({"nominatedNodeName": "node-1"}, features=gates, nodeName="node-2") == []
+
+
+def test_annotations_that_stay() -> None:
+    old, key = pod({"nodeName": "n"}), "kubernetes.io/config.mirror"
+    new = tree.copy(old)
+    new["metadata"]["annotations"] = {key: "m"}
+    STATUS.prepare_for_update(new, old, CTX)
+    assert [str(error) for error in STATUS.validate_update(new, old, CTX)] == [
+        f"metadata.annotations[{key}]: Forbidden: may not add mirror pod annotation"
+    ]
 
 
 def test_quality_of_service() -> None:
@@ -401,6 +411,10 @@ def test_claims_of_node_resources() -> None:
     assert of_node_claim() == of_node_claim(resourceClaimName="p-a-x1") == []
     assert of_node_claim(resourceClaimName="x") == [
         'resourceClaimName: Invalid value: "x": no mapping found in pod reference'
+    ]
+    assert of_node_claim(resourceClaimName="") == [
+        "resourceClaimName: Required value: must not be empty",
+        'resourceClaimName: Invalid value: "": no mapping found in pod reference',
     ]
     assert of_node_claim(containers=None) == ["containers: Required value: must not be empty"]
     assert of_node_claim(resources=None) == ["resources: Required value: must not be empty"]

@@ -69,6 +69,29 @@ def test_defaults() -> None:
     assert made["metadata"]["generation"] == 1
 
 
+def test_a_token_belongs_to_an_account() -> None:
+    token = {"serviceAccountToken": {"path": "t", "expirationSeconds": 600}}
+    spec: Object = {"volumes": [{"name": "v", "projected": {"sources": [token]}}]}
+    assert problems(pod({**spec, "serviceAccountName": "a"})) == []
+    assert problems(pod(spec)) == [
+        "spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when "
+        "serviceAccountName is not set"
+    ]
+
+
+def test_a_pod_with_gates_is_on_no_node() -> None:
+    spec: Object = {"schedulingGates": [{"name": "g"}]}
+    assert problems(pod(spec)) == problems(pod({"nodeName": "n"})) == []
+    assert problems(pod({**spec, "nodeName": "n"})) == [
+        "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"
+    ]
+
+
+def test_the_name_of_a_pod_stays() -> None:
+    _, found = after(pod(), lambda obj: obj["metadata"].update(name="q"))
+    assert found == ['metadata.name: Invalid value: "q": field is immutable']
+
+
 def test_limits_stand_in_for_requests() -> None:
     made = pod(container={"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})
     assert made["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}

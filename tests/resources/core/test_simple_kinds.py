@@ -10,7 +10,9 @@ from kapi.machinery import tree
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.resources.core import configmaps, endpoints, limitranges, namespaces, nodes, resourcequotas, secrets
+from kapi.resources.definition import Resource
 from kapi.resources.scheduling import priorityclasses
+from tests.resources.shared.test_container_rules import KEY
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 
@@ -59,6 +61,7 @@ def test_string_data_is_encoded_and_wins() -> None:
             {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30x"}},
             "data[.dockerconfigjson]: ",
         ),
+        ({"type": "kubernetes.io/basic-auth"}, "data[username]: Required value"),
         ({"type": "kubernetes.io/ssh-auth"}, "data[ssh-privatekey]: Required value"),
         ({"type": "kubernetes.io/tls"}, "data[tls.crt]: Required value"),
     ],
@@ -77,6 +80,46 @@ def test_the_type_of_a_secret_and_immutable_data_stay() -> None:
     assert changes(secrets.RESOURCE, old, immutable=False) == [
         "immutable: Forbidden: field is immutable when `immutable` is set"
     ]
+
+
+def test_a_user_of_basic_authentication_has_a_name_or_a_password() -> None:
+    row, kind = secrets.RESOURCE, "kubernetes.io/basic-auth"
+    assert problems(row, type=kind) == ["data[username]: Required value", "data[password]: Required value"]
+    assert problems(row, type=kind, data={"password": ""}) == problems(row, type=kind, data={"username": ""}) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "part"),
+    [(configmaps.RESOURCE, "data"), (configmaps.RESOURCE, "binaryData"), (secrets.RESOURCE, "data")],
+)
+def test_keys(row: Resource, part: str) -> None:
+    texts = [f'{part}[a b]: Invalid value: "a b": {KEY}']
+    assert problems(row, **{part: {"a b": ""}}) == changes(row, made(row), **{part: {"a b": ""}}) == texts
+
+
+@pytest.mark.parametrize(
+    ("names", "texts"),
+    [
+        (["orphan", "foregroundDeletion", "a.b/c"], []),
+        (["x"], ['Invalid value: "x": name is neither a standard finalizer name nor is it fully qualified']),
+        (["a/-"], ['Invalid value: "a/-": <name part>']),
+    ],
+)
+def test_what_a_namespace_waits_for(names: list[str], texts: list[str]) -> None:
+    row = namespaces.RESOURCE
+    assert short(problems(row, spec={"finalizers": names}), "spec.finalizers: ") == texts
+    old = made(row, spec={"finalizers": names})
+    found = changes(row, old, metadata={**old["metadata"], "uid": "u", "resourceVersion": "1"})
+    assert short(found, "spec.finalizers: ") == texts  # which it keeps
+    found = changes(row, made(row), subresource="finalize", spec={"finalizers": names})
+    assert short(found, f"spec.finalizers[{len(names) - 1}]: ") == texts
+
+
+def test_a_namespace_that_goes_terminates() -> None:
+    old = made(namespaces.RESOURCE, metadata={"deletionTimestamp": CTX.now})
+    wanted = "status.Phase: Invalid value: \"{}\": may only be 'Terminating' if `deletionTimestamp` is not empty"
+    for phase, texts in (("Terminating", []), ("Active", [wanted.format("Active")])):
+        assert changes(namespaces.RESOURCE, old, subresource="status", status={"phase": phase}) == texts
 
 
 def test_a_key_is_in_one_of_the_two_maps_and_maps_have_an_end() -> None:

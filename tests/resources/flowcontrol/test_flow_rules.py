@@ -278,3 +278,6 @@ def test_mandatory_objects_are_fixed() -> None:
     (found,) = of_level("catch-all", type="Limited", limited={"limitResponse": {"type": "Reject"}})
     assert found.endswith("spec of 'catch-all' must equal the fixed value")
     assert of_level("exempt", type="Exempt", exempt={"lendablePercent": 7}) == []
+    limited = {"limitResponse": {"type": "Reject"}}
+    *_, found = of_level("exempt", type="Exempt", exempt={}, limited=limited)
+    assert found.endswith("spec of 'exempt' except the 'spec.exempt' field must equal the fixed value")

@@ -10,6 +10,7 @@ from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
 from kapi.resources.policy import POD_DISRUPTION_BUDGET
+from tests.resources.strategy_kit import changes, short
 
 CTX = StrategyContext("n", "b", now="2024-01-01T00:00:00Z")
 
@@ -49,6 +50,34 @@ def test_generation_and_status() -> None:
     POD_DISRUPTION_BUDGET.strategy.prepare_for_update(new, old, CTX)
     assert (new["metadata"]["generation"], new.get("status")) == (2, old.get("status"))
     assert POD_DISRUPTION_BUDGET.strategy.validate_update(new, old, CTX) == []
+
+
+def test_a_change_is_checked_but_for_values_of_a_selector_that_was_accepted() -> None:
+    bad: Object = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["-"]}]}
+    assert changes(POD_DISRUPTION_BUDGET, budget(), spec={"minAvailable": -1}) == [
+        "spec.minAvailable: Invalid value: -1: must be greater than or equal to 0"
+    ]
+    assert short(changes(POD_DISRUPTION_BUDGET, budget(), spec={"selector": bad})) == [
+        'spec.selector.matchExpressions[0].values[0]: Invalid value: "-": <label value>'
+    ]
+    assert changes(POD_DISRUPTION_BUDGET, budget(selector=bad), spec={"selector": bad, "minAvailable": 1}) == []
+
+
+COUNTS: Object = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+
+
+@pytest.mark.parametrize(
+    ("status", "texts"),
+    [
+        ({}, []),
+        *(({name: -1}, [f"{name}: Invalid value: -1: must be greater than or equal to 0"]) for name in COUNTS),
+        ({"conditions": [{"type": "A", "status": "True", "reason": "", "lastTransitionTime": "2024-01-01T00:00:00Z"}]},
+         ["conditions[0].reason: Required value"]),
+    ],
+)  # fmt: skip
+def test_status(status: Object, texts: list[str]) -> None:
+    found = changes(POD_DISRUPTION_BUDGET, budget(), subresource="status", status={**COUNTS, **status})
+    assert short(found, "status.") == texts
 
 
 def test_rows() -> None:

@@ -6,10 +6,11 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources import rbac
-from tests.resources.strategy_kit import changes, made, problems
+from tests.resources.strategy_kit import changes, made, problems, short
 
 GROUP = "rbac.authorization.k8s.io"
 RULE: Object = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+UNKNOWN: Object = {"matchExpressions": [{"key": "a", "operator": "X"}]}
 REFERENCE: Object = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "view"}
 LABEL = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
@@ -56,6 +57,23 @@ def test_an_aggregated_role_selects_something() -> None:
     ]
 
 
+def test_selectors_of_an_aggregated_role() -> None:
+    place = "aggregationRule.clusterRoleSelectors[0]"
+
+    def rule(**selector: Object) -> Object:
+        return {"clusterRoleSelectors": [selector]}
+
+    bad = rule(matchLabels={"a": "-"})
+    assert short(problems(rbac.CLUSTER_ROLE, aggregationRule=bad)) == [
+        f'{place}.matchLabels: Invalid value: "-": <label value>',
+        f"{place}: Invalid value: null: invalid label selector.",
+    ]
+    assert problems(rbac.CLUSTER_ROLE, aggregationRule={"clusterRoleSelectors": [UNKNOWN]}) == [
+        f'{place}.matchExpressions[0].operator: Invalid value: "X": not a valid selector operator',
+        f"{place}: Invalid value: null: invalid label selector.",
+    ]
+
+
 def test_a_changed_role_is_judged_as_a_new_one_first() -> None:
     """The rules come between what is said of the new metadata and what is said of their change."""
     old = made(rbac.ROLE, rules=[RULE])
@@ -98,6 +116,14 @@ def test_what_a_cluster_role_binding_refers_to(reference: Object, texts: list[st
     ("subject", "texts"),
     [
         ({"kind": "User"}, ["subjects[0].name: Required value"]),
+        (
+            {"kind": "ServiceAccount", "name": "S", "namespace": "n"},
+            ['subjects[0].name: Invalid value: "S": <subdomain>'],
+        ),
+        (
+            {"kind": "Group", "name": "g", "apiGroup": "x"},
+            [f'subjects[0].apiGroup: Unsupported value: "x": supported values: "{GROUP}"'],
+        ),
         ({"kind": "ServiceAccount", "name": "s"}, ["subjects[0].namespace: Required value"]),
         (
             {"kind": "ServiceAccount", "name": "s", "namespace": "n", "apiGroup": "x"},
@@ -110,7 +136,7 @@ def test_what_a_cluster_role_binding_refers_to(reference: Object, texts: list[st
     ],
 )
 def test_subjects_of_a_cluster_role_binding(subject: Object, texts: list[str]) -> None:
-    assert problems(rbac.CLUSTER_ROLE_BINDING, roleRef=REFERENCE, subjects=[subject]) == texts
+    assert short(problems(rbac.CLUSTER_ROLE_BINDING, roleRef=REFERENCE, subjects=[subject])) == texts
 
 
 def test_a_binding_in_a_namespace_needs_no_namespace_for_accounts() -> None:

@@ -70,6 +70,7 @@ def of_claim(**devices: Any) -> list[str]:
              'constraints[3]: Required value: exactly one of "matchAttribute" or "distinctAttribute" is required, but '
              "multiple fields are set",
          ]),
+        ({"constraints": [{"matchAttribute": "A_/c"}]}, ['constraints[0].matchAttribute: Invalid value: "A_": <subdomain>']),
         ({"config": [OPAQUE] * 32}, []),
         ({"config": [OPAQUE] * 33}, ["config: Too many: 33: must have at most 32 items"]),
         ({"config": [{**OPAQUE, "requests": ["t"]}, {"opaque": {}}]}, [
@@ -189,6 +190,14 @@ def test_access_as_administrator_needs_a_label_of_the_namespace(labels: Object |
         assert found == ([f"{place}: {text}"] if text else [])
     without = {"devices": {"requests": [REQUEST]}}
     assert problems(RESOURCE_CLAIM, ctx, spec=without) == []
+    old = made(RESOURCE_CLAIM, spec=without)
+    sub = RESOURCE_CLAIM.subresource("status")
+    assert sub is not None and sub.strategy is not None
+    for admin, wanted in ((True, text), (None, "")):
+        new = {**old, "status": {"allocation": {"devices": {"results": [result(adminAccess=admin)]}}}}
+        found = [str(error) for error in sub.strategy.validate_update(new, old, ctx)]
+        place = "status.allocation.devices.results[0].adminAccess"
+        assert [each for each in found if "adminAccess" in each] == ([f"{place}: {wanted}"] if wanted else [])
 
 
 def result(name: str = "x", **more: Any) -> Object:
@@ -325,6 +334,7 @@ def condition(name: str) -> Object:
         ([report(conditions=[condition(f"C{i}") for i in range(9)])], [
              "devices[0].conditions: Too many: 9: must have at most 8 items",
          ]),
+        ([report(conditions=[{**condition("C"), "reason": ""}])], ["devices[0].conditions[0].reason: Required value"]),
         ([report(data={"a": "x" * 10_232})], []),
         ([report(data={"a": "x" * 10_233})], ["devices[0].data: Too long: may not be more than 10240 bytes"]),
         ([report(data=1)], ['devices[0].data: Invalid value: "<value omitted>": must be a valid JSON object']),
@@ -490,7 +500,11 @@ def test_a_new_effect_of_a_taint_rule_begins_now(change: Object, time: str, gene
 def test_conditions_of_a_taint_rule(count: int, texts: list[str]) -> None:
     row = devicetaintrules.RESOURCE
     status = {"conditions": [condition(f"C{i}") for i in range(count)]}
-    assert changes(row, made(row, spec={"taint": TAINT}), subresource="status", status=status) == texts
+    old = made(row, spec={"taint": TAINT})
+    assert changes(row, old, subresource="status", status=status) == texts
+    status["conditions"][0]["reason"] = ""
+    found = changes(row, old, subresource="status", status=status)
+    assert found == ["status.conditions[0].reason: Required value", *texts]
 
 
 def test_defaults_of_requests() -> None:

@@ -9,6 +9,7 @@ import pytest
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.previews import PREVIEWS
 from kapi.testing.memory_api import MemoryAPI, succeed
+from tests.resources.strategy_kit import short
 
 Object = dict[str, Any]
 REQUESTS = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
@@ -45,12 +46,17 @@ def test_a_request(api: MemoryAPI) -> None:
     [
         ({"driver": ""}, "spec.driver: Required value"),
         ({"poolName": "a//b"}, 'spec.poolName: Invalid value: "a//b": segment 1: must not be empty'),
+        ({"poolName": "a/B"}, 'spec.poolName: Invalid value: "B": segment 1: <subdomain>'),
+        ({"poolName": "a/" + "b" * 251}, ""),
+        ({"poolName": "a/" + "b" * 252}, "spec.poolName: Too long: may not be more than 253 bytes"),
         ({"limit": 0}, "spec.limit: Invalid value: 0: must be greater than or equal to 1"),
         ({"limit": 1001}, "spec.limit: Invalid value: 1001: must be less than or equal to 1000"),
     ],
 )
 def test_what_is_wrong_with_a_request(api: MemoryAPI, spec: Object, text: str) -> None:
-    assert texts(api.ask("POST", REQUESTS, request(**spec))) == [text]
+    answer = api.ask("POST", REQUESTS, request(**spec))
+    assert (short(texts(answer)) if text else []) == ([text] if text else [])
+    assert answer.code == (422 if text else 201)
 
 
 def test_a_driver_is_a_domain_in_letters_of_any_case(api: MemoryAPI) -> None:
@@ -97,3 +103,37 @@ def test_a_pool_has_a_generation(api: MemoryAPI, generation: int | None, text: s
     pools = [{**POOL, "generation": generation}]
     answer = api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": {"poolCount": 1, "pools": pools}})
     assert texts(answer) == [f"status.pools[0].generation: {text}"]
+
+
+CONDITION: Object = {
+    "type": "A",
+    "status": "True",
+    "reason": "R",
+    "message": "",
+    "lastTransitionTime": "2024-01-01T00:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        ({"poolCount": -1}, ["poolCount: Invalid value: -1: must be greater than or equal to 0"]),
+        ({"pools": [POOL] * 1000}, []),
+        ({"pools": [POOL] * 1001}, ["pools: Too many: 1001: must have at most 1000 items"]),
+        ({"pools": [{**POOL, "poolName": "P"}]}, ['pools[0].poolName: Invalid value: "P": segment 0: <subdomain>']),
+        ({"pools": [{**POOL, "nodeName": "N"}]}, ['pools[0].nodeName: Invalid value: "N": <subdomain>']),
+        ({"conditions": [{**CONDITION, "type": f"A{number}"} for number in range(10)]}, []),
+        ({"conditions": [{**CONDITION, "type": f"A{number}"} for number in range(11)]},
+         ["conditions: Too many: 11: must have at most 10 items"]),
+        ({"conditions": [{**CONDITION, "reason": ""}]}, ["conditions[0].reason: Required value"]),
+        ({"conditions": [CONDITION] * 2},
+         ['conditions[1].type: Duplicate value: "A"',
+          'conditions[1]: Duplicate value: {"type":"A","status":"True","lastTransitionTime":"2024-01-01T00:00:00Z","reason":"R",'
+          '"message":""}']),
+    ],
+)  # fmt: skip
+def test_the_rules_of_a_status(api: MemoryAPI, status: Object, wanted: list[str]) -> None:
+    made = api.ask("POST", REQUESTS, request()).json
+    answer = api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": {"poolCount": 1, **status}})
+    assert answer.code == (422 if wanted else 200)
+    assert (short(texts(answer), "status.") if wanted else []) == wanted

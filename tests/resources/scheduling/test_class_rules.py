@@ -26,6 +26,7 @@ def of_class(name: str = "a", **parts: Any) -> list[str]:
         ("a", {"value": MOST}, []),
         ("a", {"value": MOST + 1}, [f"value: Forbidden: maximum allowed value of a user defined priority is {MOST}"]),
         ("a", {"preemptionPolicy": "Never"}, []),
+        ("a", {"preemptionPolicy": ""}, ["preemptionPolicy: Required value"]),
         ("a", {"preemptionPolicy": "X"},
          ['preemptionPolicy: Unsupported value: "X": supported values: "PreemptLowerPriority", "Never"']),
         ("system-node-critical", {"value": 2_000_001_000}, []),

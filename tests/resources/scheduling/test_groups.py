@@ -10,6 +10,7 @@ from kapi.machinery.feature_gates import resolve
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.previews import PREVIEWS
 from kapi.testing.memory_api import MemoryAPI, succeed
+from tests.resources.strategy_kit import short
 
 Object = dict[str, Any]
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
@@ -132,14 +133,31 @@ def test_a_group_is_disrupted_pod_by_pod_unless_it_says_so() -> None:
             {"priority": 2_000_000_000},
             "spec.priority: Invalid value: 2000000000: must be less than or equal to 1000000000",
         ),
+        (
+            {"podGroupTemplateRef": {"workload": {"workloadName": "W", "podGroupTemplateName": "t"}}},
+            'spec.podGroupTemplateRef.workload.workloadName: Invalid value: "W": <subdomain>',
+        ),
+        (
+            {"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "T"}}},
+            'spec.podGroupTemplateRef.workload.podGroupTemplateName: Invalid value: "T": <label>',
+        ),
+        ({"resourceClaims": [{"name": "", "resourceClaimName": "c"}]}, "spec.resourceClaims[0].name: Required value"),
+        (
+            {"resourceClaims": [{"name": "c", "resourceClaimName": "C"}]},
+            'spec.resourceClaims[0].resourceClaimName: Invalid value: "C": <subdomain>',
+        ),
+        (
+            {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "C"}]},
+            'spec.resourceClaims[0].resourceClaimTemplateName: Invalid value: "C": <subdomain>',
+        ),
     ],
 )
 def test_what_is_wrong_with_a_pod_group(spec: Object, text: str) -> None:
     api = started(*ALL)
-    assert texts(api.ask("POST", GROUPS, group(**spec))) == [text]
+    assert short(texts(api.ask("POST", GROUPS, group(**spec)))) == [text]
     if "podGroupTemplateRef" not in spec:
         below = text.replace("spec.", "spec.podGroupTemplates[0].", 1)
-        assert texts(api.ask("POST", WORKLOADS, workload(template(**spec)))) == [below]
+        assert short(texts(api.ask("POST", WORKLOADS, workload(template(**spec))))) == [below]
 
 
 def test_a_pod_group_lasts_as_it_is() -> None:
@@ -176,6 +194,26 @@ def test_the_status_of_a_pod_group() -> None:
         "status.resourceClaimStatuses[0].name",
         "status.resourceClaimStatuses[0].resourceClaimName",
     ]
+
+
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        (5, "status.resourceClaimStatuses: Too many: 5: must have at most 4 items"),
+        (2, 'status.resourceClaimStatuses[1]: Duplicate value: {"name":"c","resourceClaimName":"c-1"}'),
+    ],
+)
+def test_claims_in_the_status_of_a_pod_group(states: int, text: str) -> None:
+    api = started(*ALL)
+    made = api.ask("POST", GROUPS, group(**EVERYTHING)).json
+    status = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "c-1"}] * states}
+    assert texts(api.ask("PUT", f"{GROUPS}/g/status", {**made, "status": status})) == [text]
+
+
+def test_who_controls_a_workload() -> None:
+    reference = {"apiGroup": "B", "kind": "Job", "name": "j"}
+    (found,) = texts(started().ask("POST", WORKLOADS, workload(template(), controllerRef=reference)))
+    assert short([found]) == ['spec.controllerRef.apiGroup: Invalid value: "B": <subdomain>']
 
 
 def test_a_workload() -> None:

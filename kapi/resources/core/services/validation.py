@@ -116,10 +116,7 @@ def _validate_port(port: Object, needs_name: bool, names: set[str], path: Path, 
     elif needs_name:
         errors.append(required(path.child("name")))
     check(is_port_number)(port.get("port", 0), path.child("port"), errors, None)
-    if port.get("protocol"):
-        _protocol(port["protocol"], path.child("protocol"), errors, None)
-    else:
-        errors.append(required(path.child("protocol")))
+    _protocol(port.get("protocol"), path.child("protocol"), errors, None)
     target = port.get("targetPort", 0)
     check(is_port_name if isinstance(target, str) else is_port_number)(target, path.child("targetPort"), errors, None)
     if port.get("appProtocol") is not None:
@@ -129,9 +126,6 @@ def _validate_port(port: Object, needs_name: bool, names: set[str], path: Path, 
 def _validate_affinity(spec: Object, errors: Errors) -> None:
     """Defaults have given ClientIP its seconds, and taken away what None does not have."""
     affinity = spec.get("sessionAffinity")
-    if not affinity:
-        errors.append(required(_SPEC.child("sessionAffinity")))
-        return
     _affinity(affinity, _SPEC.child("sessionAffinity"), errors, None)
     if affinity == "ClientIP":
         seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
@@ -239,8 +233,6 @@ def _validate_load_balancer(kind: str, spec: Object, errors: Errors) -> None:
     allocate = spec.get("allocateLoadBalancerNodePorts")
     if allocate is not None and kind != LOAD_BALANCER:
         errors.append(forbidden(_SPEC.child("allocateLoadBalancerNodePorts"), _ONLY_LOAD_BALANCER))
-    if allocate is None and kind == LOAD_BALANCER:
-        errors.append(required(Path("allocateLoadBalancerNodePorts")))
     _validate_class(kind, spec, errors)
 
 
