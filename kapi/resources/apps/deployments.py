@@ -71,17 +71,17 @@ def default_deployment(obj: Object) -> None:
 
 
 def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
-    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    kind = strategy.get("type", "")
     if kind == "Recreate":
-        if rolling is not None:
+        if strategy.get("rollingUpdate") is not None:
             text = "may not be specified when strategy `type` is 'Recreate'"
             errors.append(field.forbidden(path.child("rollingUpdate"), text))
     elif kind != "RollingUpdate":
         value = internal("DeploymentStrategy", strategy)
         errors.append(not_supported(path, value, ("Recreate", "RollingUpdate")))
     else:  # defaults have given it its numbers
-        here = path.child("rollingUpdate")
-        unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+        here, rolling = path.child("rollingUpdate"), strategy["rollingUpdate"]
+        unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
         validate_int_or_percent(unavailable, here.child("maxUnavailable"), errors)
         validate_int_or_percent(surge, here.child("maxSurge"), errors)
         if number_of(unavailable) == 0 and number_of(surge) == 0:
