@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 import msgspec
@@ -108,17 +109,16 @@ class Identity:
 
 
 def trusted(options: Options, files: Files) -> TrustedIdentities:
-    """The trust data that is published for extension API servers, from the current files."""
+    """The trust data that is published for extension API servers, from the current files.  Raises OSError."""
     flags = options.authentication
-    headers = _proxy_headers(flags)
 
-    def bundle(path: str, flag: str) -> str:
-        return read_file(path, flag).decode() if path else ""
+    def bundle(path: str) -> str:
+        return Path(path).read_text() if path else ""
 
     return TrustedIdentities(
-        files.ca.read_text() + bundle(flags.client_ca_file, "client-ca-file"),
-        bundle(flags.requestheader_client_ca_file, "requestheader-client-ca-file"),
-        *headers,
+        files.ca.read_text() + bundle(flags.client_ca_file),
+        bundle(flags.requestheader_client_ca_file),
+        *_proxy_headers(flags),
         flags.requestheader_allowed_names,
     )
 

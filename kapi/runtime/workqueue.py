@@ -240,6 +240,9 @@ class WorkQueue(Generic[Key]):
         except StoreUnavailable as error:  # no traceback: the store has logged why
             self.log.info("{name}: {key}: {message}", name=self._name, key=str(key), message=str(error))
             self._retry(key)
+        except OSError as error:  # a file that is gone, a full disk: the text says it all
+            self.log.error("{name}: {key}: {message}", name=self._name, key=str(key), message=str(error))
+            self._retry(key)
         except Exception:
             self.log.failure("{name}: {key} failed", name=self._name, key=str(key))
             self._retry(key)

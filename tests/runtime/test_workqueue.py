@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from twisted.logger import LogEvent, globalLogPublisher
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from kapi.machinery import status
@@ -97,21 +97,28 @@ class WorkQueues(TestCase):
         queue.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_a_store_that_is_away_is_no_traceback_for_each_key(self) -> None:
-        """The store says so itself; whatever else a handler fails with is told whole."""
+    def test_what_lies_outside_the_program_is_no_traceback_for_each_key(self) -> None:
+        """The store says itself that it is away, and a missing file is one line; other errors are told whole."""
         lines: list[LogEvent] = []
         globalLogPublisher.addObserver(lines.append)
         self.addCleanup(globalLogPublisher.removeObserver, lines.append)
 
         async def handle(key: str) -> None:
-            raise StoreUnavailable("the store is away") if key == "a" else ValueError("wrong")
+            raise {
+                "a": StoreUnavailable("away"),
+                "b": ValueError("wrong"),
+                "c": FileNotFoundError(2, "gone", "ca.crt"),
+            }[key]
 
         queue = WorkQueue(self.clock, "test", handle)
-        for key in ("a", "b"):
+        for key in ("a", "b", "c"):
             queue.add(key)
         self.clock.pump([0, 10, 10])
         told = [line for line in lines if "log_failure" in line]
         self.assertEqual({line["key"] for line in told}, {"b"})
+        lost = [line for line in lines if line.get("key") == "c"]
+        self.assertEqual({(line["log_level"].name, "ca.crt" in formatEvent(line)) for line in lost}, {("error", True)})
+        self.assertGreaterEqual(len(lost), 2)  # it is tried again
         self.assertGreaterEqual(len(self.flushLoggedErrors(ValueError)), 2)
         queue.stop()
 
