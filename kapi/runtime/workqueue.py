@@ -241,7 +241,7 @@ class WorkQueue(Generic[Key]):
             self.log.info("{name}: {key}: {message}", name=self._name, key=str(key), message=str(error))
             self._retry(key)
         except OSError as error:  # a file that is gone, a full disk: the text says it all
-            self.log.error("{name}: {key}: {message}", name=self._name, key=str(key), message=str(error))
+            self.log.error("{name}: {key}: {error}", name=self._name, key=str(key), error=str(error))
             self._retry(key)
         except Exception:
             self.log.failure("{name}: {key} failed", name=self._name, key=str(key))
