@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable
 import orjson
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status
 from kapi.machinery.time import TimeError, seconds_of, time
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 TYPE = "bootstrap.kubernetes.io/token"
 SECRET_NAMESPACE, PUBLIC_NAMESPACE, CLUSTER_INFO = "kube-system", "kube-public", "cluster-info"
@@ -85,22 +85,16 @@ def _encoded(data: bytes) -> bytes:
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
-class TokenCleaner:
+class TokenCleaner(QueueController[str]):
     name = "token-cleaner-controller"
 
     def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
         self._secrets = client.resource("", "secrets")
         self._now = now
-        self._queue: WorkQueue[str] = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: Callable[[], None] | None = None
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = self._secrets.watch(self._changed, namespace=SECRET_NAMESPACE)
-
-    def stop(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._secrets.watch(self._changed, namespace=SECRET_NAMESPACE)]
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
         if event != "DELETED" and is_token(obj):
@@ -122,26 +116,21 @@ class TokenCleaner:
         return None
 
 
-class BootstrapSigner:
+class BootstrapSigner(QueueController[str]):
     name = "bootstrap-signer-controller"
+    workers = 1
 
     def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
         self._secrets = client.resource("", "secrets")
         self._maps = client.resource("", "configmaps")
         self._now = now
-        self._queue: WorkQueue[str] = WorkQueue(reactor, self.name, self._handle, workers=1)
-        self._unwatch: list[Callable[[], None]] = []
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = [
+    def _watches(self) -> Ends:
+        return [
             self._maps.watch(self._info_changed, namespace=PUBLIC_NAMESPACE, name=CLUSTER_INFO),
             self._secrets.watch(self._secret_changed, namespace=SECRET_NAMESPACE),
         ]
-
-    def stop(self) -> None:
-        for unwatch in self._unwatch:
-            unwatch()
-        self._queue.stop()
 
     def _info_changed(self, event: str, obj: Object, old: Object | None) -> None:
         if event != "DELETED":

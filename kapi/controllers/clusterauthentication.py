@@ -12,11 +12,11 @@ import msgspec
 import orjson
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery.pem import certificates
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 _LISTS = (
@@ -75,7 +75,7 @@ def merged_data(existing: Object, own: TrustedIdentities) -> dict[str, str]:
     return merged
 
 
-class ClusterAuthenticationController:
+class ClusterAuthenticationController(QueueController[str]):
     """``trusted`` returns the trusted identities, which may change."""
 
     name = "start-cluster-authentication-info-controller"
@@ -83,16 +83,14 @@ class ClusterAuthenticationController:
     def __init__(self, client: Client, reactor: IReactorTime, trusted: Callable[[], TrustedIdentities]) -> None:
         self._maps = client.resource("", "configmaps")
         self._trusted = trusted
-        self._queue = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: Callable[[], None] = lambda: None
+        super().__init__(reactor)
+
+    def _watches(self) -> Ends:
+        return [self._maps.watch(self._changed, namespace=NAMESPACE, name=NAME)]
 
     async def start(self) -> None:
-        self._unwatch = self._maps.watch(self._changed, namespace=NAMESPACE, name=NAME)
+        await super().start()
         self._queue.add(NAME)
-
-    def stop(self) -> None:
-        self._unwatch()
-        self._queue.stop()
 
     def refresh(self) -> None:
         """To be called when a bundle changed."""

@@ -5,16 +5,16 @@ Upstream: ``pkg/controller/clusterroleaggregation``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery.each import costly, elements
 from kapi.machinery.selectors import SelectorError, from_label_selector
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 from kapi.schema.listindex import mark
 
 GROUP = "rbac.authorization.k8s.io"
@@ -60,7 +60,7 @@ def selects(role: Object, changed: Collection[Mapping[str, str]]) -> bool:
     return False
 
 
-class ClusterRoleAggregationController:
+class ClusterRoleAggregationController(QueueController[str]):
     """``client`` writes under the name of MANAGER."""
 
     name = "clusterrole-aggregation-controller"
@@ -70,15 +70,10 @@ class ClusterRoleAggregationController:
         self._aggregated: set[str] = set()
         #: the labels of the roles that have changed, by what is in them
         self._changed_labels: dict[frozenset[tuple[str, str]], dict[str, str]] = {}
-        self._queue = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: Callable[[], None] = lambda: None
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = self._client.resource(GROUP, "clusterroles").watch(self._changed)
-
-    def stop(self) -> None:
-        self._unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._client.resource(GROUP, "clusterroles").watch(self._changed)]
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
         """Queues the aggregated roles that select it, or did: each looks at all roles, of which there may be thousands."""

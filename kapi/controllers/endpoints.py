@@ -8,11 +8,11 @@ import orjson
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.controllers import service_pods
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status
 from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 MAX_ADDRESSES = 1000  # of one object; more are left out, which an annotation shows
 MANAGED_BY, CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
@@ -103,22 +103,20 @@ def truncated(found: list[Object]) -> tuple[list[Object], bool]:
     return [subset for subset in kept if len(subset) > ("ports" in subset)], True
 
 
-class EndpointsController:
+class EndpointsController(QueueController[service_pods.Key]):
     name = "endpoints-controller"
+    workers = 5
 
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._services = client.resource("", "services")
         self._pods = client.resource("", "pods")
         self._endpoints = client.resource("", "endpoints")
-        self._queue: WorkQueue[service_pods.Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
+        super().__init__(reactor)
         self._follower = service_pods.ServiceFollower(client, lambda key: self._queue.add_after(key, BATCH_SECONDS))
 
-    async def start(self) -> None:
+    def _watches(self) -> Ends:
         self._follower.start()
-
-    def stop(self) -> None:
-        self._follower.stop()
-        self._queue.stop()
+        return [self._follower.stop]
 
     async def _handle(self, key: service_pods.Key) -> float | None:
         namespace, name = key

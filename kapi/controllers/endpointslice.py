@@ -6,15 +6,15 @@ Upstream: ``pkg/controller/endpointslice``, ``k8s.io/endpointslice`` ``reconcile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.controllers import service_pods
 from kapi.controllers.slices import MANAGED_BY, SERVICE_NAME, Group, Owner, Plan, apply_plan, plan, slices_of
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 MANAGER = "endpointslice-controller.k8s.io"
 _ZONE = "topology.kubernetes.io/zone"
@@ -87,27 +87,21 @@ def _endpoint(service: Object, pod: Object, ips: list[str], nodes: Mapping[str, 
     return made
 
 
-class EndpointSliceController:
+class EndpointSliceController(QueueController[service_pods.Key]):
     name = "endpointslice-controller"
+    workers = 5
 
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._services = client.resource("", "services")
         self._pods = client.resource("", "pods")
         self._nodes = client.resource("", "nodes")
         self._slices = client.resource("discovery.k8s.io", "endpointslices")
-        self._queue: WorkQueue[service_pods.Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
+        super().__init__(reactor)
         self._follower = service_pods.ServiceFollower(client, self._enqueue)
-        self._unwatch: Callable[[], None] | None = None
 
-    async def start(self) -> None:
+    def _watches(self) -> Ends:
         self._follower.start()
-        self._unwatch = self._slices.watch(self._slice_changed)
-
-    def stop(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        self._follower.stop()
-        self._queue.stop()
+        return [self._slices.watch(self._slice_changed), self._follower.stop]
 
     def _enqueue(self, key: service_pods.Key) -> None:
         self._queue.add_after(key, BATCH_SECONDS)

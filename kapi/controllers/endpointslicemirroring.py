@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.controllers.slices import MANAGED_BY, SERVICE_NAME, Group, Owner, Plan, apply_plan, plan, slices_of
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 MANAGER = "endpointslicemirroring-controller.k8s.io"
 SKIP_MIRROR_LABEL, LEADER_ANNOTATION = (
@@ -77,27 +75,19 @@ def _endpoint(address: Object, ready: bool) -> Object:
     return made
 
 
-class EndpointSliceMirroringController:
+class EndpointSliceMirroringController(QueueController[Key]):
     name = "endpointslice-mirroring-controller"
+    workers = 5
 
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._endpoints = client.resource("", "endpoints")
         self._services = client.resource("", "services")
         self._slices = client.resource("discovery.k8s.io", "endpointslices")
-        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
-        self._unwatch: list[Callable[[], None]] = []
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = [
-            self._endpoints.watch(self._changed),
-            self._services.watch(self._changed),
-            self._slices.watch(self._slice_changed),
-        ]
-
-    def stop(self) -> None:
-        for unwatch in self._unwatch:
-            unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        watched = (self._endpoints, self._changed), (self._services, self._changed), (self._slices, self._slice_changed)
+        return [resource.watch(changed) for resource, changed in watched]
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
         self._queue.add_after((obj["metadata"]["namespace"], obj["metadata"]["name"]), BATCH_SECONDS)

@@ -14,13 +14,13 @@ from contextlib import suppress
 
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.flowcontrol import bootstrap
 from kapi.runtime.interface import Client, ResourceClient
 from kapi.runtime.persistent import Persistent, Refusals
-from kapi.runtime.workqueue import WorkQueue
 
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
@@ -111,7 +111,7 @@ def condition_patch(schema: Object, levels: Container[str], now: str) -> Object 
     return {"status": {"conditions": [condition]}}
 
 
-class FlowSchemaController:
+class FlowSchemaController(QueueController[str]):
     """``producer`` and ``consumer`` write under the names of upstream's two parts.  ``jitter``: from 0 to 1, at random."""
 
     name = "priority-and-fairness-config-producer"
@@ -131,18 +131,18 @@ class FlowSchemaController:
         self._statuses = consumer.resource(GROUP, "flowschemas")
         self._now = now
         self._ensuring = Persistent(self.name, self._ensure_all, reactor, _INTERVAL_SECONDS)
-        self._queue = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: list[Callable[[], None]] = []
+        super().__init__(reactor)
+
+    def _watches(self) -> Ends:
+        return [self._schemas.watch(self._schema_changed), self._levels.watch(self._level_changed)]
 
     async def start(self) -> None:
         await self._ensuring.start()
-        self._unwatch = [self._schemas.watch(self._schema_changed), self._levels.watch(self._level_changed)]
+        await super().start()
 
     def stop(self) -> None:
         self._ensuring.stop()
-        for unwatch in self._unwatch:
-            unwatch()
-        self._queue.stop()
+        super().stop()
 
     def _schema_changed(self, event: str, obj: Object, old: Object | None) -> None:
         if event != "DELETED":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
@@ -17,7 +18,6 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 from kapi.store.errors import StoreError
 
 FINALIZER = "kubernetes"
@@ -123,10 +123,11 @@ def finalized(namespace: Object) -> Object:
     return {**namespace, "spec": {**spec, "finalizers": [f for f in elements(spec, "finalizers") if f != FINALIZER]}}
 
 
-class NamespaceController:
+class NamespaceController(QueueController[str]):
     """Processes a few namespaces at a time."""
 
     name = "namespace-controller"
+    workers = 10
 
     def __init__(
         self, client: Client, reactor: IReactorTime, now: Callable[[], str], grace: float = _GRACE_SECONDS
@@ -135,16 +136,10 @@ class NamespaceController:
         self._namespaces = client.resource("", "namespaces")
         self._now = now
         self._grace = grace
-        self._queue = WorkQueue(reactor, self.name, self._handle, workers=10)
-        self._unwatch: Callable[[], None] | None = None
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = self._namespaces.watch(self._changed)
-
-    def stop(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._namespaces.watch(self._changed)]
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
         if event != "DELETED" and obj["metadata"].get("deletionTimestamp"):

@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.admission.quota import lists
 from kapi.admission.quota.evaluators import DEVICE_CLAIMS, evaluator_of, requirements_of
 from kapi.admission.quota.lists import Amounts
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
@@ -20,7 +21,6 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 PODS, SERVICES = GroupResource("", "pods"), GroupResource("", "services")
 CLAIMS = GroupResource("", "persistentvolumeclaims")
@@ -88,7 +88,7 @@ def corrected(quota: Object, objects: Counted, now: float, device_classes: Liste
     return {**quota, "status": {"hard": dict(limits), "used": used}}
 
 
-class ResourceQuotaController:
+class ResourceQuotaController(QueueController[str]):
     name = "resourcequota-controller"
 
     def __init__(
@@ -104,19 +104,16 @@ class ResourceQuotaController:
         self._clock = clock
         self._extended_resources = extended_resources
         self._quotas = client.resource("", "resourcequotas")
-        self._queue = WorkQueue(reactor, self.name, self._handle)
+        super().__init__(reactor)
         self._watched: dict[GroupResource, Callable[[], None]] = {}
-        self._unwatch: Callable[[], None] | None = None
 
-    async def start(self) -> None:
-        self._unwatch = self._quotas.watch(self._quota_changed)
+    def _watches(self) -> Ends:
+        return [self._quotas.watch(self._quota_changed)]
 
     def stop(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
         for unwatch in self._watched.values():
             unwatch()
-        self._queue.stop()
+        super().stop()
 
     def _quota_changed(self, event: str, obj: Object, old: Object | None) -> None:
         if event == "DELETED":

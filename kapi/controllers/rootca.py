@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 NAME = "kube-root-ca.crt"
 _PAUSE_SECONDS = 10.0  # between two corrections of one ConfigMap
@@ -38,7 +38,7 @@ def corrected(existing: Object, bundle: str) -> Object | None:
     return {**existing, "metadata": {**metadata, "annotations": annotations}, "data": {"ca.crt": bundle}}
 
 
-class RootCAController:
+class RootCAController(QueueController[str]):
     """``bundle`` returns the CA's PEM text, which may change."""
 
     name = "root-ca-certificate-publisher-controller"
@@ -49,19 +49,10 @@ class RootCAController:
         self._bundle = bundle
         self._reactor = reactor
         self._corrected: dict[str, float] = {}  # when, by namespace
-        self._queue = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: list[Callable[[], None]] = []
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = [
-            self._maps.watch(self._map_changed, name=NAME),
-            self._namespaces.watch(self._namespace_changed),
-        ]
-
-    def stop(self) -> None:
-        for unwatch in self._unwatch:
-            unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._maps.watch(self._map_changed, name=NAME), self._namespaces.watch(self._namespace_changed)]
 
     def refresh(self) -> None:
         """To be called when the bundle changed."""

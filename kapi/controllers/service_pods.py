@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kapi.controllers.namespace_watches import NamespaceWatches
+from kapi.controllers.watching import NamespaceWatches
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object, Tree
 from kapi.runtime.interface import Client

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 NAME = "default"
 
 
-class ServiceAccountController:
+class ServiceAccountController(QueueController[str]):
     name = "serviceaccount-controller"
 
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._namespaces = client.resource("", "namespaces")
         self._accounts = client.resource("", "serviceaccounts")
-        self._queue = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: list[Callable[[], None]] = []
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = [self._accounts.watch(self._account_changed), self._namespaces.watch(self._namespace_changed)]
-
-    def stop(self) -> None:
-        for unwatch in self._unwatch:
-            unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._accounts.watch(self._account_changed), self._namespaces.watch(self._namespace_changed)]
 
     def _namespace_changed(self, event: str, obj: Object, old: Object | None) -> None:
         if event != "DELETED":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status
 from kapi.machinery.netip import Network
 from kapi.machinery.time import seconds_of
@@ -14,7 +15,6 @@ from kapi.registry.allocators.addresses import GROUP, MANAGED_BY_LABEL, MANAGER,
 from kapi.resources.core.services.allocation import holds
 from kapi.resources.shared.addresses import parse
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 FINALIZER = "networking.k8s.io/service-cidr-finalizer"
 _READY = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready"}
@@ -71,24 +71,19 @@ def with_finalizer(service_cidr: Object, present: bool) -> list[str] | None:
     return [*finalizers, FINALIZER] if present else [name for name in finalizers if name != FINALIZER]
 
 
-class ServiceCIDRController:
+class ServiceCIDRController(QueueController[str]):
     name = "service-cidr-controller"
+    workers = 1
 
     def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
         self._ranges = client.resource(GROUP, "servicecidrs")
         self._addresses = client.resource(GROUP, "ipaddresses")
         self._now = now
         # one after the other: of two with the same addresses only one may be deleted
-        self._queue = WorkQueue(reactor, self.name, self._handle, workers=1)
-        self._unwatch: list[Callable[[], None]] = []
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = [self._ranges.watch(self._range_changed), self._addresses.watch(self._address_changed)]
-
-    def stop(self) -> None:
-        for unwatch in self._unwatch:
-            unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._ranges.watch(self._range_changed), self._addresses.watch(self._address_changed)]
 
     def _range_changed(self, event: str, obj: Object, old: Object | None) -> None:
         self._queue.add(obj["metadata"]["name"])

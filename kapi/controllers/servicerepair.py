@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.controllers.events import EventRecorder, Occurrence
+from kapi.controllers.watching import QueueController
 from kapi.machinery import status
 from kapi.machinery.meters import Counter
 from kapi.machinery.netip import Address, Network
@@ -26,7 +27,6 @@ from kapi.resources.core.services.access import cluster_ips, node_ports, spec_of
 from kapi.resources.core.services.allocation import holds
 from kapi.resources.shared.addresses import parse
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 from kapi.store.errors import StoreError
 
 #: an address is taken before its Service is written; upstream waits as long as a request may last
@@ -174,10 +174,11 @@ def plan_ports(
     return missing, leaked, {port: since for port, since in unowned.items() if port not in leaked}
 
 
-class ServiceRepairController:
+class ServiceRepairController(QueueController[str]):
     """``node_ports`` is what ``kapi.registry.allocators.services`` returned."""
 
     name = "start-service-ip-repair-controllers"
+    workers = 1
     log = Logger()
 
     def __init__(self, client: Client, node_ports: NodePorts, reactor: IReactorTime, now: Callable[[], str]) -> None:
@@ -189,13 +190,10 @@ class ServiceRepairController:
         self._events = EventRecorder(client, now)
         self._now = now
         self._unowned: dict[int, float] = {}
-        self._queue = WorkQueue(reactor, self.name, self._handle, workers=1)
+        super().__init__(reactor)
 
     async def start(self) -> None:
         self._queue.add(_ALL)
-
-    def stop(self) -> None:
-        self._queue.stop()
 
     async def _handle(self, key: str) -> float | None:
         await self.run_once()

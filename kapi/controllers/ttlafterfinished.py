@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 Key = tuple[str, str]  # namespace and name
 
@@ -27,22 +27,16 @@ def expires(job: Object) -> float | None:
     return None
 
 
-class TTLAfterFinishedController:
+class TTLAfterFinishedController(QueueController[Key]):
     name = "ttl-after-finished-controller"
 
     def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
         self._jobs = client.resource("batch", "jobs")
         self._now = now
-        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: Callable[[], None] | None = None
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = self._jobs.watch(self._changed)
-
-    def stop(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._jobs.watch(self._changed)]
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
         if event != "DELETED" and expires(obj) is not None:

@@ -6,16 +6,15 @@ Upstream: ``pkg/controller/volume/pvcprotection``, ``pkg/controller/volume/pvpro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.controllers.namespace_watches import NamespaceWatches
+from kapi.controllers.watching import Ends, NamespaceWatches, QueueController
 from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.workqueue import WorkQueue
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 Key = tuple[str, str]  # namespace and name
@@ -69,25 +68,18 @@ def _controlled(claim: Object, pod: Object) -> bool:
     return any(one.get("controller") and one.get("uid") == pod["metadata"]["uid"] for one in references)
 
 
-class ClaimProtectionController:
+class ClaimProtectionController(QueueController[Key]):
     name = "persistentvolumeclaim-protection-controller"
 
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._claims = client.resource("", "persistentvolumeclaims")
         self._pods = client.resource("", "pods")
         self._pod_watches = NamespaceWatches(self._pods)
-        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: Callable[[], None] | None = None
+        super().__init__(reactor)
         self._waiting: dict[str, set[str]] = {}  # namespace -> names of claims that pods use
 
-    async def start(self) -> None:
-        self._unwatch = self._claims.watch(self._claim_changed)
-
-    def stop(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        self._pod_watches.stop()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._claims.watch(self._claim_changed), self._pod_watches.stop]
 
     def _claim_changed(self, event: str, obj: Object, old: Object | None) -> None:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
@@ -146,21 +138,15 @@ def _is_bound(volume: Object) -> bool:
     return (volume.get("status") or {}).get("phase") == "Bound"
 
 
-class VolumeProtectionController:
+class VolumeProtectionController(QueueController[str]):
     name = "persistentvolume-protection-controller"
 
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._volumes = client.resource("", "persistentvolumes")
-        self._queue: WorkQueue[str] = WorkQueue(reactor, self.name, self._handle)
-        self._unwatch: Callable[[], None] | None = None
+        super().__init__(reactor)
 
-    async def start(self) -> None:
-        self._unwatch = self._volumes.watch(self._changed)
-
-    def stop(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        self._queue.stop()
+    def _watches(self) -> Ends:
+        return [self._volumes.watch(self._changed)]
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
         if event != "DELETED" and due_patch(obj) is not None:

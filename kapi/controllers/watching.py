@@ -1,0 +1,68 @@
+"""What controllers are made of: watches, and the queue of what they handle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.runtime.interface import EventHandler, ResourceClient
+from kapi.runtime.workqueue import Key, WorkQueue
+
+Ends = list[Callable[[], None]]  # what ends watches
+
+
+class QueueController(Generic[Key]):
+    """A controller whose watches queue the keys of what it handles: ``_handle`` is that of a WorkQueue."""
+
+    name: str
+    workers = 4
+
+    def __init__(self, reactor: IReactorTime) -> None:
+        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle, self.workers)
+        self._ends: Ends = []
+
+    async def start(self) -> None:
+        self._ends = self._watches()
+
+    def stop(self) -> None:
+        for end in self._ends:
+            end()
+        self._queue.stop()
+
+    def _watches(self) -> Ends:
+        """Begins the watches, and returns what ends them."""
+        return []
+
+    async def _handle(self, key: Key) -> float | None:
+        raise NotImplementedError
+
+
+class NamespaceWatches:
+    """Watches of a resource, each in one namespace, that are open only while an object there waits for a change."""
+
+    def __init__(self, resource: ResourceClient) -> None:
+        self._resource = resource
+        self._ends: dict[str, Callable[[], None]] = {}
+
+    def begin(self, namespace: str, changed: EventHandler) -> None:
+        """Does nothing where there is one."""
+        if namespace in self._ends:
+            return
+        self._ends[namespace] = (
+            _nothing  # present objects are delivered at once, and their handler may begin this watch, too
+        )
+        self._ends[namespace] = self._resource.watch(changed, namespace=namespace)
+
+    def end(self, namespace: str) -> None:
+        self._ends.pop(namespace)()
+
+    def stop(self) -> None:
+        for end in self._ends.values():
+            end()
+        self._ends.clear()
+
+
+def _nothing() -> None:
+    pass
