@@ -111,7 +111,9 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
         election = _coordination(options, reactor, registry)
         core.add_post_start_hook(election.name, election.start)
         core.add_closing_hook(election.name, election.stop)
-    policy = Persistent(POLICY_HOOK, lambda: reconcile_policy(registry.client, options.generic.gates), reactor)
+    policy = Persistent(
+        POLICY_HOOK, lambda: reconcile_policy(registry.client, options.generic.gates, policy.progress), reactor
+    )
     core.add_post_start_hook(POLICY_HOOK, policy.start)
     core.add_closing_hook(POLICY_HOOK, policy.stop)
 

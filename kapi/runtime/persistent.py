@@ -19,8 +19,9 @@ from kapi.process.driver import trap_cancelled
 from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
-#: for so long the start waits for an attempt: an admission webhook may take longer for each write
+#: for so long the start waits for an attempt that makes no progress: an admission webhook may take longer for each write
 PATIENCE_SECONDS = 5.0
+MAX_PATIENCE_SECONDS = 30.0  # for an attempt that makes progress, as upstream
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 30.0  # between two attempts; it doubles
 #: other servers start at the same time, or make what is missing
 _PASSING = (AlreadyExists, Conflict, NotFound)
@@ -74,6 +75,7 @@ class Persistent:
         self._started: Deferred[None] = Deferred()
         self._running: Deferred[None] | None = None
         self._patience: IDelayedCall | None = None  # ends the waiting
+        self._patient_until = 0.0  # with progress; seconds of the reactor
         self._stopped = False
         self._known = ""  # the reason that was logged last
 
@@ -96,6 +98,12 @@ class Persistent:
         if self._running is not None:
             self._running.cancel()
 
+    def progress(self) -> None:
+        """The attempt has written something: a start on a slow machine is no reason to be ready without the rest."""
+        if self._patience is not None and self._patience.active():
+            left = self._patient_until - self._reactor.seconds()
+            self._patience.reset(min(PATIENCE_SECONDS, max(left, 0.0)))
+
     def _go_on(self) -> None:
         """Ends the waiting of ``start``."""
         self._be_patient(False)
@@ -106,6 +114,7 @@ class Persistent:
         """Gives ``start`` some time from now on, or takes its bound away."""
         if patient and self._patience is None and not self._started.called:
             self._patience = self._reactor.callLater(PATIENCE_SECONDS, self._go_on)
+            self._patient_until = self._reactor.seconds() + MAX_PATIENCE_SECONDS
         elif not patient and self._patience is not None:
             if self._patience.active():
                 self._patience.cancel()

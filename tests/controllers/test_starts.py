@@ -16,12 +16,13 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from kapi.admission.interface import AdmissionChain, Attributes, Plugin, denied
+from kapi.authorization.rbac.bootstrap import reconcile_policy
 from kapi.controllers.bootstrap import BootstrapController
 from kapi.controllers.flowschemas import FlowSchemaController
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.registry.allocators.services import install
-from kapi.runtime.persistent import PATIENCE_SECONDS, Persistent
+from kapi.runtime.persistent import MAX_PATIENCE_SECONDS, PATIENCE_SECONDS, Persistent
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.controller import APIServiceController
 from kapi.store.errors import StoreUnavailable
@@ -196,6 +197,35 @@ def test_the_start_does_not_wait_for_a_slow_attempt() -> None:
     attempts[1].callback(None)
     clock.advance(3600.0)
     assert len(attempts) == 2
+
+
+def test_the_start_waits_for_an_attempt_that_makes_progress_but_not_for_ever() -> None:
+    clock, writing = Clock(), Deferred[None]()
+    work = Persistent("a part", lambda: writing, clock)
+    started = Deferred.fromCoroutine(work.start())
+    while clock.seconds() + PATIENCE_SECONDS - 1 < MAX_PATIENCE_SECONDS:
+        clock.advance(PATIENCE_SECONDS - 1)
+        assert not started.called, clock.seconds()
+        work.progress()
+    clock.advance(MAX_PATIENCE_SECONDS - clock.seconds() - 0.1)
+    assert not started.called
+    work.progress()
+    clock.advance(0.1)
+    assert started.called
+    work.progress()  # now without effect
+    writing.callback(None)
+    assert clock.getDelayedCalls() == []
+
+
+def test_each_default_role_is_progress_of_the_start() -> None:
+    """A slow machine is ready when all of them are written, not with some of them."""
+    api, written = MemoryAPI(), list[int]()
+    succeed(api.caches.start())
+    roles = api.registry.client.resource("rbac.authorization.k8s.io", "clusterroles").lister
+
+    succeed(reconcile_policy(api.registry.client, progress=lambda: written.append(len(roles.list()))))
+    assert len(written) > len(roles.list()) > 50
+    assert written[0] < written[-1]
 
 
 def test_a_fault_in_a_part_of_the_start_is_logged_once_and_ends_nothing() -> None:

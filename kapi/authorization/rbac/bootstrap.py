@@ -203,27 +203,29 @@ def reconciled_binding(existing: Object, expected: Object) -> Object | None:
     return binding if changed else None
 
 
-async def reconcile_policy(client: Client, gates: frozenset[str] = DEFAULT_GATES) -> None:
+async def reconcile_policy(
+    client: Client, gates: frozenset[str] = DEFAULT_GATES, progress: Callable[[], None] = lambda: None
+) -> None:
     """Creates or completes every default role and binding that is not refused.  Raises StatusError when one was.
 
-    ``gates``: the feature gates that are on.
+    ``gates``: the feature gates that are on.  ``progress`` is called after each role and binding.
     """
     refusals = Refusals()
     cluster_roles, roles, controller_roles = default_roles(gates)
     with refusals:
         await _inherit(client)
     with refusals:
-        await _reconcile_all(client, "clusterroles", (*cluster_roles, *controller_roles), reconciled_role)
+        await _reconcile_all(client, "clusterroles", (*cluster_roles, *controller_roles), reconciled_role, progress)
     with refusals:
-        await _reconcile_all(client, "clusterrolebindings", cluster_role_bindings(gates), reconciled_binding)
+        await _reconcile_all(client, "clusterrolebindings", cluster_role_bindings(gates), reconciled_binding, progress)
     if client.has("", "namespaces"):
         for namespace in sorted({each["metadata"]["namespace"] for each in (*roles, *ROLE_BINDINGS)}):
             with refusals:
                 await _ensure_namespace(client, namespace)
         with refusals:
-            await _reconcile_all(client, "roles", roles, reconciled_role)
+            await _reconcile_all(client, "roles", roles, reconciled_role, progress)
         with refusals:
-            await _reconcile_all(client, "rolebindings", ROLE_BINDINGS, reconciled_binding)
+            await _reconcile_all(client, "rolebindings", ROLE_BINDINGS, reconciled_binding, progress)
     refusals.check()
 
 
@@ -273,13 +275,22 @@ async def _ensure_namespace(client: Client, name: str) -> None:
 
 
 async def _reconcile_all(
-    client: Client, plural: str, objects: Iterable[Object], merge: Callable[[Object, Object], Object | None]
+    client: Client,
+    plural: str,
+    objects: Iterable[Object],
+    merge: Callable[[Object, Object], Object | None],
+    progress: Callable[[], None],
 ) -> None:
     """All concurrently: the store commits them together, with one write to its disk instead of one each."""
     if not client.has(GROUP, plural):
         return
     resource = client.resource(GROUP, plural)
-    await all_of(_reconcile(resource, expected, merge) for expected in objects)
+
+    async def one(expected: Object) -> None:
+        await _reconcile(resource, expected, merge)
+        progress()
+
+    await all_of(map(one, objects))
 
 
 async def _reconcile(
