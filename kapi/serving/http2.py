@@ -24,33 +24,21 @@ from kapi.serving.connections import (
     PEER_TIMEOUT,
 )
 from kapi.serving.http2_heads import CONTINUE, Head, answer_block
-from kapi.serving.http2_receiving import (
-    CONNECTION_WINDOW,
-    ENDED,
-    MAX_HEADER_LIST_BYTES,
-    RESET_BY_CLIENT,
-    RESET_BY_SERVER,
-    UNANSWERED_WEIGHT,
-    WINDOW,
-    Receiving,
-)
+from kapi.serving.http2_receiving import MAX_HEADER_LIST_BYTES, ReceivingRequests
 from kapi.serving.http2_sending import Sending, SendingTransport
 from kapi.serving.http2_stream import Stream
 from kapi.serving.request import http_date
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
+from kapi.wire.http2.receiving import CONNECTION_WINDOW, ENDED, RESET_BY_PEER, RESET_HERE, WINDOW
 
 if TYPE_CHECKING:
     from kapi.serving.connections import ConnectionOwner
 
 log = Logger()
-_MAX_IDLE_FRAMES = 1000  # frames that carry nothing for a request (resets, PING, SETTINGS) in a burst
-_IDLE_FRAMES_PER_SECOND = 33
-#: one WINDOW_UPDATE is normal for so many sent bytes: some clients send two for each event
-_UPDATE_BYTES = 64
 
 
-class Http2(Receiving):
+class Http2(ReceivingRequests):
     """HTTP/2, with the deadlines of HTTP/1.1: for a header block, for a body, and for a connection without streams.
 
     PING and SETTINGS do not keep a connection alive; a stream that waits for events does.
@@ -64,10 +52,6 @@ class Http2(Receiving):
     _head_since = 0.0  # reactor seconds; 0 while no header block is incomplete
     _blocked_since = 0.0  # reactor seconds; 0 while the client reads what is sent
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
-    _idle_frames = float(_MAX_IDLE_FRAMES)  # idle frames that are still allowed
-    _idle_frame_at = 0.0  # when the last one came, in reactor seconds
-    _granted = wire.DEFAULT_WINDOW  # all bytes by which the client has opened the connection's window
-    _updated = 0  # sent bytes that account for the WINDOW_UPDATEs so far
 
     def __init__(self, owner: ConnectionOwner, transport: StreamTransport) -> None:
         super().__init__(owner.max_streams)
@@ -228,29 +212,24 @@ class Http2(Receiving):
             if self._given_up:
                 return
 
-    def reset_by_client(self, stream: Stream, code: int) -> None:
-        self._forget(stream, RESET_BY_CLIENT, f"the client reset the stream with code {code}")
+    def reset_by_peer(self, stream: Stream, code: int) -> None:
+        self._forget(stream, RESET_BY_PEER, f"the client reset the stream with code {code}")
 
     def refuse(self, number: int, code: Code, why: str) -> None:
         stream = self.streams.get(number)
         self.answer(wire.reset(number, code))
         if stream is not None:
-            self._forget(stream, RESET_BY_SERVER, why)
+            self._forget(stream, RESET_HERE, why)
 
     def open_window(self, stream: Stream | None, increment: int) -> None:
         sending = self.sending
         sending.open_window(stream, increment)
-        if stream is None:
-            self._granted += increment
-        if self._updated + _UPDATE_BYTES <= self._granted - sending.window:
-            self._updated += _UPDATE_BYTES
-        else:
-            self.idle("WINDOW_UPDATE", UNANSWERED_WEIGHT)
+        self.count_update(0 if stream is not None else increment, sending.window)
 
     def settings(self, values: dict[int, int]) -> None:
         self.sending.settings(values)
 
-    def client_leaves(self) -> None:
+    def peer_leaves(self, last: int, code: int) -> None:
         """The client has sent GOAWAY; open streams are still answered."""
         self._client_left = True
         self._close_when_done()
@@ -258,23 +237,14 @@ class Http2(Receiving):
     def answer(self, frames: bytes) -> None:
         self.sending.control(frames)
 
-    def idle(self, what: str, weight: float = 1.0) -> None:
-        """Counts a frame that carries nothing for a request: many in a short time are an attack.
-
-        See CVE-2023-44487, CVE-2019-9512, CVE-2019-9515.  Raises ConnectionFault.
-        """
-        now = self.owner.runner.reactor.seconds()
-        allowed = self._idle_frames + max(0.0, now - self._idle_frame_at) * _IDLE_FRAMES_PER_SECOND
-        self._idle_frames = min(_MAX_IDLE_FRAMES, allowed) - weight
-        self._idle_frame_at = now
-        if self._idle_frames < 0:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, f"too many frames like {what}", "flood")
+    def seconds(self) -> float:
+        return self.owner.runner.reactor.seconds()
 
     # -- streams that end
 
     def sent(self, stream: Stream) -> None:
         """The whole answer was sent."""
-        self._remove(stream, ENDED if stream.complete else RESET_BY_SERVER)
+        self._remove(stream, ENDED if stream.complete else RESET_HERE)
         if not stream.complete:
             self._send_control(wire.reset(stream.number, Code.NO_ERROR))  # the rest of the request's body is not needed
         if self._last_stream is not None or self._client_left:
@@ -285,7 +255,7 @@ class Http2(Receiving):
         stream = self.streams.get(number)
         if stream is not None:
             self._send_control(wire.reset(number, code))
-            self._forget(stream, RESET_BY_SERVER, "the stream was reset")
+            self._forget(stream, RESET_HERE, "the stream was reset")
 
     def _send_control(self, frames: bytes) -> None:
         try:

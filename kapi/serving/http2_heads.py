@@ -1,8 +1,4 @@
-"""The header blocks of requests and answers (RFC 9113, section 8; RFC 7541).
-
-Answers are encoded without a dynamic table.  So a field has the same bytes on every connection and is encoded once, and blocks
-can be sent in any order.
-"""
+"""The header blocks of requests and answers (RFC 9113, section 8)."""
 
 from __future__ import annotations
 
@@ -13,16 +9,14 @@ from itertools import starmap
 
 from kapi.request.target import is_host, origin_form
 from kapi.serving.request import RequestHeaders
-from kapi.wire.http2.fields import Decoder, Field
+from kapi.wire.http2.fields import CONNECTION_FIELDS, Decoder, Field, encoded_field
 
 _SPACES = b" \t"
 _CONTROLS = bytes({*range(32), 127} - {9})
 _METHODS = frozenset({b"GET", b"POST", b"PUT", b"PATCH", b"DELETE", b"HEAD", b"OPTIONS"})
 _IS_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+\Z").match
 _IS_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z").match
-#: connection-specific fields, which HTTP/2 does not allow (section 8.2.2)
-_CONNECTION_FIELDS = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
-_SPECIAL = _CONNECTION_FIELDS | {b"te", b"content-length", b"host"}
+_SPECIAL = CONNECTION_FIELDS | {b"te", b"content-length", b"host"}
 _PLAIN_PATH = re.compile(rb"/[!-~]*\Z").match
 _MAX_CACHED_FIELD_BYTES = 256  # the check of a longer field is not cached
 _MAX_CACHED_BLOCKS = 16  # header blocks that a connection remembers
@@ -153,7 +147,7 @@ def _check_special(fields: list[Field]) -> int | None:
         if value.strip(_SPACES) != value:  # Go's server accepts it, and its clients send "Bearer " for an empty token
             value = value.strip(_SPACES)
             fields[index] = name, value
-        if name in _CONNECTION_FIELDS or (name == b"te" and value.lower() != b"trailers"):
+        if name in CONNECTION_FIELDS or (name == b"te" and value.lower() != b"trailers"):
             raise Malformed(f"{name!r} is of a connection")
         if name == b"host":
             if host:
@@ -168,18 +162,8 @@ def _check_special(fields: list[Field]) -> int | None:
 
 # -- answers
 
-#: begins the first block of a connection: sets the size of the dynamic table to 0 (RFC 7541, section 6.3)
-NO_TABLE = b"\x20"
 CONTINUE = b"\x08\x03100"
 _STATUSES = {200: b"\x88", 204: b"\x89", 206: b"\x8a", 304: b"\x8b", 400: b"\x8c", 404: b"\x8d", 500: b"\x8e"}
-#: indexes in the static table of the names that answers have (RFC 7541, appendix A)
-_NAMES = {
-    b"accept-ranges": 18, b"age": 21, b"allow": 22, b"cache-control": 24, b"content-disposition": 25,
-    b"content-encoding": 26, b"content-language": 27, b"content-length": 28, b"content-location": 29,
-    b"content-range": 30, b"content-type": 31, b"date": 33, b"etag": 34, b"expires": 36, b"last-modified": 44,
-    b"link": 45, b"location": 46, b"retry-after": 53, b"server": 54, b"set-cookie": 55,
-    b"strict-transport-security": 56, b"vary": 59, b"via": 60, b"www-authenticate": 61,
-}  # fmt: skip
 
 
 def answer_block(status: int, fields: Sequence[Field]) -> tuple[bytes, bool]:
@@ -187,33 +171,5 @@ def answer_block(status: int, fields: Sequence[Field]) -> tuple[bytes, bool]:
 
     Connection-specific fields are left out, and line breaks in values become spaces.
     """
-    parts = [_STATUSES.get(status) or b"\x08\x03%d" % status, *starmap(_field, fields)]
+    parts = [_STATUSES.get(status) or b"\x08\x03%d" % status, *starmap(encoded_field, fields)]
     return b"".join(parts), b"" in parts and any(name.lower() == b"connection" for name, _ in fields)
-
-
-@functools.lru_cache(maxsize=256)
-def _field(name: bytes, value: bytes) -> bytes:
-    """A literal field without indexing."""
-    name = name.lower()
-    if name in _CONNECTION_FIELDS:
-        return b""
-    if value.translate(None, b"\r\n\0") != value:
-        value = b" ".join(value.replace(b"\0", b" ").splitlines())
-    index = _NAMES.get(name)
-    begin = _integer(0, 4, index) if index is not None else b"\x00" + _integer(0, 7, len(name)) + name
-    size = len(value)
-    return begin + (bytes((size,)) if size < 127 else _integer(0, 7, size)) + value
-
-
-def _integer(first: int, bits: int, number: int) -> bytes:
-    """A number with a prefix of ``bits`` bits (RFC 7541, section 5.1); ``first`` has the bits before it."""
-    most = (1 << bits) - 1
-    if number < most:
-        return bytes((first | number,))
-    out = bytearray((first | most,))
-    number -= most
-    while number >= 128:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

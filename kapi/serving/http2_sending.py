@@ -14,9 +14,9 @@ from twisted.logger import Logger
 from kapi.process.shares import Flow
 from kapi.process.turn import Turn
 from kapi.serving.connections import ConnectionOwner
-from kapi.serving.http2_heads import NO_TABLE
 from kapi.serving.http2_stream import NOTHING, Stream
 from kapi.wire.http2 import frames as wire
+from kapi.wire.http2.fields import NO_TABLE
 from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
 
 log = Logger()

@@ -24,7 +24,7 @@ from twisted.logger import globalLogPublisher
 
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
-from kapi.serving import http2
+from kapi.wire.http2 import receiving
 from tests.serving.sockets import Client2, SocketCase
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -156,7 +156,7 @@ class Faults(FaultCase):
 
     async def test_window_updates_for_what_was_sent_are_no_flood(self) -> None:
         """Some clients open both windows after each small piece: one in 64 bytes is not counted."""
-        self.patch(http2, "_MAX_IDLE_FRAMES", 4)  # forty of those that are not answered
+        self.patch(receiving, "_MAX_IDLE_FRAMES", 4)  # forty of those that are not answered
         client = await self.client2()
         sent = 0
         for _ in range(20):

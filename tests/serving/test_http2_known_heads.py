@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from kapi.serving import http2_heads
 from kapi.serving.http2_heads import Head, request_head
-from kapi.serving.http2_receiving import Receiving
+from kapi.serving.http2_receiving import ReceivingRequests
 from kapi.wire.http2 import frames as wire
 
 START = wire.PREFACE + wire.settings({})
 BEGIN = ((":method", "GET"), (":scheme", "https"), (":authority", "x"))
 
 
-class Heard(Receiving):
+class Heard(ReceivingRequests):
     """What the client of a connection has asked for, as (path, fields)."""
 
     def __init__(self) -> None:

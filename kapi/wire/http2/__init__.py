@@ -1,1 +1,1 @@
-"""HTTP/2 without sockets: frames, and header fields in their compression (RFC 9113, RFC 7541)."""
+"""HTTP/2 (RFC 9113, RFC 7541): frames, header fields and the receiving side of both ends; the client's connections."""

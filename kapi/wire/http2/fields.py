@@ -1,6 +1,7 @@
-"""Decodes header blocks (HPACK, RFC 7541), with the table of the Huffman code and the static table of the library hpack.
+"""Decodes and encodes header blocks (HPACK, RFC 7541), with the table of the Huffman code and the static table of hpack.
 
-hpack's own decoder makes several objects and calls for each field, which costs a fifth of a GET.
+hpack's own decoder makes several objects and calls for each field, which costs a fifth of a GET.  Blocks are encoded without a
+dynamic table: a field has the same bytes on every connection, so it is encoded once, and blocks can be sent in any order.
 """
 
 from __future__ import annotations
@@ -281,3 +282,40 @@ def _huffman(data: bytes, state: int, flags: int) -> tuple[int, int, bytes]:
     if flags & HUFFMAN_FAIL:
         raise Undecodable("an invalid Huffman code")
     return state, flags, bytes(text)
+
+
+# -- encoding
+
+#: begins the first block of a connection: sets the size of the dynamic table to 0 (RFC 7541, section 6.3)
+NO_TABLE = b"\x20"
+#: connection-specific fields, which HTTP/2 does not allow (RFC 9113, section 8.2.2)
+CONNECTION_FIELDS = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
+_INDEXES = {name: index for index, (name, _) in reversed(list(enumerate(_STATIC)))}  # the first index of each name
+
+
+@functools.lru_cache(maxsize=256)
+def encoded_field(name: bytes, value: bytes) -> bytes:
+    """A literal field without indexing; nothing for one of the connection.  Line breaks in values become spaces."""
+    name = name.lower()
+    if name in CONNECTION_FIELDS:
+        return b""
+    if value.translate(None, b"\r\n\0") != value:
+        value = b" ".join(value.replace(b"\0", b" ").splitlines())
+    index = _INDEXES.get(name)
+    begin = _integer(0, 4, index) if index is not None else b"\x00" + _integer(0, 7, len(name)) + name
+    size = len(value)
+    return begin + (bytes((size,)) if size < 127 else _integer(0, 7, size)) + value
+
+
+def _integer(first: int, bits: int, number: int) -> bytes:
+    """A number with a prefix of ``bits`` bits (RFC 7541, section 5.1); ``first`` has the bits before it."""
+    most = (1 << bits) - 1
+    if number < most:
+        return bytes((first | number,))
+    out = bytearray((first | most,))
+    number -= most
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
