@@ -24,6 +24,7 @@ from kapi.wire.collected import Collected
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
 from kapi.wire.egress import EgressProxy
 from kapi.wire.head import checked
+from kapi.wire.http2.pool import PROTOCOLS, NegotiatingPool
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import WEBHOOKS
 from kapi.wire.tls.trust import client_options, identity
@@ -76,8 +77,11 @@ class EndpointClient:
         if found is None:
             tls = self._options(host) if self._scheme == "https" else None
             faults = None if self.endpoint.insecure or tls is None else WEBHOOKS
-            endpoint = self._dialer.endpoint(host, port, tls, faults=faults)
-            found = Agent(Pool(self._reactor, endpoint.connect))
+            if tls is None:
+                found = Agent(Pool(self._reactor, self._dialer.endpoint(host, port).connect))
+            else:
+                endpoint = self._dialer.endpoint(host, port, tls, faults=faults, protocols=PROTOCOLS)
+                found = Agent(NegotiatingPool(self._reactor, endpoint.connect))
         self._agents[key] = found
         if len(self._agents) > _MAX_HOSTS:
             self._agents.popitem(last=False)[1].pool.close()

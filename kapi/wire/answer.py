@@ -16,8 +16,6 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
-from kapi.request.transport import StreamTransport
-
 if TYPE_CHECKING:
     from twisted.web.http import _ChunkedTransferDecoder
 
@@ -61,15 +59,15 @@ class Answer:
         self._parts: list[bytes] = []  # pieces that came before there was a reader
         self._over = self._paused = False
         self._why: Failure | None = None
-        self._transport: StreamTransport | None = None  # the connection's, until the body is complete
+        self._transport: IPushProducer | None = None  # the connection's, until the body is complete
         self._stop: Callable[[], None] = lambda: None
         self._read: Callable[[bytes], object] = self._parts.append
         self._ended: Ended = _ignore
 
     # -- the connection's side
 
-    def begin(self, transport: StreamTransport, stop: Callable[[], None]) -> None:
-        """``stop`` ends the connection."""
+    def begin(self, transport: IPushProducer, stop: Callable[[], None]) -> None:
+        """``transport`` gives the body, ``stop`` ends it."""
         self._transport, self._stop = transport, stop
 
     def feed(self, data: bytes) -> None:

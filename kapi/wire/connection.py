@@ -42,6 +42,20 @@ class Owner(Protocol):
         """Called when a connection has ended."""
 
 
+def has_unread_data(transport: StreamTransport) -> bool:
+    """Whether an idle connection has something to read.
+
+    Most likely the server has closed it, and the reactor has not read that yet.
+    """
+    sock: socket.socket | None = getattr(transport, "socket", None)
+    try:
+        return sock is not None and len(sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)) >= 0
+    except BlockingIOError:
+        return False
+    except (OSError, ValueError):
+        return True
+
+
 class Connection(protocol.Protocol):
     """One request at a time: ``ask`` may be called again when the owner has got the connection back."""
 
@@ -60,19 +74,6 @@ class Connection(protocol.Protocol):
         self._body: Body | None = None
         self._bodiless = False
         self._upload: _Upload | None = None
-
-    def has_unsolicited_data(self) -> bool:
-        """Whether an idle connection has something to read.
-
-        Most likely the server has closed it, and the reactor has not read that yet.
-        """
-        sock: socket.socket | None = getattr(self.transport, "socket", None)
-        try:
-            return sock is not None and len(sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)) >= 0
-        except BlockingIOError:
-            return False
-        except (OSError, ValueError):
-            return True
 
     def ask(self, data: bytes, answered: Deferred[Answer], bodiless: bool = False) -> None:
         """Sends ``data``, a head and possibly its body; ``answered`` fires when the head of the answer has come.

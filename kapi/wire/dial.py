@@ -129,25 +129,27 @@ class Dialer:
         tls: IOpenSSLClientConnectionCreator | None = None,
         *,
         faults: CertificateFaults | None = None,
+        protocols: Sequence[bytes] = (),
         proxied: bool = False,
         addresses: Sequence[str] = (),
     ) -> IStreamClientEndpoint:
         """The endpoint of a host, over TLS with the options ``tls``; ``faults`` counts deprecated certificates.
 
+        ``protocols``: the server may choose one of these in the handshake (ALPN).
         ``proxied``: the addresses are checked with ``is_proxyable``.  ``addresses``: those of the host, when they were resolved
         and checked already.
         """
         if self._proxy is not None:
-            if tls is not None and faults is not None:
-                from kapi.wire.tls.client import counted  # imported only when it is used
+            if tls is not None:
+                from kapi.wire.tls.client import in_memory  # imported only when it is used
 
-                tls = counted(tls, faults)
+                tls = in_memory(tls, faults, protocols)
             return _HostBehindProxy(self, self.reactor, host, port, self._timeout, proxied, addresses, self._proxy, tls)
         reactor = self.reactor
         if tls is not None:
             from kapi.wire.tls.client import tls_reactor  # commands without TLS start faster
 
-            reactor = tls_reactor(reactor, tls, faults)
+            reactor = tls_reactor(reactor, tls, faults, protocols)
         return _Host(self, reactor, host, port, self._timeout, proxied, addresses)
 
 

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from kapi.request.streamed_body import StreamedBody
 from kapi.wire.answer import Answer, BadAnswer
-from kapi.wire.connection import Connection
+from kapi.wire.connection import Connection, has_unread_data
 from kapi.wire.head import Header, request_head
 
 #: makes a connection with a protocol factory
@@ -23,7 +23,7 @@ Connect = Callable[[IProtocolFactory], Deferred[IProtocol]]
 MAX_IDLE_SECONDS = 90.0  # as in Go's transport
 MAX_IDLE = 25  # connections
 _SWEEP_SECONDS = 15.0
-_FRESH_SECONDS = 1.0  # a connection that was used so recently is not checked before it is used again
+FRESH_SECONDS = 1.0  # a connection that was used so recently is not checked before it is used again
 _REPEATABLE = frozenset([b"GET", b"HEAD"])  # when they have no body, as in Go
 
 
@@ -36,7 +36,7 @@ class Pool:
     def __init__(self, reactor: IReactorTime, connect: Connect, idle_seconds: float = MAX_IDLE_SECONDS) -> None:
         self._reactor, self._connect, self._idle_seconds = reactor, connect, idle_seconds
         self.idle: list[Connection] = []
-        self.open: set[Connection] = set()
+        self.open: set[IProtocol] = set()
         self._factory = Factory.forProtocol(lambda: Connection(self))
         self._factory.noisy = False
         self._sweeper: IDelayedCall | None = None
@@ -107,7 +107,7 @@ class Pool:
         now: float = self._reactor.seconds()
         while self.idle:
             connection = self.idle.pop()
-            if now - connection.idle_since < _FRESH_SECONDS or not connection.has_unsolicited_data():
+            if now - connection.idle_since < FRESH_SECONDS or not has_unread_data(connection.transport):
                 return connection
             connection.abort()
         return None
@@ -125,6 +125,10 @@ class Pool:
     def lost(self, connection: Connection) -> None:
         if connection in self.idle:
             self.idle.remove(connection)
+        self.gone(connection)
+
+    def gone(self, connection: IProtocol) -> None:
+        """A connection has ended."""
         self.open.discard(connection)
         if not self.open and self._closed is not None and not self._closed.called:
             self._closed.callback(None)
@@ -155,6 +159,6 @@ class Pool:
             idle, self.idle = self.idle, []
             for connection in idle:
                 connection.transport.loseConnection()
-            if not self.open:
+            if not self.open and not self._closed.called:
                 self._closed.callback(None)
         return self._closed

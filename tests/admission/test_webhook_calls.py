@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import orjson
+from OpenSSL import SSL
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.task import deferLater
@@ -14,7 +15,7 @@ from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from kapi.admission.webhook.client import CredentialStore
+from kapi.admission.webhook.client import CredentialStore, is_local
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.kubeconfig import Credentials
 from kapi.machinery.status import StatusError
@@ -28,6 +29,9 @@ from tests.admission.webhook_case import (
     config_map,
     respond,
 )
+from tests.waiting import eventually
+from tests.wire.http2_server import CERTIFICATE as HTTP2_CERTIFICATE
+from tests.wire.http2_server import Request, honest, options
 
 
 class WebhookCalls(WebhookTestCase):
@@ -198,6 +202,48 @@ class WebhookCalls(WebhookTestCase):
         for _ in range(2):
             await gatherResults([Deferred.fromCoroutine(chain.validate(self.attributes())) for _ in range(5)])
         self.assertEqual((self.site.connections, len(self.hooks.reviews)), (5, 10))
+
+    async def test_http2_is_offered_to_webhooks_on_this_machine_only(self) -> None:
+        offered: list[list[bytes]] = []
+
+        def choose(connection: SSL.Connection, protocols: list[bytes]) -> bytes:
+            offered.append(protocols)
+            return b"http/1.1"
+
+        options = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE).options()
+        options.getContext().set_alpn_select_callback(choose)
+        await self.port.stopListening()
+        self.port = reactor.listenSSL(self.number, self.site, options, interface="127.0.0.1")  # type: ignore[attr-defined]
+        url, service = self.hook(respond), self.hook(respond)
+        service["clientConfig"] = {
+            "service": {"namespace": "default", "name": "hook", "path": "/1"},
+            "caBundle": BUNDLE,
+        }
+        await self.chain(check=(url, service)).validate(self.attributes())
+        self.assertEqual((self.site.connections, offered), (2, [[b"h2", b"http/1.1"]]))
+
+    def test_which_hosts_are_this_machine(self) -> None:
+        for host in ("localhost", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"):
+            self.assertTrue(is_local(host), host)
+        for host in ("localhost.example.com", "example.com", "10.0.0.1", "::", "::ffff:10.0.0.1", ""):
+            self.assertFalse(is_local(host), host)
+
+    async def test_calls_at_once_share_one_connection_over_http2(self) -> None:
+        hook = self.hook(respond)
+        waiting: list[Request] = []
+        server = honest(waiting.append)
+        await self.port.stopListening()
+        self.port = reactor.listenSSL(self.number, server, options(b"h2"), interface="127.0.0.1")  # type: ignore[attr-defined]
+        hook["clientConfig"]["caBundle"] = base64.b64encode(HTTP2_CERTIFICATE).decode()
+        chain = self.chain(check=(hook,))
+        for _ in range(2):
+            calls = [Deferred.fromCoroutine(chain.validate(self.attributes())) for _ in range(5)]
+            await eventually(lambda: len(waiting) == 5)
+            for request in waiting:
+                request.answer(orjson.dumps(respond(orjson.loads(request.body))))
+            waiting.clear()
+            await gatherResults(calls)
+        self.assertEqual(len(server.connections), 1)
 
     async def test_a_connection_that_the_webhook_closed_is_not_used_again(self) -> None:
         chain = self.chain(check=(self.hook(respond),))

@@ -7,8 +7,10 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
+from twisted.internet.interfaces import IProtocolNegotiationFactory
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
+from zope.interface import implementer
 
 from kapi.client.endpoint_client import MAX_ANSWER, AnswerTooLarge, EndpointClient
 from kapi.client.kubeconfig import Endpoint
@@ -33,9 +35,17 @@ class Canned(Protocol):
             self.transport.loseConnection()
 
 
+@implementer(IProtocolNegotiationFactory)
+class HTTP1(Factory):
+    """Chooses HTTP/1.1 where a client offers more."""
+
+    def acceptableProtocols(self) -> list[bytes]:
+        return [b"http/1.1"]
+
+
 class Requests(TestCase):
     def setUp(self) -> None:
-        self.factory: Any = Factory.forProtocol(Canned)
+        self.factory: Any = HTTP1.forProtocol(Canned)
         self.factory.received, self.factory.answer, self.factory.connections = b"", b"", []
         context = CA.server_context()
         listen: Any = reactor.listenSSL  # type: ignore[attr-defined]

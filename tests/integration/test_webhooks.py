@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
+import socket
+import ssl
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import h2.config
+import h2.connection
+import h2.events
 import pytest
 
 from kapi.machinery.tree import Object
+from tests.admission.certificates import make_certificate
 from tests.admission.webhook_server import WebhookServer, patch
 from tests.integration.server_process import ServerProcess, connect
 from tests.waiting import until
@@ -52,6 +62,55 @@ class Api:
     def namespace(self, name: str, **labels: str) -> str:
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
         return f"/api/v1/namespaces/{name}/configmaps"
+
+
+class Http2Webhook:
+    """Allows everything over HTTP/2, once ``at_once`` requests have come; ``connections`` is how many there were."""
+
+    def __init__(self) -> None:
+        certificate, key = make_certificate("127.0.0.1")
+        self.bundle = base64.b64encode(certificate).decode()
+        self.connections = self.asked = 0
+        self.at_once = 1
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.set_alpn_protocols(["h2"])
+        with tempfile.NamedTemporaryFile() as file:
+            Path(file.name).write_bytes(certificate + key)
+            self._context.load_cert_chain(file.name)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self._listener.getsockname()[1]}/"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener is closed
+            while True:
+                accepted, _ = self._listener.accept()
+                self.connections += 1
+                threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
+
+    def _serve(self, accepted: socket.socket) -> None:
+        state = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
+        state.initiate_connection()
+        bodies: dict[int, bytes] = {}
+        with suppress(OSError), self._context.wrap_socket(accepted, server_side=True) as connection:
+            connection.sendall(state.data_to_send())
+            while data := connection.recv(65536):
+                for event in state.receive_data(data):
+                    if isinstance(event, h2.events.DataReceived):
+                        bodies[event.stream_id] = bodies.get(event.stream_id, b"") + event.data
+                        state.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                self.asked = max(self.asked, len(bodies))
+                if len(bodies) >= self.at_once:
+                    for number, body in bodies.items():
+                        response = {"uid": json.loads(body)["request"]["uid"], "allowed": True}
+                        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+                        state.send_headers(number, [(b":status", b"200")])
+                        state.send_data(number, json.dumps(review).encode(), end_stream=True)
+                    bodies.clear()
+                connection.sendall(state.data_to_send())
+
+    def close(self) -> None:
+        self._listener.close()
 
 
 def until_heeded(hooks: WebhookServer, which: str, write: Callable[[int], Any]) -> Any:
@@ -302,3 +361,40 @@ def test_calls_are_counted_under_upstreams_names(api: Api) -> None:
         api.unconfigure("counted")
         api.send("DELETE", "/api/v1/namespaces/hook-metrics")
         hooks.close()
+
+
+def test_requests_at_once_share_one_connection_to_a_webhook_of_http2(server: ServerProcess, api: Api) -> None:
+    many = 10
+    hook = Http2Webhook()
+    path = api.namespace("multiplexed", multiplexed="yes")
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+    webhook = {
+        "name": "http2.example.com",
+        "clientConfig": {"url": hook.url, "caBundle": hook.bundle},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"multiplexed": "yes"}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 30,
+    }
+    codes: list[int] = []
+
+    def write(api: Api) -> bool:
+        codes.append(api.send("POST", path, {"metadata": {"generateName": "c-"}})[0])
+        return hook.asked > 0
+
+    api.configure("Validating", "multiplexed", webhook)
+    try:
+        until(lambda: write(api))
+        hook.at_once = many
+        codes.clear()
+        writers = [threading.Thread(target=write, args=(Api(server),)) for _ in range(many)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert codes == [201] * many
+        assert (hook.asked, hook.connections) == (many, 1)
+    finally:
+        api.unconfigure("multiplexed")
+        hook.close()

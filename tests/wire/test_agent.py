@@ -16,6 +16,7 @@ from twisted.trial.unittest import TestCase
 from kapi.wire.agent import Agent, prepared_url
 from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected
+from kapi.wire.connection import has_unread_data
 from kapi.wire.pool import MAX_IDLE_SECONDS
 from tests.admission.certificates import make_certificate
 from tests.waiting import accepted_ended, eventually
@@ -216,11 +217,11 @@ class ServerAgentCase(TestCase):
         await self.ask(OK)
         kept_one = self.pool.idle[0]
         kept_one.idle_since -= 2
-        self.assertFalse(kept_one.has_unsolicited_data())
+        self.assertFalse(has_unread_data(kept_one.transport))
         raw: Any = kept_one.transport
         raw.stopReading()  # the reactor is busy elsewhere
         self.server.connections[0].transport.loseConnection()
-        await eventually(kept_one.has_unsolicited_data)
+        await eventually(lambda: has_unread_data(kept_one.transport))
         self.assertEqual(self.pool.idle, [kept_one])
         self.assertEqual((await self.ask(OK)).body, b"ok")
         self.assertEqual(len(self.server.connections), 2)

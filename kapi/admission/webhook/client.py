@@ -2,7 +2,7 @@
 
 No redirect is followed.  Names are checked by service-identity; the trust roots are the configuration's caBundle, or
 the system's without one.  Credentials come from the kubeconfig that an AdmissionConfiguration names.
-Upstream: ``util/webhook/authentication.go``.
+Upstream: ``util/webhook/client.go``, ``util/webhook/authentication.go``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -34,6 +35,7 @@ from kapi.wire.answer import AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected
 from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER, CONTROL_PLANE, DIRECT, Egress
+from kapi.wire.http2.pool import PROTOCOLS, NegotiatingPool
 from kapi.wire.network_errors import describe
 from kapi.wire.pool import Pool
 from kapi.wire.tls import faults as tls_faults
@@ -186,10 +188,13 @@ class WebhookClient:
         if found is None:
             from kapi.wire.agent import Agent
 
+            http2 = network == CONTROL_PLANE and is_local(name)
             options = _tls_options(name, bundle, credentials)
             dialer = Dialer(self._reactor, proxy=self._egress.proxy(network))
-            endpoint = dialer.endpoint(host, port, options, faults=tls_faults.WEBHOOKS)
-            pool = Pool(self._reactor, endpoint.connect)
+            endpoint = dialer.endpoint(
+                host, port, options, faults=tls_faults.WEBHOOKS, protocols=PROTOCOLS if http2 else ()
+            )
+            pool = (NegotiatingPool if http2 else Pool)(self._reactor, endpoint.connect)
             found = self._servers[key] = Agent(pool, (*_HEADERS, *credentials.headers))
             if len(self._servers) > _MAX_TARGETS:
                 self._servers.popitem(last=False)[1].pool.close()
@@ -238,6 +243,17 @@ def _target(
         return _Target(name, port, shown, prepared_url(shown))
     except ValueError as problem:
         raise NoClient(f"unable to parse the webhook's URL: {problem}") from None
+
+
+def is_local(host: str) -> bool:
+    """Whether a URL names this machine.  HTTP/2 is offered to no other webhook: over one connection the requests would all go to
+    the same backend of a load balancer.
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLClientConnectionCreator:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import copy
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from OpenSSL import SSL
 from twisted.internet import main, tcp
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.interfaces import IHandshakeListener, IOpenSSLClientConnectionCreator
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
@@ -70,7 +70,14 @@ class TLSClient(TLSWriting, tcp.Client):
             return self._verification_error or _reason(problem)
         self._established = True
         self.startWriting()  # type: ignore[no-untyped-call]  # what was written meanwhile
+        if IHandshakeListener.providedBy(self.protocol):
+            self.protocol.handshakeCompleted()
         return None
+
+    @property
+    def negotiatedProtocol(self) -> bytes | None:
+        """What the server has chosen in the handshake (ALPN)."""
+        return self._tlsConnection.get_alpn_proto_negotiated() or None
 
     def startReading(self) -> None:
         self._reading = True
@@ -138,14 +145,19 @@ class _Connector(tcp.Connector):
 class TLSReactor:
     """A reactor for an endpoint: its outgoing TCP connections are TLSClients, everything else is the reactor's own.
 
-    ``options`` are what ``optionsForClientTLS`` returns; ``faults`` counts the certificates that servers show.
+    ``options`` are what ``optionsForClientTLS`` returns; ``faults`` counts the certificates that servers show; servers may
+    choose one of the ``protocols``.
     """
 
     def __init__(
-        self, reactor: Reactor, options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None = None
+        self,
+        reactor: Reactor,
+        options: IOpenSSLClientConnectionCreator,
+        faults: CertificateFaults | None = None,
+        protocols: Sequence[bytes] = (),
     ) -> None:
         self._reactor = reactor
-        self._options = _on_sockets(options, faults)
+        self._options: SocketOptions = _copy(options, faults, protocols, lambda transport: transport.socket)
         directlyProvides(self, providedBy(reactor))
 
     def connectTCP(
@@ -160,10 +172,13 @@ class TLSReactor:
 
 
 def tls_reactor(
-    reactor: Reactor, options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None = None
+    reactor: Reactor,
+    options: IOpenSSLClientConnectionCreator,
+    faults: CertificateFaults | None = None,
+    protocols: Sequence[bytes] = (),
 ) -> Reactor:
     """A TLSReactor, which provides the interfaces of the reactor."""
-    return cast(Reactor, TLSReactor(reactor, options, faults))
+    return cast(Reactor, TLSReactor(reactor, options, faults, protocols))
 
 
 class _Connection(SSL.Connection):
@@ -180,6 +195,7 @@ class _Connection(SSL.Connection):
 def _copy(
     options: IOpenSSLClientConnectionCreator,
     faults: CertificateFaults | None,
+    protocols: Sequence[bytes],
     socket_of: Callable[[Any], socket.socket | None],
 ) -> Any:
     """The same options for connections over ``socket_of(transport)``; None is a connection in memory, as Twisted's own."""
@@ -190,18 +206,19 @@ def _copy(
         found = _Connection(context, socket_of(transport))
         found.faults = faults
         found.set_app_data(transport)
+        if protocols:
+            found.set_alpn_protos(list(protocols))
         return found
 
     made._createConnection = connection
     return made
 
 
-def _on_sockets(options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None) -> SocketOptions:
-    made: SocketOptions = _copy(options, faults, lambda transport: transport.socket)
-    return made
-
-
-def counted(options: IOpenSSLClientConnectionCreator, faults: CertificateFaults) -> IOpenSSLClientConnectionCreator:
-    """The same options, for connections in memory; ``faults`` counts the certificates that servers show."""
-    made: IOpenSSLClientConnectionCreator = _copy(options, faults, lambda transport: None)
+def in_memory(
+    options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None, protocols: Sequence[bytes]
+) -> IOpenSSLClientConnectionCreator:
+    """As the options of a TLSReactor, for connections in memory."""
+    if faults is None and not protocols:
+        return options
+    made: IOpenSSLClientConnectionCreator = _copy(options, faults, protocols, lambda transport: None)
     return made

@@ -1,0 +1,592 @@
+"""Outgoing HTTP/2, against a server that another library implements and against servers that lie, byte for byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hpack
+from OpenSSL import SSL
+from twisted.internet import reactor
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import TestCase
+
+from kapi.wire.agent import Agent, Body
+from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
+from kapi.wire.collected import Collected
+from kapi.wire.dial import Dialer
+from kapi.wire.http2 import frames as wire
+from kapi.wire.http2.client import MAX_IDLE_SECONDS, PING_SECONDS, QUIET_SECONDS, Http2Client
+from kapi.wire.http2.frames import Code
+from kapi.wire.http2.pool import PROTOCOLS, NegotiatingPool
+from kapi.wire.http2.receiving import WINDOW
+from kapi.wire.tls.trust import client_options
+from tests.waiting import accepted_ended, eventually
+from tests.wire.agents import asked
+from tests.wire.http2_server import CERTIFICATE, Request, frames_in, honest, liar, options
+from tests.wire.script import scripted
+
+LIMIT = 4_000_000  # bytes
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def block(*fields: tuple[str, str], status: str = "200") -> bytes:
+    return hpack.Encoder().encode([(":status", status), *fields])
+
+
+def headers(*fields: tuple[str, str], status: str = "200", ends: bool = False, stream: int = 1) -> bytes:
+    flags = wire.END_STREAM if ends else 0
+    return wire.header_block(stream, block(*fields, status=status), flags, wire.DEFAULT_FRAME)
+
+
+def data(payload: bytes, ends: bool = False, stream: int = 1) -> bytes:
+    return wire.head(len(payload), wire.DATA, wire.END_STREAM if ends else 0, stream) + payload
+
+
+class Http2Case(TestCase):
+    def setUp(self) -> None:
+        self.port: Any = None
+        self.pools: list[NegotiatingPool] = []
+
+    def serve(self, factory: Any, *protocols: bytes, number: int = 0) -> Agent:
+        """An agent for a server that chooses among ``protocols``."""
+        listen: Any = reactor.listenSSL  # type: ignore[attr-defined]
+        self.port = listen(number, factory, options(*protocols), interface="127.0.0.1")
+        self.number = self.port.getHost().port
+        return self.agent()
+
+    def agent(self) -> Agent:
+        tls = client_options("127.0.0.1", CERTIFICATE)
+        endpoint = Dialer(reactor).endpoint("127.0.0.1", self.number, tls, protocols=PROTOCOLS)  # type: ignore[arg-type]
+        pool = NegotiatingPool(reactor, endpoint.connect)  # type: ignore[arg-type]
+        self.pools.append(pool)
+        return Agent(pool, [(b"X-Always", b"yes")])
+
+    async def stop(self) -> None:
+        port, self.port = self.port, None
+        if port is not None:
+            await port.stopListening()
+
+    async def tearDown(self) -> None:
+        for pool in self.pools:
+            for connection in list(pool.open):
+                connection.transport.abortConnection()  # type: ignore[attr-defined]
+            await pool.close()
+        await self.stop()
+        await accepted_ended()
+        for warning in self.flushWarnings():
+            self.assertIn("pyOpenSSL", str(warning["message"]))
+
+    def ask(self, agent: Agent, body: bytes | None = b"hello", method: bytes = b"POST", path: str = "/a?b=c") -> Any:
+        return asked(agent, method, f"https://127.0.0.1:{self.number}{path}".encode(), body, LIMIT)
+
+
+class HonestServers(Http2Case):
+    async def test_a_request_as_the_server_sees_it(self) -> None:
+        server = honest(lambda request: request.answer(b"yes", 201, (b"x-kind", b"a"), (b"x-kind", b"b")))
+        answer = await self.ask(self.serve(server, b"h2"))
+        self.assertEqual((answer.code, answer.body, answer.length, answer.version), (201, b"yes", 3, (b"HTTP", 2, 0)))
+        self.assertEqual(answer.headers.getRawHeaders(b"x-kind"), [b"a", b"b"])
+        request = server.requests[0]
+        self.assertEqual(
+            request.headers[:4],
+            [
+                (b":method", b"POST"),
+                (b":scheme", b"https"),
+                (b":authority", b"127.0.0.1:%d" % self.number),
+                (b":path", b"/a?b=c"),
+            ],
+        )
+        self.assertEqual((request.fields[b"x-always"], request.fields[b"content-length"]), (b"yes", b"5"))
+        self.assertEqual(request.body, b"hello")
+
+    async def test_answers_in_all_forms(self) -> None:
+        def empty(request: Request) -> None:
+            request.connection.h2.send_headers(request.number, [(b":status", b"204")], end_stream=True)
+
+        def interim(request: Request) -> None:
+            request.head(103, (b"link", b"x"))
+            request.answer(b"after")
+
+        def trailers(request: Request) -> None:
+            request.head(200)
+            request.connection.h2.send_data(request.number, b"with", pad_length=20)
+            request.connection.h2.send_headers(request.number, [(b"x-sum", b"1")], end_stream=True)
+
+        def head_only(request: Request) -> None:
+            request.head(200, (b"content-length", b"99"))
+            request.connection.h2.end_stream(request.number)
+
+        server = honest()
+        agent = self.serve(server, b"h2")
+        for handle, method, body, wanted in (
+            (empty, b"POST", b"x", b""),
+            (interim, b"POST", b"", b"after"),
+            (trailers, b"GET", None, b"with"),
+            (head_only, b"HEAD", None, b""),
+        ):
+            server.handle = handle
+            self.assertEqual((await self.ask(agent, body, method)).body, wanted, handle.__name__)
+        self.assertEqual(len(server.connections), 1)
+
+    async def test_requests_at_once_share_one_connection(self) -> None:
+        """Also those before the first connection."""
+        waiting: list[Request] = []
+        server = honest(waiting.append)
+        agent = self.serve(server, b"h2")
+        for _ in range(2):
+            sent = [self.ask(agent, b"%d" % number) for number in range(20)]
+            await eventually(lambda: len(waiting) == 20)
+            for request in reversed(waiting):
+                request.answer(b"to " + request.body)
+            waiting.clear()
+            found = await gatherResults(sent)
+            self.assertEqual([answer.body for answer in found], [b"to %d" % number for number in range(20)])
+        self.assertEqual(len(server.connections), 1)
+
+    async def test_more_requests_than_the_server_allows_open_more_connections(self) -> None:
+        waiting: list[Request] = []
+        server = honest()
+        server.max_streams = 2
+        agent = self.serve(server, b"h2")
+        await self.ask(agent)  # the server says how many it allows
+        server.handle = waiting.append
+        sent = [self.ask(agent) for _ in range(6)]
+        await eventually(lambda: len(waiting) == 6)
+        for request in waiting:
+            request.answer()
+        await gatherResults(sent)
+        self.assertEqual(len(server.connections), 3)
+
+    async def test_large_bodies_go_both_ways(self) -> None:
+        body = bytes(range(256)) * 12_000
+        agent = self.serve(honest(lambda request: request.answer(request.body)), b"h2")
+        found = await gatherResults([self.ask(agent, body), self.ask(agent, body[1:])])
+        self.assertEqual([answer.body for answer in found], [body, body[1:]])
+
+    async def test_a_request_that_is_given_up_resets_its_stream_only(self) -> None:
+        waiting: list[Request] = []
+        server = honest(waiting.append)
+        agent = self.serve(server, b"h2")
+        first, second = self.ask(agent, b"1"), self.ask(agent, b"2")
+        await eventually(lambda: len(waiting) == 2)
+        first.cancel()
+        with self.assertRaises(CancelledError):
+            await first
+        await eventually(lambda: waiting[0].reset is not None)
+        self.assertEqual(waiting[0].reset, Code.CANCEL)
+        waiting[1].answer()
+        self.assertEqual((await second).body, b"ok")
+        early = self.ask(agent, b"3")
+        early.cancel()
+        with self.assertRaises(CancelledError):
+            await early
+        self.assertEqual(len(server.connections), 1)
+
+    async def test_who_gives_up_while_connecting_leaves_the_others_their_connection(self) -> None:
+        server = honest()
+        agent = self.serve(server, b"h2")
+        first, second = self.ask(agent, b"1"), self.ask(agent, b"2")
+        first.cancel()
+        with self.assertRaises(CancelledError):
+            await first
+        self.assertEqual((await second).body, b"ok")
+        self.assertEqual([request.body for request in server.requests], [b"2"])
+        alone = self.ask(self.agent(), b"3")
+        alone.cancel()
+        with self.assertRaises(CancelledError):
+            await alone
+
+    async def test_an_answer_that_is_too_large_ends_its_stream_only(self) -> None:
+        server = honest(lambda request: request.answer(b"x" * (LIMIT + 1) if request.body == b"much" else b"ok"))
+        agent = self.serve(server, b"h2")
+        with self.assertRaises(AnswerTooLarge):
+            await self.ask(agent, b"much")
+        self.assertEqual((await self.ask(agent)).body, b"ok")
+        self.assertEqual(len(server.connections), 1)
+
+    async def test_a_slow_reader_stops_its_own_answer_only(self) -> None:
+        server = honest(lambda request: request.answer(b"x" * 2_000_000 if request.body == b"much" else b"ok"))
+        agent = self.serve(server, b"h2")
+        uri = f"https://127.0.0.1:{self.number}/".encode()
+        slow: Any = await agent.request(b"POST", uri, None, Body(b"much"))
+        for _ in range(3):
+            self.assertEqual((await self.ask(agent)).body, b"ok")
+        (unsent,) = server.connections[0].unsent.values()
+        self.assertGreaterEqual(len(unsent), 2_000_000 - WINDOW)
+        collected = Collected(LIMIT)
+        slow.deliverBody(collected)
+        self.assertEqual(len(await collected.done), 2_000_000)
+        self.assertEqual(len(server.connections), 1)
+
+    async def test_a_server_that_takes_no_body_costs_no_other_request(self) -> None:
+        server = honest()
+        server.opens_windows = False
+        agent = self.serve(server, b"h2")
+        stuck = self.ask(agent, b"x" * 200_000)
+        self.assertEqual((await self.ask(agent, None, b"GET")).body, b"ok")
+        await eventually(lambda: len(server.connections[0].requests[1].body) == wire.DEFAULT_WINDOW)
+        stuck.cancel()
+        with self.assertRaises(CancelledError):
+            await stuck
+        self.assertEqual((await self.ask(agent, None, b"GET")).body, b"ok")
+
+    async def test_a_server_may_answer_before_it_has_read_the_body(self) -> None:
+        server = honest()
+        server.opens_windows = False
+        agent = self.serve(server, b"h2")
+        sent = self.ask(agent, b"x" * 200_000)
+        await eventually(lambda: server.connections and server.connections[0].requests)
+        server.connections[0].requests[1].answer(b"enough", 413)
+        answer = await sent
+        self.assertEqual((answer.code, answer.body), (413, b"enough"))
+        await eventually(lambda: server.connections[0].requests[1].reset is not None)
+        self.assertEqual(server.connections[0].requests[1].reset, Code.NO_ERROR)
+
+    async def test_what_a_server_refuses_is_sent_again(self) -> None:
+        def refuse(request: Request) -> None:
+            server.handle = Request.answer
+            request.connection.h2.reset_stream(request.number, Code.REFUSED_STREAM)
+
+        server = honest(refuse)
+        self.assertEqual((await self.ask(self.serve(server, b"h2"))).body, b"ok")
+        self.assertEqual([request.body for request in server.requests], [b"hello"] * 2)
+
+    async def test_what_a_server_always_refuses_fails_after_a_while(self) -> None:
+        server = honest(lambda request: request.connection.h2.reset_stream(request.number, Code.REFUSED_STREAM))
+        agent = self.serve(server, b"h2")
+        clock = agent.pool._reactor = Clock()
+        sent = self.ask(agent)
+        for attempts in range(2, 9):
+            await eventually(lambda wanted=attempts: len(server.requests) == wanted)
+            await eventually(lambda: sent.called or clock.getDelayedCalls())
+            clock.advance(2.0 ** max(0, attempts - 2))
+        with self.assertRaises(BadAnswer) as caught:
+            await sent
+        self.assertEqual(str(caught.exception), "stream error: stream ID 15; REFUSED_STREAM; received from peer")
+
+    async def test_what_came_after_goaway_is_sent_on_another_connection(self) -> None:
+        waiting: list[Request] = []
+        server = honest(waiting.append)
+        agent = self.serve(server, b"h2")
+        first, second = self.ask(agent, b"1"), self.ask(agent, b"2")
+        await eventually(lambda: len(waiting) == 2)
+        waiting[0].connection.transport.write(wire.goaway(1, Code.NO_ERROR))
+        await eventually(lambda: len(waiting) == 3)
+        self.assertEqual((waiting[2].body, waiting[2].number), (b"2", 1))
+        waiting[0].answer(b"first")
+        waiting[2].answer(b"second")
+        self.assertEqual([(await first).body, (await second).body], [b"first", b"second"])
+        await waiting[0].connection.lost  # the client ends it after the last answer
+        self.assertEqual(len(server.connections), 2)
+
+    async def test_a_request_that_the_server_has_begun_is_not_sent_again(self) -> None:
+        def vanish(request: Request) -> None:
+            request.connection.transport.abortConnection()
+
+        def leave(request: Request) -> None:
+            request.connection.transport.write(wire.goaway(request.number, Code.INTERNAL_ERROR))
+            request.connection.transport.loseConnection()
+
+        server = honest(vanish)
+        agent = self.serve(server, b"h2")
+        with self.assertRaises((ConnectionLost, ConnectionDone, SSL.Error)):
+            await self.ask(agent)
+        server.handle = leave
+        with self.assertRaises(BadAnswer) as caught:
+            await self.ask(agent)
+        self.assertEqual(
+            str(caught.exception),
+            "http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=INTERNAL_ERROR",
+        )
+        self.assertEqual(len(server.requests), 2)
+
+    async def test_a_connection_is_not_used_whose_end_has_come_but_was_not_told_yet(self) -> None:
+        server = honest()
+        agent = self.serve(server, b"h2")
+        await self.ask(agent)
+        pool: Any = agent.pool
+        (kept,) = pool._shared
+        kept.idle_since -= 2
+        kept.transport.stopReading()  # the reactor is busy elsewhere
+        server.connections[0].transport.loseConnection()
+        await server.connections[0].lost
+        self.assertEqual((await self.ask(agent)).body, b"ok")
+        self.assertEqual(len(server.connections), 2)
+
+    async def test_forgotten_connections_end_with_their_last_answer(self) -> None:
+        waiting: list[Request] = []
+        server = honest(waiting.append)
+        agent = self.serve(server, b"h2")
+        busy = self.ask(agent)
+        await eventually(lambda: waiting)
+        agent.pool.forget()
+        waiting[0].answer(b"old")
+        self.assertEqual((await busy).body, b"old")
+        await server.connections[0].lost
+        server.handle = Request.answer
+        self.assertEqual((await self.ask(agent)).body, b"ok")
+        agent.pool.forget()
+        await server.connections[1].lost
+        self.assertEqual(len(server.connections), 2)
+
+    async def test_closing_waits_for_requests_under_way(self) -> None:
+        waiting: list[Request] = []
+        agent = self.serve(honest(waiting.append), b"h2")
+        busy = self.ask(agent)
+        await eventually(lambda: waiting)
+        closed = agent.pool.close()
+        self.assertFalse(closed.called)
+        waiting[0].answer()
+        self.assertEqual((await busy).body, b"ok")
+        await closed
+
+
+class OtherServers(Http2Case):
+    async def test_a_server_of_http1_gets_one_connection_for_each_request_under_way(self) -> None:
+        for protocols in ((), (b"http/1.1",)):
+            server = scripted()
+            agent = self.serve(server, *protocols)
+            server.script += [(OK,)] * 6
+            for _ in range(2):
+                found = await gatherResults([self.ask(agent, b"%d" % number) for number in range(3)])
+                self.assertEqual([answer.body for answer in found], [b"ok"] * 3)
+            self.assertEqual((len(server.requests), len(server.connections)), (6, 3))
+            await self.stop()
+
+    async def test_a_server_may_change_what_it_speaks(self) -> None:
+        old, new = scripted(), honest()
+        agent = self.serve(old, b"http/1.1")
+        old.script += [(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno",)] * 2
+        self.assertEqual((await self.ask(agent)).body, b"no")
+        await self.stop()
+        self.serve(new, b"h2", number=self.number)
+        found = await gatherResults([self.ask(agent) for _ in range(3)])
+        self.assertEqual([answer.body for answer in found], [b"ok"] * 3)
+        for connection in new.connections:
+            connection.transport.loseConnection()
+        await gatherResults([connection.lost for connection in new.connections])
+        await eventually(lambda: not agent.pool.open)
+        await self.stop()
+        self.serve(old, b"http/1.1", number=self.number)
+        self.assertEqual((await self.ask(agent)).body, b"no")
+
+    async def test_a_server_that_cannot_be_reached_fails_all_that_wait(self) -> None:
+        agent = self.serve(honest(), b"h2")
+        await self.stop()
+        for sent in [self.ask(agent) for _ in range(3)]:
+            with self.assertRaises(Exception) as caught:
+                await sent
+            self.assertEqual(type(caught.exception).__name__, "ConnectionRefusedError")
+
+
+class LyingServers(Http2Case):
+    async def failure(self, *frames: bytes, greeting: bytes | None = None) -> tuple[str, Any]:
+        """The error of a request, and the server's connection."""
+        server = liar(*frames, greeting=greeting)
+        agent = self.serve(server, b"h2")
+        try:
+            found = await self.ask(agent)
+        except BadAnswer as problem:
+            return str(problem), server.connections[0]
+        finally:
+            await self.stop()
+        raise AssertionError(f"the answer was taken: {found.body!r}")
+
+    async def test_a_malformed_answer_ends_its_stream_only(self) -> None:
+        for frames, text in (
+            ((wire.reset(1, Code.INTERNAL_ERROR),), "stream error: stream ID 1; INTERNAL_ERROR; received from peer"),
+            ((headers(), wire.reset(1, Code.REFUSED_STREAM)), "stream error: stream ID 1; REFUSED_STREAM; received"),
+            ((wire.reset(1, 99),), "stream error: stream ID 1; unknown error code 0x63; received from peer"),  # type: ignore[arg-type]
+            ((data(b"x"),), "DATA before HEADERS"),
+            ((data(b"", ends=True),), "an end before HEADERS"),
+            ((headers(status="20"),), "missing status pseudo header"),
+            ((headers(status="2x0"),), "missing status pseudo header"),
+            ((headers(("X-Large", "a")),), "malformed header field"),
+            ((headers(("x y", "a")),), "malformed header field"),
+            ((headers(("x", "a\nb")),), "malformed header field"),
+            ((headers((":path", "/")),), "malformed header field"),
+            ((headers(("connection", "close")),), "malformed header field"),
+            ((headers(("content-length", "-1")),), "bad Content-Length"),
+            ((headers(("content-length", "1"), ("content-length", "2")),), "bad Content-Length"),
+            ((headers(("content-length", "1"), ends=True),), "unexpected EOF"),
+            ((headers(("content-length", "1")), data(b"ab")), "the body has another length"),
+            ((headers(("content-length", "3")), data(b"ab", ends=True)), "the body has another length"),
+            ((headers(), headers(("x", "y"))), "trailers before the end"),
+            ((headers(status="101"),), "too many interim answers"),
+            ((headers(status="100", ends=True),), "too many interim answers"),
+            ((headers(("link", "x" * 1000), status="103") * (MAX_HEAD // 1000),), "too many interim answers"),
+            ((headers(*[(f"x{n}", "y" * 1000) for n in range(MAX_HEAD // 1000)]),), "server response headers exceeded"),
+            ((wire.window_update(1, wire.MAX_WINDOW_BYTES),), "the stream's window is too large"),
+            ((headers(), wire.window_update(1, 0)), "WINDOW_UPDATE by nothing"),
+        ):
+            found, connection = await self.failure(*frames)
+            self.assertIn(text, found, frames)
+            self.assertFalse(connection.lost.called, text)
+
+    async def test_a_violation_of_the_protocol_ends_the_connection(self) -> None:
+        opened = wire.head(4 + len(block()), wire.PUSH_PROMISE, wire.END_HEADERS, 1) + bytes((0, 0, 0, 2)) + block()
+        for frames, text in (
+            ((b"HTTP/1.1 400 Bad Request\r\n\r\n",), "FRAME_SIZE_ERROR"),
+            ((headers(stream=3),), "HEADERS of no stream"),
+            ((headers(stream=2),), "HEADERS of a stream that is none of the client's"),
+            ((data(b"x", stream=3),), "DATA of no stream"),
+            ((opened,), "PUSH_PROMISE"),
+            ((wire.settings({wire.ENABLE_PUSH: 1}),), "a server has enabled push"),
+            ((wire.settings({wire.INITIAL_WINDOW_SIZE: 2**31}),), "FLOW_CONTROL_ERROR"),
+            ((wire.settings({wire.MAX_FRAME_SIZE: 1}),), "SETTINGS_MAX_FRAME_SIZE"),
+            ((wire.window_update(0, wire.MAX_WINDOW_BYTES),), "the connection's window is too large"),
+            (
+                (wire.head(wire.DEFAULT_FRAME + 1, wire.DATA, 0, 1) + bytes(wire.DEFAULT_FRAME + 1),),
+                "a frame is too long",
+            ),
+            ((wire.header_block(1, b"\xff\xff\xff\xff\xff\xff", 0, wire.DEFAULT_FRAME),), "COMPRESSION_ERROR"),
+            ((wire.head(1, wire.HEADERS, 0, 1) + b"\x88", wire.head(8, wire.PING, 0, 0) + bytes(8)), "interrupted"),
+            ((wire.head(1, wire.HEADERS, 0, 1) + b"\x88", wire.head(0, wire.CONTINUATION, 0, 1) * 100), "too long"),
+            (
+                (
+                    wire.head(1, wire.HEADERS, 0, 1) + b"\x88",
+                    (wire.head(wire.DEFAULT_FRAME, wire.CONTINUATION, 0, 1) + b"\x82" * wire.DEFAULT_FRAME) * 40,
+                ),
+                "a header block is too long",
+            ),
+            (((wire.head(8, wire.PING, 0, 0) + bytes(8)) * 2000,), "too many frames like PING"),
+            ((wire.settings({}) * 2000,), "too many frames like SETTINGS"),
+            ((headers(), data(b"") * 2000), "too many frames like DATA of nothing"),
+            ((wire.window_update(1, 1) * 20_000,), "too many frames like WINDOW_UPDATE"),
+        ):
+            found, connection = await self.failure(*frames)
+            self.assertIn(text, found, text)
+            self.assertIn("connection error: ", found)
+            await connection.lost
+            self.assertIn(wire.GOAWAY, [kind for kind, _, _, _ in frames_in(connection.received)], text)
+
+    async def test_the_first_frame_must_be_settings(self) -> None:
+        found, _ = await self.failure(headers(ends=True), greeting=b"")
+        self.assertIn("the first frame is not SETTINGS", found)
+
+    async def test_data_beyond_the_window_ends_the_stream(self) -> None:
+        server = liar(headers(), data(bytes(wire.DEFAULT_FRAME)) * (WINDOW // wire.DEFAULT_FRAME + 1))
+        agent = self.serve(server, b"h2")
+        answer: Any = await agent.request(b"POST", f"https://127.0.0.1:{self.number}/".encode(), None, Body(b"x"))
+        await eventually(
+            lambda: any(kind == wire.RST_STREAM for kind, _, _, _ in frames_in(server.connections[0].received))
+        )
+        with self.assertRaises(BadAnswer) as caught:
+            collected = Collected(LIMIT)
+            answer.deliverBody(collected)
+            await collected.done
+        self.assertEqual(str(caught.exception), "more than the stream's window")
+
+    async def test_what_follows_a_reset_of_this_end_is_ignored(self) -> None:
+        server = liar()
+        agent = self.serve(server, b"h2")
+        sent = self.ask(agent)
+        await eventually(lambda: server.connections and server.connections[0].has_request())
+        sent.cancel()
+        with self.assertRaises(CancelledError):
+            await sent
+        server.connections[0].transport.write(headers() + data(b"late", ends=True))
+        second = self.ask(agent)
+        server.connections[0].transport.write(headers(stream=3) + data(b"mine", ends=True, stream=3))
+        await eventually(
+            lambda: len([1 for kind, _, _, _ in frames_in(server.connections[0].received) if kind == wire.HEADERS]) == 2
+        )
+        self.assertEqual((await second).body, b"mine")
+
+    async def test_a_server_that_allows_no_stream_does_not_collect_connections(self) -> None:
+        server = liar(greeting=wire.settings({wire.MAX_CONCURRENT_STREAMS: 0}))
+        agent = self.serve(server, b"h2")
+        sent = self.ask(agent)
+        await eventually(lambda: server.connections and server.connections[0].has_request())
+        sent.cancel()
+        with self.assertRaises(CancelledError):
+            await sent
+        await server.connections[0].lost
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.gone: list[object] = []
+
+    def allows(self, streams: int) -> None:
+        pass
+
+    def leaving(self, connection: object) -> None:
+        self.gone.append(connection)
+
+    def ended(self, connection: object) -> None:
+        pass
+
+
+class Transport(StringTransport):
+    aborted = False
+
+    def abortConnection(self) -> None:
+        self.aborted = True
+
+
+class Health(TestCase):
+    def setUp(self) -> None:
+        self.clock, self.owner, self.transport = Clock(), Owner(), Transport()
+        self.connection = Http2Client(self.owner, self.clock)
+        self.connection.makeConnection(self.transport)  # type: ignore[no-untyped-call]
+        self.connection.dataReceived(wire.settings({}))
+        self.answered: Deferred[Any] = Deferred()
+
+    def ask(self) -> None:
+        self.connection.ask(b"GET / HTTP/1.1\r\nHost: x\r\n", None, self.answered, False)
+
+    def sent(self) -> list[tuple[int, int, int, bytes]]:
+        return frames_in(self.transport.value())
+
+    def pings(self) -> int:
+        return len([1 for kind, flags, _, _ in self.sent() if kind == wire.PING and not flags])
+
+    def test_a_server_that_says_nothing_is_asked_whether_it_is_there(self) -> None:
+        self.ask()
+        self.clock.advance(QUIET_SECONDS - 1)
+        self.assertEqual(self.pings(), 0)
+        self.clock.advance(1)
+        self.assertEqual(self.pings(), 1)
+        self.clock.advance(PING_SECONDS - 1)
+        self.assertFalse(self.transport.aborted)
+        self.clock.advance(1)
+        self.assertTrue(self.transport.aborted)
+        self.assertEqual(self.owner.gone, [self.connection])
+        self.assertEqual(
+            self.failureResultOf(self.answered, BadAnswer).getErrorMessage(), "http2: client connection lost"
+        )
+
+    def test_a_server_that_answers_is_waited_for(self) -> None:
+        self.ask()
+        for _ in range(5):
+            self.clock.advance(QUIET_SECONDS)
+            self.connection.dataReceived(wire.pong(bytes(8)))
+            self.clock.advance(PING_SECONDS)
+        self.assertFalse(self.transport.aborted)
+        self.assertNoResult(self.answered)
+
+    def test_an_idle_connection_ends(self) -> None:
+        waited = 0.0
+        while not self.transport.disconnecting:
+            self.assertLess(waited, MAX_IDLE_SECONDS + QUIET_SECONDS + PING_SECONDS)
+            self.clock.advance(PING_SECONDS)
+            waited += PING_SECONDS
+            self.connection.dataReceived(wire.pong(bytes(8)))
+        self.assertGreaterEqual(waited, MAX_IDLE_SECONDS)
+        self.assertFalse(self.connection.takes())
+        self.clock.advance(QUIET_SECONDS)
+        self.assertTrue(self.transport.aborted)  # its server did not close it
+
+    def test_answers_to_a_server_that_reads_nothing_are_bounded(self) -> None:
+        self.ask()
+        self.connection.pauseProducing()
+        for _ in range(100):
+            self.clock.advance(9)
+            self.connection.dataReceived((wire.head(8, wire.PING, 0, 0) + bytes(8)) * 200)
+        self.assertTrue(self.transport.aborted)
+        self.assertLess(len(self.transport.value()), 20_000)
+        self.failureResultOf(self.answered, BadAnswer)
