@@ -105,12 +105,6 @@ class StorageVersionStrategy(PlainStrategy):
     reset_fields = ("status",)
     update_rules = (UpdateRules.TYPE,)
 
-    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        _check_status(obj, errors)
-
-    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        """The spec is empty."""
-
 
 class StorageVersionStatusStrategy(PlainStatusStrategy):
     reset_fields = ("metadata", "spec")

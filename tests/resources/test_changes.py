@@ -73,6 +73,9 @@ def deep(spec: Object, **parts: Any) -> Object:
              "spec.signerName: Invalid value: \"a\": must be a fully qualified domain and path of the form "
              "'example.com/signer-name'",
          ]),
+        ("podtemplates", {"template": TEMPLATE}, {"template": {"spec": {"containers": []}}}, [
+             "template.spec.containers: Required value",
+         ]),
         ("secrets", {"type": "a"}, {"type": "b"}, ['type: Invalid value: "b": field is immutable']),
         ("deployments", {"spec": WORKLOAD}, {"spec": {**WORKLOAD, "replicas": 2, "paused": True}}, []),
         ("deployments", {"spec": WORKLOAD}, {"spec": OTHER}, [

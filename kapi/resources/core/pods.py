@@ -91,15 +91,18 @@ def _set_app_armor_profiles(pod: Object) -> None:
         context = container.get("securityContext") or {}
         if annotation is None or context.get("appArmorProfile") is not None:
             continue
-        profile = app_armor_field(annotation)
-        if profile is not None and profile != whole and not _is_bad(profile):
+        profile = _profile(annotation)
+        if profile is not None and profile != whole:
             container["securityContext"] = {**context, "appArmorProfile": profile}
 
 
-def _is_bad(profile: Object) -> bool:
+def _profile(annotation: str) -> Object | None:
+    """The valid profile of an annotation."""
+    profile = app_armor_field(annotation)
     errors: Errors = []
-    app_armor(profile, _ROOT, errors, None)
-    return bool(errors)
+    if profile is not None:
+        app_armor(profile, _ROOT, errors, None)
+    return None if errors else profile
 
 
 def _app_armor_warnings(pod: Object) -> list[str]:
@@ -111,7 +114,7 @@ def _app_armor_warnings(pod: Object) -> list[str]:
         if key not in annotations or (spec.get("os") or {}).get("name") == "windows":
             continue
         profile, own = (
-            app_armor_field(annotations[key]),
+            _profile(annotations[key]),
             (container.get("securityContext") or {}).get("appArmorProfile"),
         )
         if (profile is None and own is None) or (profile is not None and own == profile and own != whole):

@@ -169,18 +169,6 @@ def unique(key: Callable[[Tree], Tree], name: str = "") -> Rule:
     return validate
 
 
-def when(predicate: Callable[[Tree, Tree], bool], rule: Rule, otherwise: Rule | None = None) -> Rule:
-    """Applies the rule where ``predicate(value, ctx)`` holds."""
-
-    def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
-        if predicate(value, ctx):
-            rule(value, path, errors, ctx)
-        elif otherwise is not None:
-            otherwise(value, path, errors, ctx)
-
-    return validate
-
-
 def check(messages: Messages, origin: str = "") -> Rule:
     """``Invalid value`` once per text of a message function."""
 

@@ -21,6 +21,7 @@ WARNING = f'metadata.annotations[{KEY}]: deprecated since v1.30; use the "appArm
         ("unconfined", None, None, {}, {"type": "Unconfined"}, True),
         ("localhost/p", None, None, {}, LOCAL, True),
         ("localhost/", None, None, {}, None, True),
+        ("localhost/ p", None, None, {}, None, True),
         ("odd", None, None, {}, None, True),
         ("runtime/default", DEFAULT, None, {}, None, False),
         ("runtime/default", LOCAL, None, {}, DEFAULT, True),

@@ -21,7 +21,6 @@ from kapi.resources.shared.rules import (
     struct,
     unique,
     unless_empty,
-    when,
 )
 
 
@@ -61,8 +60,5 @@ def test_first_of_stops_and_all_of_goes_on() -> None:
     assert told(first_of(short, low), "x") == ['spec: Invalid value: "x": bad']
 
 
-def test_conditions() -> None:
-    rule = when(lambda value, ctx: value.get("kind") == "A", required("a"))
-    assert told(rule, {"kind": "A"}) == ["spec.a: Required value"]
-    assert told(rule, {"kind": "B"}) == []
+def test_what_is_empty_needs_no_rule() -> None:
     assert told(unless_empty("x", enum("y")), {"x": ""}) == []
