@@ -5,8 +5,11 @@ A scrape runs the checks, so that the metrics do not depend on probes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
+
+from prometheus_client import ProcessCollector
+from prometheus_client.core import Metric
 
 from kapi.machinery.meters import Counter, Gauge
 from kapi.observability.metrics import CONTENT_TYPE, lines
@@ -41,5 +44,13 @@ class HealthIndicators:
             for name in endpoint.checks:
                 self._states.set(int(name not in failed), name, kind)
                 self._totals.add(name, "error" if name in failed else "success", kind)
-        families = chain(self._states.collect(), self._totals.collect())
+        families = chain(self._states.collect(), self._totals.collect(), _process_start())
         return Response(200, "".join(chain.from_iterable(map(lines, families))).encode(), CONTENT_TYPE)
+
+
+def _process_start() -> Iterator[Metric]:
+    """By which a reader of the counters knows that they have begun anew; where the system tells it."""
+    for family in ProcessCollector(registry=None).collect():
+        if family.name == "process_start_time_seconds":
+            family.documentation = f"[ALPHA] {family.documentation}"
+            yield family

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from kapi.observability.slis import HealthIndicators
 from kapi.serving.health import HealthChecks
 from tests.filters.requests import request
@@ -16,7 +18,8 @@ def test_every_check_has_a_gauge_and_a_counter() -> None:
     indicators.exposition(request("/metrics/slis"))
     why[0] = ""
     text = bytes(indicators.exposition(request("/metrics/slis")).body).decode()  # type: ignore[arg-type]
-    assert text.splitlines() == [
+    states, _, start = text.partition("# HELP process_start_time_seconds ")
+    assert states.splitlines() == [
         "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.",
         "# TYPE kubernetes_healthcheck gauge",
         'kubernetes_healthcheck{name="etcd",type="readyz"} 1',
@@ -27,3 +30,7 @@ def test_every_check_has_a_gauge_and_a_counter() -> None:
         'kubernetes_healthchecks_total{name="etcd",status="success",type="readyz"} 1',
         'kubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 2',
     ]
+    help_text, kind, value = start.splitlines()
+    assert help_text == "[ALPHA] Start time of the process since unix epoch in seconds."
+    assert kind == "# TYPE process_start_time_seconds gauge"
+    assert 0 <= time.time() - float(value.removeprefix("process_start_time_seconds ")) < 100_000
