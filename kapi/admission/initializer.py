@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 from twisted.internet.defer import Deferred
 
+from kapi.admission.interface import Plugin
 from kapi.admission.metrics import Meter
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.authorization.interface import Attributes as AuthorizationAttributes
@@ -100,3 +101,10 @@ class Initializer(msgspec.Struct):
             return Verdict(Decision.NO_OPINION)
         verdict = self.authorizer.authorize(attributes)
         return verdict if isinstance(verdict, Verdict) else await verdict
+
+
+class InitializedPlugin(Plugin):
+    """A plugin that is made with the initializer alone, and uses it."""
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer

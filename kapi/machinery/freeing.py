@@ -90,3 +90,18 @@ def dismantle(stack: list[object]) -> None:
         if left <= 0:
             left = _NODES_PER_CHECKPOINT
             checkpoint()
+
+
+def drop_tracebacks(error: BaseException | None) -> None:
+    """Drops the traceback of a handled exception, of its cause and of its context, which keep the variables of their frames.
+
+    Twisted raises a Deferred's failure in a frame that has the failure as a variable, so the exception refers to itself.
+    Without this a whole body may stay until the garbage collector finds the cycle, and is then freed in one piece.
+    """
+    waiting = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or each.__traceback__ is None:
+            continue
+        each.__traceback__ = None
+        waiting += each.__cause__, each.__context__

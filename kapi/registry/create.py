@@ -10,8 +10,8 @@ from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.each import elements
+from kapi.machinery.freeing import drop_tracebacks
 from kapi.machinery.golang import NumberError, parse_uint
-from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.registry import metadata as meta

@@ -22,10 +22,9 @@ from kapi.codecs.split import encode_halves
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE, commit, engage
 from kapi.machinery.field import FieldError, Path, invalid
-from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.freeing import drop_tracebacks, free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.time import lasting, seconds_of, stamp
-from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.process.driver import Call
 from kapi.registry.deletions import DeletionBatch, PendingDeletion

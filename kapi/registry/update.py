@@ -9,10 +9,9 @@ from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid
-from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.freeing import drop_tracebacks, free_in_steps
 from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.gvk import GroupKind, GroupResource
-from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.create import charges_of, insert

@@ -21,8 +21,8 @@ from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, in_slices
+from kapi.machinery.freeing import drop_tracebacks
 from kapi.machinery.status import StatusError, out_of_time
-from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.uid import new_uid
 from kapi.process.driver import Running, advance, failure_of
 from kapi.process.reactor import RequestReactor

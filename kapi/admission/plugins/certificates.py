@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from cryptography.x509.oid import NameOID
 
-from kapi.admission.initializer import Initializer
+from kapi.admission.initializer import InitializedPlugin, Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.authorization.interface import Attributes as Question
 from kapi.machinery.pem import signing_request
@@ -28,14 +28,11 @@ async def may(initializer: Initializer, user: UserInfo, verb: str, signer: str) 
     return False
 
 
-class CertificateApproval(Plugin):
+class CertificateApproval(InitializedPlugin):
     """Approving a request needs the permission to ``approve`` for its signer."""
 
     operations = frozenset({UPDATE})
     resources = frozenset({"certificatesigningrequests"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.subresource != "approval" or attributes.resource.resource != "certificatesigningrequests":
@@ -48,14 +45,11 @@ class CertificateApproval(Plugin):
             raise denied(attributes, f'user not permitted to approve requests with signerName "{signer}"')
 
 
-class CertificateSigning(Plugin):
+class CertificateSigning(InitializedPlugin):
     """Writing a request's status needs the permission to ``sign`` for its signer."""
 
     operations = frozenset({UPDATE})
     resources = frozenset({"certificatesigningrequests"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.subresource != "status" or attributes.resource.resource != "certificatesigningrequests":
@@ -94,15 +88,12 @@ class CertificateSubjectRestriction(Plugin):
             raise denied(attributes, f"use of {_SIGNER} signer with system:masters group is not allowed")
 
 
-class ClusterTrustBundleAttest(Plugin):
+class ClusterTrustBundleAttest(InitializedPlugin):
     """Writing a signer's bundle needs the permission to ``attest`` for it (beta, off by default)."""
 
     gate = "ClusterTrustBundle"
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"clustertrustbundles"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.resource.resource != "clustertrustbundles" or attributes.resource.group != "certificates.k8s.io":

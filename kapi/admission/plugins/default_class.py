@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import CREATE, Attributes, Plugin
+from kapi.admission.initializer import InitializedPlugin
+from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery.tree import Object
 
 _OLD = "kubernetes.io/ingress.class"
@@ -15,12 +15,9 @@ _DEFAULT_STORAGE_CLASS = (
 )
 
 
-class DefaultIngressClass(Plugin):
+class DefaultIngressClass(InitializedPlugin):
     operations = frozenset({CREATE})
     resources = frozenset({"ingresses"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def admit(self, attributes: Attributes) -> None:
         resource = attributes.resource
@@ -49,12 +46,9 @@ def newest_default(classes: list[Object], *annotations: str) -> str:
     return marked[0]["name"] if marked else ""
 
 
-class DefaultStorageClass(Plugin):
+class DefaultStorageClass(InitializedPlugin):
     operations = frozenset({CREATE})
     resources = frozenset({"persistentvolumeclaims"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def admit(self, attributes: Attributes) -> None:
         resource = attributes.resource

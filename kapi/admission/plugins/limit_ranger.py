@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.initializer import InitializedPlugin
+from kapi.admission.interface import CREATE, UPDATE, Attributes, denied
 from kapi.machinery import quantities
 from kapi.machinery.each import elements
 from kapi.machinery.golang import aggregate
@@ -18,12 +18,9 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 _MAX_MILLI = (1 << 63) // 1000 - 1  # the largest value whose thousandths fit into 64 bits
 
 
-class LimitRanger(Plugin):
+class LimitRanger(InitializedPlugin):
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods", "persistentvolumeclaims"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def _ranges(self, attributes: Attributes) -> list[Object]:
         """The LimitRanges that concern a request."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kapi.admission.initializer import Initializer
+from kapi.admission.initializer import InitializedPlugin, Initializer
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
 from kapi.machinery import tree
 from kapi.machinery.status import AlreadyExists, StatusError, forbidden
@@ -79,13 +79,10 @@ class NamespaceLifecycle(Plugin):
         raise error
 
 
-class NamespaceAutoProvision(Plugin):
+class NamespaceAutoProvision(InitializedPlugin):
     """Creates the namespace of a new object."""
 
     operations = frozenset({CREATE})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.dry_run or not attributes.namespace or attributes.kind[::2] == ("", "Namespace"):
@@ -104,13 +101,10 @@ class NamespaceAutoProvision(Plugin):
             raise denied(attributes, error.message) from None
 
 
-class NamespaceExists(Plugin):
+class NamespaceExists(InitializedPlugin):
     """Refuses objects in a namespace that does not exist."""
 
     operations = frozenset({CREATE, UPDATE, DELETE})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if not attributes.namespace or attributes.kind[::2] == ("", "Namespace"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.initializer import InitializedPlugin
+from kapi.admission.interface import CREATE, UPDATE, Attributes, denied
 from kapi.admission.versions import row_of
 from kapi.authorization.interface import Attributes as Question
 from kapi.authorization.interface import Decision, Verdict
@@ -15,11 +15,8 @@ from kapi.machinery.tree import Object
 _FREE = {("", "pods", "status")}
 
 
-class OwnerReferencesPermissionEnforcement(Plugin):
+class OwnerReferencesPermissionEnforcement(InitializedPlugin):
     operations = frozenset({CREATE, UPDATE})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         resource = attributes.resource

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.initializer import InitializedPlugin
+from kapi.admission.interface import CREATE, UPDATE, Attributes, denied
 from kapi.machinery import tree
 from kapi.machinery.each import elements
 from kapi.machinery.golang import quote
@@ -18,13 +18,10 @@ from kapi.machinery.tree import Object
 _GROUP = "scheduling.k8s.io"
 
 
-class PodGroupWorkloadExists(Plugin):
+class PodGroupWorkloadExists(InitializedPlugin):
     gate = "GenericWorkload"
     operations = frozenset({CREATE})
     resources = frozenset({"podgroups"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.resource.resource != "podgroups" or attributes.resource.group != _GROUP or attributes.subresource:
@@ -60,13 +57,10 @@ def _check(attributes: Attributes, reference: Object, workload: Object) -> None:
         )
 
 
-class JobValidation(Plugin):
+class JobValidation(InitializedPlugin):
     gate = "GenericWorkload"
     operations = frozenset({UPDATE})
     resources = frozenset({"jobs"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> None:
         job, old = attributes.obj, attributes.old

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import UPDATE, Attributes, Plugin, denied
+from kapi.admission.initializer import InitializedPlugin
+from kapi.admission.interface import UPDATE, Attributes, denied
 from kapi.admission.pods import PODS
 from kapi.machinery import quantities, tree
 from kapi.machinery.golang import quote
@@ -17,15 +17,12 @@ from kapi.resources.shared.rules import same
 _OS = "kubernetes.io/os"
 
 
-class _OfPodOnNode(Plugin):
+class _OfPodOnNode(InitializedPlugin):
     """The base of both plugins: checks updates of pods that have a node."""
 
     operations = frozenset({UPDATE})
     resources = frozenset({"pods"})
     subresources: frozenset[str]
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> None:
         pod, old = attributes.obj, attributes.old

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.initializer import InitializedPlugin
+from kapi.admission.interface import CREATE, UPDATE, Attributes, denied
 from kapi.admission.pods import is_pod
 from kapi.machinery.tree import Object
 
 _GROUP = "scheduling.k8s.io"
 
 
-class Priority(Plugin):
+class Priority(InitializedPlugin):
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods", "priorityclasses"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         if not is_pod(attributes) or attributes.obj is None:

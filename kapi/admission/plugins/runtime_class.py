@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import CREATE, Attributes, Plugin, denied
+from kapi.admission.initializer import InitializedPlugin
+from kapi.admission.interface import CREATE, Attributes, denied
 from kapi.admission.plugins.tolerations import merged
 from kapi.admission.pods import is_pod
 from kapi.machinery import quantities, tree
@@ -15,12 +15,9 @@ from kapi.machinery.status import generic
 from kapi.machinery.tree import Object
 
 
-class RuntimeClass(Plugin):
+class RuntimeClass(InitializedPlugin):
     operations = frozenset({CREATE})
     resources = frozenset({"pods"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         if not is_pod(attributes) or not _class_name(attributes):

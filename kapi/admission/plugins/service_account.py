@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 
 from twisted.internet.task import deferLater
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.initializer import InitializedPlugin
+from kapi.admission.interface import CREATE, UPDATE, Attributes, denied
 from kapi.authorization.node.references import pod_secrets
 from kapi.machinery.each import elements
 from kapi.machinery.names import path_segment
@@ -24,12 +24,9 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _MAX_ATTEMPTS = 10  # to read the default account, which a controller may be creating
 
 
-class ServiceAccount(Plugin):
+class ServiceAccount(InitializedPlugin):
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def _applies_to(self, attributes: Attributes) -> bool:
         resource = attributes.resource

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.admission.initializer import Initializer
+from kapi.admission.initializer import InitializedPlugin
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.plugins.default_class import claim_class
 from kapi.machinery import quantities, tree
@@ -14,14 +14,11 @@ _FINALIZERS = {
 }
 
 
-class PersistentVolumeClaimResize(Plugin):
+class PersistentVolumeClaimResize(InitializedPlugin):
     """Only bound claims of classes that allow it may grow."""
 
     operations = frozenset({UPDATE})
     resources = frozenset({"persistentvolumeclaims"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> None:
         resource = attributes.resource

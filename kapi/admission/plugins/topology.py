@@ -5,7 +5,7 @@ Required anti-affinity is only between nodes.  Pods carry the zone and region of
 
 from __future__ import annotations
 
-from kapi.admission.initializer import Initializer
+from kapi.admission.initializer import InitializedPlugin
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import PODS, is_pod
 from kapi.machinery import tree
@@ -36,13 +36,10 @@ class LimitPodHardAntiAffinityTopology(Plugin):
 _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
-class PodTopologyLabels(Plugin):
+class PodTopologyLabels(InitializedPlugin):
     gate = "PodTopologyLabelsAdmission"
     operations = frozenset({CREATE})
     resources = frozenset({"pods"})
-
-    def __init__(self, initializer: Initializer) -> None:
-        self.initializer = initializer
 
     def admit(self, attributes: Attributes) -> None:
         if attributes.resource.resource != "pods" or attributes.resource.group or attributes.obj is None:
