@@ -1,13 +1,17 @@
-"""Trying again while a server is away (upstream: apiserver ``util/webhook`` WithExponentialBackoff)."""
+"""Asking a webhook again (upstream: apiserver ``util/webhook`` WithExponentialBackoff, DefaultShouldRetry)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from twisted.internet.defer import CancelledError
+from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
+
+if TYPE_CHECKING:
+    from kapi.client.endpoint_client import Answer
 
 Outcome = TypeVar("Outcome")
 _MAX_ATTEMPTS = 5
@@ -15,7 +19,19 @@ _FACTOR = 1.5  # by which each wait is longer than the one before
 
 
 class Unavailable(Exception):
-    """An attempt that may be repeated: no answer, or one that says "later"."""
+    """An attempt that may be repeated."""
+
+
+def is_passing(failed: Answer | Exception) -> bool:
+    """Whether another attempt may succeed: after 429 and errors of the server, and when the connection was reset.
+
+    A webhook that cannot be reached, or that answers 503 without a Retry-After, is not asked again: who waits for its judgement
+    would wait for all attempts.
+    """
+    if isinstance(failed, Exception):
+        return isinstance(failed, ConnectionLost)
+    delay = failed.headers.getRawHeaders(b"Retry-After", [b""])[0]
+    return failed.status == 429 or failed.status >= 500 and (failed.status != 503 or delay.isdigit())
 
 
 async def with_backoff(

@@ -11,7 +11,7 @@ from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.retry import Unavailable, with_backoff
+from kapi.client.retry import Unavailable, is_passing, with_backoff
 from kapi.client.typed import WrongType, boolean, list_of, string, string_list_map, struct
 from kapi.machinery.tree import Object, Tree
 from kapi.wire.answer import AnswerTooLarge
@@ -19,7 +19,6 @@ from kapi.wire.answer import AnswerTooLarge
 if TYPE_CHECKING:
     from kapi.client.endpoint_client import EndpointClient
 
-_RETRIED = frozenset({429, 500, 502, 503, 504})
 _HEADERS = {"Content-Type": "application/json"}
 _USER = struct("v1.UserInfo", username=string, uid=string, groups=list_of(string), extra=string_list_map)
 _STATUS = {
@@ -83,8 +82,8 @@ class ReviewClient:
                 result = "error"
                 raise ReviewError(f"{self.what}: the answer is too large") from None
             except Exception as error:
-                result = "error"
-                raise Unavailable(f"{self.what}: {type(error).__name__}") from None
+                result, text = "error", f"{self.what}: {type(error).__name__}"
+                raise Unavailable(text) if is_passing(error) else ReviewError(text) from None
             finally:
                 self._observe(result, time.perf_counter() - started)
 
@@ -95,10 +94,9 @@ class ReviewClient:
 
     async def _ask(self, review: Object) -> Object:
         answer = await self._client.request("POST", "", orjson.dumps(review), _HEADERS)
-        if answer.status in _RETRIED:
-            raise Unavailable(f"{self.what} answered {answer.status}")
         if not 200 <= answer.status < 300:
-            raise ReviewError(f"{self.what} answered {answer.status}")
+            text = f"{self.what} answered {answer.status}"
+            raise Unavailable(text) if is_passing(answer) else ReviewError(text)
         try:
             document: Tree = orjson.loads(answer.body)
         except ValueError:

@@ -12,7 +12,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import is_pod
 from kapi.client.kubeconfig import load_kubeconfig
-from kapi.client.retry import Unavailable, with_backoff
+from kapi.client.retry import Unavailable, is_passing, with_backoff
 from kapi.client.typed import WrongType, boolean, string, string_map, struct
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
@@ -100,12 +100,11 @@ class ImagePolicyWebhook(Plugin):
             answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
         except CancelledError:
             raise
-        except Exception as error:  # any network error: the call is tried again
-            raise Unavailable(str(error)) from None
-        if answer.status == 429 or answer.status >= 500:
-            raise Unavailable(f"Error contacting webhook: {answer.status}")
+        except Exception as error:
+            raise Unavailable(str(error)) if is_passing(error) else ValueError(str(error)) from None
         if not 200 <= answer.status < 300:
-            raise ValueError(f"Error contacting webhook: {answer.status}")
+            text = f"Error contacting webhook: {answer.status}"
+            raise Unavailable(text) if is_passing(answer) else ValueError(text)
         try:
             status = orjson.loads(answer.body).get("status") or {}
             _STATUS(status, "ImageReview.status")
