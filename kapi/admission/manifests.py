@@ -169,8 +169,6 @@ def _check(row: Resource, name: str, obj: Object, path: str) -> None:
         if client.get("service") is not None:
             text = "service is not supported for static manifests; use clientConfig.url instead"
             raise ValueError(f"{where}.{text}")
-        if not client.get("url"):
-            raise ValueError(f"{where}.url is required for static manifests")
     if spec.get("paramKind") is not None:
         raise ValueError(f"{row.kind} {quote(name)}: spec.paramKind is not supported for static manifests")
     if row.kind.endswith("Binding"):

@@ -40,12 +40,20 @@ def test_plugins_have_their_configuration_there_or_in_a_file(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "kind: Pod", "a: [", "[" * 100_000, "apiVersion: apiserver.config.k8s.io/v1\nkind: X"]
+    ("text", "why"),
+    [
+        ("[]", "want a mapping"),
+        ("x", "want a mapping"),
+        ("kind: Pod", 'no kind "Pod" is registered'),
+        ("a: [", "not YAML"),
+        ("[" * 100_000, "not YAML"),
+        ("apiVersion: apiserver.config.k8s.io/v1\nkind: X", 'no kind "X" is registered'),
+    ],
 )
-def test_what_is_no_configuration_is_refused(tmp_path: Path, text: str) -> None:
+def test_what_is_no_configuration_is_refused(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"f\.yaml"):
+    with pytest.raises(ValueError, match=rf"f\.yaml: {why}"):
         load_configurations(str(path))
 
 

@@ -11,11 +11,11 @@ import orjson
 import pytest
 import yaml
 from twisted.internet import reactor, ssl
-from twisted.internet.defer import ensureDeferred
-from twisted.internet.task import Clock
+from twisted.internet.defer import CancelledError, ensureDeferred, maybeDeferred
+from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
-from twisted.web.server import Site
+from twisted.web.server import NOT_DONE_YET, Site
 
 from kapi.admission.interface import UPDATE, Attributes, Plugin
 from kapi.admission.plugins import image_policy_webhook
@@ -37,11 +37,14 @@ class Judge(Resource):
         super().__init__()
         self.verdict: Object = {"allowed": True}
         self.codes: list[int] = []
+        self.silent = False
         self.asked: list[Object] = []
 
-    def render_POST(self, request: Any) -> bytes:
+    def render_POST(self, request: Any) -> Any:
         review = orjson.loads(request.content.read())
         self.asked.append(review)
+        if self.silent:
+            return NOT_DONE_YET
         assert request.getHeader("authorization") == "Bearer secret"
         if self.codes:
             request.setResponseCode(self.codes.pop(0))
@@ -60,7 +63,7 @@ class ImagePolicyCase(TestCase):
     async def tearDown(self) -> None:
         if self.plugin is not None:
             await self.plugin._client.close()
-        await self.port.stopListening()
+        await maybeDeferred(self.port.stopListening)
         await accepted_ended()
         for warning in self.flushWarnings():
             self.assertIn("pyOpenSSL", str(warning["message"]))
@@ -183,6 +186,22 @@ class ImagePolicyCase(TestCase):
         request = await self.ask()
         self.assertEqual(request.annotations["imagepolicywebhook.image-policy.k8s.io/failed-open"], "true")
         self.assertEqual(request.obj["metadata"]["annotations"], {"alpha.image-policy.k8s.io/failed-open": "true"})
+
+    async def test_a_judge_that_is_away_refuses(self) -> None:
+        self.make()
+        await self.port.stopListening()
+        self.assertIn("connection refused", (await self.refusal()).lower())
+
+    async def test_a_request_that_ends_asks_no_longer(self) -> None:
+        self.make()
+        self.judge.silent = True
+        waiting = ensureDeferred(self.ask())
+        while not self.judge.asked:
+            await deferLater(reactor, 0.005)  # type: ignore[arg-type]
+        waiting.cancel()
+        with pytest.raises(CancelledError):
+            await waiting
+        self.assertEqual(len(self.judge.asked), 1)
 
     def test_a_configuration_is_checked(self) -> None:
         for wrong in ({"allowTTL": 3600}, {"denyTTL": -2}, {"retryBackoff": 10**9}, {"kubeConfigFile": "/nowhere"}):

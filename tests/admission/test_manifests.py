@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -135,12 +136,18 @@ def test_changed_files_are_taken_up_and_wrong_ones_change_nothing(files: Files) 
     plugin.reload()
     assert refusal(plugin, config_map()) == ""
     assert (files.reloads("success"), files.reloads("failure")) == (3, 1)
+    files.write(policy(), binding())
+    plugin.reload()
+    shutil.rmtree(files.directory)
+    plugin.reload()
+    assert f"by {NAME}" in refusal(plugin, config_map())
+    assert (files.reloads("success"), files.reloads("failure")) == (4, 2)
 
 
 @pytest.mark.parametrize(
     ("objects", "text"),
     [
-        ([policy(""), binding()], "must have a name"),
+        ([policy(""), binding()], 'resource in file "{path}" must have a name'),
         ([policy("p")], '"p" in file "{path}" must have a name ending with ".static.k8s.io"'),
         ([policy(), policy()], f'duplicate name "{NAME}" found in file "{{path}}"'),
         ([policy(paramKind={"apiVersion": "v1", "kind": "ConfigMap"})], "spec.paramKind is not supported"),
@@ -152,7 +159,12 @@ def test_changed_files_are_taken_up_and_wrong_ones_change_nothing(files: Files) 
             [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}}],
             "unsupported resource type v1, Kind=Con",
         ),
+        (
+            [policy(), binding(paramRef={"name": "x", "parameterNotFoundAction": "Deny"})],
+            "spec.paramRef is not supported",
+        ),
         (["x"], "couldn't get version/kind"),
+        ([{"apiVersion": "v1", "kind": "List", "items": ["x"]}], "error loading {path}: Object 'Kind' is missing"),
     ],
 )
 def test_files_that_cannot_be_used_end_the_start(files: Files, objects: list[Object], text: str) -> None:

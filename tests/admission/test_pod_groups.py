@@ -13,8 +13,11 @@ from tests.admission.fakes import FakeClient, attributes, finish, initializer
 GROUP = "scheduling.k8s.io"
 
 
-def judged(features: dict[str, bool], workload: str = "w", template: str = "t") -> None:
+def judged(features: dict[str, bool], workload: str = "w", template: str = "t", late: bool = False) -> None:
+    """``late``: the cache does not have the Workload yet."""
     client = FakeClient()
+    if late:
+        client.resource(GROUP, "workloads").cached = {}
     stored = {"metadata": {"name": "w", "namespace": "n"}, "spec": {"podGroupTemplates": [{"name": "t"}]}}
     client.put(GROUP, "workloads", stored)
     reference = {"workload": {"workloadName": workload, "podGroupTemplateName": template}}
@@ -24,10 +27,12 @@ def judged(features: dict[str, bool], workload: str = "w", template: str = "t") 
     finish(plugin.validate(asked))
 
 
-def test_a_template_that_is_there() -> None:
-    judged({"GenericWorkload": True})
+@pytest.mark.parametrize("late", [False, True])
+def test_a_template_that_is_there(late: bool) -> None:
+    judged({"GenericWorkload": True}, late=late)
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(
     ("workload", "template", "text"),
     [
@@ -35,8 +40,8 @@ def test_a_template_that_is_there() -> None:
         ("w", "x", 'PodGroup rejected: PodGroupTemplate "x" not found in Workload "w"'),
     ],
 )
-def test_one_that_is_not(workload: str, template: str, text: str) -> None:
+def test_one_that_is_not(workload: str, template: str, text: str, late: bool) -> None:
     with pytest.raises(Forbidden) as refused:
-        judged({"GenericWorkload": True}, workload, template)
+        judged({"GenericWorkload": True}, workload, template, late)
     assert refused.value.message.endswith(text)
-    judged({}, workload, template)  # without the gate nobody looks
+    judged({}, workload, template, late)  # without the gate nobody looks

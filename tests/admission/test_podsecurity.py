@@ -161,6 +161,12 @@ def test_a_namespace_cannot_get_labels_nobody_understands(labels: dict[str, str]
     with pytest.raises(StatusError) as caught:
         cluster.relabel(**labels)
     assert caught.value.code == 422
+    new = {
+        "metadata": {"name": "n", "labels": {PREFIX + key.replace("_", "-"): value for key, value in labels.items()}}
+    }
+    with pytest.raises(StatusError) as caught:
+        cluster.ask(attributes(new, resource="namespaces", kind="Namespace"))
+    assert caught.value.code == 422
     stuck = Cluster(**labels)
     assert stuck.relabel(**labels).warnings == []
 
@@ -178,6 +184,30 @@ def test_a_stricter_namespace_warns_of_its_pods() -> None:
         "a (and 2 other pods): privileged",
     ]
     assert cluster.relabel(audit="restricted", warn="restricted").warnings == []
+
+
+def test_a_look_at_running_pods_ends_after_a_second() -> None:
+    cluster = Cluster()
+    times = iter(range(100))
+    cluster.plugin.initializer.monotonic = lambda: next(times)  # type: ignore[attr-defined]
+    for name in "abc":
+        cluster.client.put("", "pods", pod(name, containers=[container(privileged=True)]))
+    assert cluster.relabel(enforce="baseline").warnings == [
+        "new PodSecurity enforce level only checked against the first 2 of 3 existing pods",
+        'existing pods in namespace "n" violate the new PodSecurity enforce level "baseline:latest"',
+        "a (and 1 other pod): privileged",
+    ]
+
+
+def test_without_their_namespace_pods_are_refused_and_templates_let_pass() -> None:
+    cluster = Cluster()
+    cluster.client.resource("", "namespaces").objects.clear()
+    assert cluster.refused(attributes(BAD)) == 'Internal error occurred: failed to lookup namespace "n"'
+    template = {"spec": {"template": {"spec": BAD["spec"]}}}
+    request = attributes(template, group="apps", resource="deployments", kind="Deployment")
+    assert cluster.ask(request).annotations == {
+        f"{PREFIX}error": 'failed to lookup namespace "n": namespaces "n" not found'
+    }
 
 
 def test_a_namespace_that_gets_more_lenient_is_not_looked_at() -> None:

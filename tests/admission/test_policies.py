@@ -6,11 +6,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from kapi.admission.interface import Attributes, Reinvocation
 from kapi.admission.policy import mutating, validating
 from kapi.authorization import interface as authorization
-from kapi.machinery.status import StatusError
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import StatusError, not_found
 from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
@@ -86,6 +88,67 @@ class TestValidating:
         }
         self.check(spec, config_map())
         self.refusal(spec, config_map("other"))
+
+    def test_conditions_that_fail(self) -> None:
+        """One that is false decides, whatever the others; else the failure policy does."""
+        wrong, other = ({"name": name, "expression": f"object.data.{name} == 'y'"} for name in "ab")
+        never = {"name": "c", "expression": "object.metadata.name == 'x'"}
+        said = [f"expression 'object.data.{name} == 'y'' resulted in error: no such key: {name}" for name in "ab"]
+        for conditions, why in (
+            ([wrong], said[0]), ([wrong, other], f"[{', '.join(said)}]"), ([wrong, never], ""), ([never, wrong], ""),
+        ):  # fmt: skip
+            for policy in ("Fail", "Ignore"):
+                spec = {
+                    "failurePolicy": policy,
+                    "matchConditions": conditions,
+                    "validations": [{"expression": "false"}],
+                }
+                if why and policy == "Fail":
+                    assert self.refusal(spec, config_map(k="v")).message.endswith(f"denied request: {why}")
+                else:
+                    self.check(spec, config_map(k="v"))
+
+    def test_an_expression_that_does_not_compile(self) -> None:
+        """Only a store of another version has one."""
+        spec = {"validations": [{"expression": "object.metadata.name + 1 ="}]}
+        assert "denied request: compilation error: " in self.refusal(spec, config_map()).message
+        self.check({**spec, "failurePolicy": "Ignore"}, config_map())
+
+    def test_a_namespace_that_is_missing(self) -> None:
+        client = cluster("validating", {"validations": [{"expression": "true"}]}, {"validationActions": ["Deny"]})
+        client.resource("", "namespaces").objects.clear()
+        error = self.refusal({}, config_map(), client=client)
+        assert (error.code, error.message) == (404, 'namespaces "n" not found')
+
+    def test_parameters_of_a_kind_that_is_not_served_yet(self) -> None:
+        spec = {"paramKind": {"apiVersion": "x.io/v1", "kind": "Limit"}, "validations": [{"expression": "true"}]}
+        client = cluster("validating", spec, {"validationActions": ["Deny"], "paramRef": {"name": "l"}})
+        names = {"kind": "Limit", "plural": "limits"}
+        definition = {"group": "x.io", "names": names, "versions": [{"name": "v1", "served": True}]}
+        client.put("apiextensions.k8s.io", "customresourcedefinitions", {"metadata": {"name": "d"}, "spec": definition})
+        known = client.resource
+
+        def resource(group: str, plural: str) -> Any:
+            if group == "x.io":
+                raise not_found(GroupResource(group, plural), "")
+            return known(group, plural)
+
+        client.resource = resource  # type: ignore[method-assign]
+        why = "denied request: failed to configure binding: paramKind kind `Limit` not known"
+        assert self.refusal(spec, config_map(), client=client).message.endswith(why)
+
+    def test_variables_and_validations_have_one_budget(self) -> None:
+        dear = "object.list.all(a, !object.text.contains('z'))"
+        obj = {**config_map(), "list": list(range(80)), "text": "x" * 100_000}
+        many = [{"name": f"v{number}", "expression": dear} for number in range(14)]
+        out = "validation failed due to running out of cost budget, no further validation rules will be run"
+        for count, why in ((2, ""), (12, f"denied request: {out}"), (14, f'variable "v12" fails to evaluate: {out}')):
+            used = " && ".join([*(f"variables.v{number}" for number in range(count)), dear])
+            spec = {"variables": many, "validations": [{"expression": used}]}
+            if why:
+                assert self.refusal(spec, obj).message.endswith(why)
+            else:
+                self.check(spec, obj)
 
     def test_warn_and_audit(self) -> None:
         spec = {
@@ -187,6 +250,30 @@ class TestValidating:
         made.authorizer = Counting()
         finish(validating.ValidatingAdmissionPolicy(made).validate(request(config_map())))
         assert asked == ["list"]
+
+    def test_an_authorizer_that_has_to_wait(self) -> None:
+        check = "authorizer.group('').resource('pods').check('list').allowed() && authorizer.path('/x').check('get').allowed()"
+        client = cluster("validating", {"validations": [{"expression": check}]}, {"validationActions": ["Deny"]})
+        waiting: list[Deferred[authorization.Verdict]] = []
+
+        class Slow:
+            async def authorize(self, attributes: authorization.Attributes) -> authorization.Verdict:
+                waiting.append(Deferred())
+                return await waiting[-1]
+
+        made = initializer(client)
+        made.authorizer = Slow()
+        allow, no_opinion = authorization.Decision.ALLOW, authorization.Decision.NO_OPINION
+        for last, message in ((allow, ""), (no_opinion, f"failed expression: {check}")):
+            waiting.clear()
+            answer = validating.ValidatingAdmissionPolicy(made).validate(request(config_map()))
+            found: list[Any] = []
+            Deferred.fromCoroutine(answer).addBoth(found.append)  # type: ignore[arg-type]  # it is a coroutine
+            for number, decision in ((1, allow), (2, last)):
+                assert len(waiting) == number and not found
+                waiting[-1].callback(authorization.Verdict(decision))
+            assert (found[0] is None) is not bool(message)
+            assert not message or found[0].value.message.endswith(message)
 
     def test_params(self) -> None:
         spec = {
@@ -358,14 +445,19 @@ class TestMutating:
                 "[JSONPatch{}, null]",
                 "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch",
             ),
+            (True, "[JSONPatch{op: 'add', path: '/data/x', value: type(1)}]",
+             "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "),
+            (False, "Object{metadata: Object.metadata{managedFields: []}}",
+             "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
+             ".metadata.managedFields"),
             (False, "dyn(Object{})", "must evaluate to Object but got dyn"),
             (False, "[Object{}, null][1]", "unsupported return type from ApplyConfiguration expression"),
         ],
-    )
+    )  # fmt: skip
     def test_what_an_expression_may_not_make(self, json: bool, expression: str, why: str) -> None:
         with pytest.raises(StatusError) as caught:
             self.mutate(self.patch(expression) if json else self.apply(expression), config_map(k="v"))
-        assert caught.value.message == f"policy 'p' with binding 'b' denied request: {why}"
+        assert caught.value.message.startswith(f"policy 'p' with binding 'b' denied request: {why}")
 
     def test_a_failed_test_changes_nothing(self) -> None:
         spec = self.patch(

@@ -192,6 +192,25 @@ def test_pods_of_a_limited_scope_need_a_quota_of_it() -> None:
         assert caught.value.message == "insufficient quota to match these scopes: [{PriorityClass In [high]}]"
 
 
+@pytest.mark.parametrize(
+    "name", ["requests.hugepages-2Mi", "hugepages-2Mi", "requests.example.com/gpu",
+             "requests.deviceclass.resource.kubernetes.io/gpu"],
+)  # fmt: skip
+def test_other_resources_than_cpu_and_memory_are_charged(name: str) -> None:
+    plugin = make(client := cluster(resource_quota({name: "2"})))
+    asked = {name.removeprefix("requests."): "2"}
+    finish(plugin.validate(attributes(a_pod(**asked))))
+    assert used(client) == {name: "2"}
+    assert "exceeded quota: q" in refused(plugin, attributes(a_pod("b", **asked)))
+
+
+@pytest.mark.parametrize("name", ["requests.kubernetes.io/gpu", "requests.gpu", "limits.example.com/gpu"])
+def test_what_a_quota_cannot_limit_is_not_charged(name: str) -> None:
+    plugin = make(client := cluster(resource_quota({name: "0"})))
+    finish(plugin.validate(attributes(a_pod(**{name.partition(".")[2]: "1"}))))
+    assert used(client) == {name: "0"}
+
+
 def test_scopes() -> None:
     client = cluster(resource_quota({"pods": "1"}, scopes=["BestEffort"]))
     plugin = make(client)

@@ -75,6 +75,20 @@ class TestRuntimeClass:
         assert refused(self.plugin(), attributes(pod(overhead={"cpu": "1"}))) == self.NONE
         assert "overhead" not in (admit(self.plugin(), attributes(pod(runtimeClassName="r"))).obj or {})["spec"]
 
+    def test_overhead_is_still_that_of_the_class_after_webhooks(self) -> None:
+        for parts, overhead, text in (
+            ({"overhead": self.FIXED}, {"cpu": "2"}, self.WRONG), ({"overhead": self.FIXED}, None, self.WRONG),
+            ({"overhead": {}}, {"cpu": "1"}, self.WRONG), ({}, {"cpu": "1"}, self.NONE),
+            ({"overhead": self.FIXED}, {"cpu": "1000m"}, ""), ({"overhead": {}}, None, ""), ({}, None, ""),
+        ):  # fmt: skip
+            request = attributes(pod(runtimeClassName="r", **({} if overhead is None else {"overhead": overhead})))
+            if text:
+                with pytest.raises(Forbidden) as caught:
+                    finish(self.plugin(**parts).validate(request))
+                assert caught.value.message.endswith(text)
+            else:
+                finish(self.plugin(**parts).validate(request))
+
     def test_scheduling_is_merged(self) -> None:
         toleration = {"key": "k", "operator": "Exists"}
         plugin = self.plugin(scheduling={"nodeSelector": {"a": "b"}, "tolerations": [toleration]})
@@ -110,6 +124,13 @@ class TestPriority:
         assert (
             self.spec(self.plugin(self.HIGH), priorityClassName="high", priority=7, preemptionPolicy="Never") == wanted
         )
+
+    def test_a_class_that_the_cache_does_not_have_yet(self) -> None:
+        client = FakeClient()
+        client.put("scheduling.k8s.io", "priorityclasses", self.HIGH)
+        client.resource("scheduling.k8s.io", "priorityclasses").cached = {}
+        wanted = {"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}
+        assert self.spec(priority.Priority(initializer(client)), priorityClassName="high") == wanted
 
     def test_without_a_class_it_is_the_least_of_the_default_ones(self) -> None:
         assert self.spec(self.plugin(self.HIGH)) == {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}

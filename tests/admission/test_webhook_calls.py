@@ -144,6 +144,10 @@ class WebhookCalls(WebhookTestCase):
     async def test_garbage_is_no_answer(self) -> None:
         error = await self.refused(self.chain(check=(self.hook(lambda r: (200, b"<html>")),)))
         self.assertIn("json parse error", error.message)
+        for body, kind in ((b"[]", "array"), (b'"x"', "string"), (b"5", "number")):
+            error = await self.refused(self.chain(check=(self.hook(lambda r, body=body: (200, body)),)))
+            why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type"
+            self.assertIn(f"failed to call webhook: {why}", error.message)
 
     async def test_an_error_of_the_webhook_is_told(self) -> None:
         error = await self.refused(self.chain(check=(self.hook(lambda r: (500, b"boom")),)))
@@ -190,6 +194,17 @@ class WebhookCalls(WebhookTestCase):
         self.port.factory.wrappedFactory.resource = Both()
         await self.chain(check=(self.hook(respond), self.hook(respond))).validate(self.attributes())
         self.assertEqual(len(waiting), 2)
+
+    async def test_a_request_that_ends_calls_none_of_them_any_longer(self) -> None:
+        silent = [self.hook(lambda review: NOT_DONE_YET, timeoutSeconds=30) for _ in range(2)]
+        for count in (1, 2):
+            self.hooks.reviews.clear()
+            waiting = Deferred.fromCoroutine(self.chain(check=tuple(silent[:count])).validate(self.attributes()))
+            while len(self.hooks.reviews) < count:
+                await deferLater(reactor, 0.005)
+            waiting.cancel()
+            with self.assertRaises(CancelledError):
+                await waiting
 
     async def test_connections_are_kept(self) -> None:
         chain = self.chain(check=(self.hook(respond),))
@@ -258,13 +273,14 @@ class WebhookCalls(WebhookTestCase):
         slow = self.hook(lambda review: NOT_DONE_YET, timeoutSeconds=5, objectSelector={"matchLabels": {"slow": "yes"}})
         chain = self.chain(check=(slow, self.hook(respond)))
         stuck = Deferred.fromCoroutine(chain.validate(self.attributes(config_map(labels={"slow": "yes"}))))
-        stuck.addErrback(lambda why: why.trap(CancelledError) and None)
         while not any("labels" in review["request"]["object"]["metadata"] for review in self.hooks.reviews):
             await deferLater(reactor, 0.005)
         for _ in range(3):
             await chain.validate(self.attributes())
         self.assertFalse(stuck.called)
         stuck.cancel()
+        with self.assertRaises(CancelledError):
+            await stuck
 
 
 class ServiceResolverCase(TestCase):
@@ -300,6 +316,9 @@ class ServiceResolverCase(TestCase):
         ports = [{"name": "a", "port": 8443}, {"name": "b", "port": 8444}]
         metadata = {"name": "s-1", "namespace": "n", "labels": {"kubernetes.io/service-name": "s"}}
         client.put("discovery.k8s.io", "endpointslices", {"metadata": metadata, "endpoints": endpoints, "ports": ports})
+        with self.assertRaises(ServiceError) as caught:
+            resolver.resolve("n", "s", 445)
+        self.assertEqual(str(caught.exception), 'no service port 445 found for service "s"')
         found = {resolver.resolve("n", "s", 443) for _ in range(100)}
         self.assertEqual(found, {("192.0.2.1", 8443), ("192.0.2.2", 8443)})
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import ensureDeferred, succeed
 
 from kapi.authentication.configuration import load_authentication
 from kapi.authorization.abac import ABACAuthorizer, parse_policies
 from kapi.authorization.build import AuthorizationSettings, build_authorization, modes_of
 from kapi.authorization.configuration import ConfigurationError, load_authorization
 from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny
-from kapi.authorization.interface import Attributes, Decision
+from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.union import Link, UnionAuthorizer
 from kapi.request.user import UserInfo
 from tests.authorization.policies import ask
 
@@ -117,6 +120,20 @@ def test_what_is_wrong_is_said(text: str, wanted: str) -> None:
     assert wanted in problems(text)
 
 
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    entries = ("{name: a}", "{type: Odd, name: b}", "{type: RBAC, name: c}", "{type: RBAC, name: d}", "{type: Webhook, name: c}",
+               "{type: Node, name: ''}")  # fmt: skip
+    assert problems(f"{HEAD}authorizers: [{', '.join(entries)}]").splitlines() == [
+        "authorizers[0].type: Required value",
+        'authorizers[1].type: Unsupported value: "Odd": supported values: "ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", '
+        '"Webhook"',
+        'authorizers[3].type: Duplicate value: "RBAC"',
+        'authorizers[4].name: Duplicate value: "c"',
+        "authorizers[4].webhook: Required value: required when type=Webhook",
+        "authorizers[5].name: Required value",
+    ]
+
+
 def test_several_webhooks_and_their_defaults(tmp_path: Path) -> None:
     """Without a conditions' version there need be no conditions; times have defaults."""
     file = tmp_path / "webhook.conf"
@@ -182,6 +199,32 @@ def test_abac_rules_can_be_listed() -> None:
 def test_a_broken_policy_names_its_line() -> None:
     with pytest.raises(ValueError, match="line 2"):
         parse_policies('{"user": "a"}\n{"kind": "Other", "apiVersion": "v1"}')
+
+
+class Answers:
+    """An authorizer with one answer, which it has at once or must wait for."""
+
+    def __init__(self, reason: str, error: str, waits: bool) -> None:
+        self.verdict, self.waits = Verdict(Decision.NO_OPINION, reason, error), waits
+
+    def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
+        return succeed(self.verdict) if self.waits else self.verdict
+
+
+@pytest.mark.parametrize(
+    "waits", [(False, False, False), (True, False, True), (False, True, False), (False, False, True)]
+)
+def test_who_has_no_opinion_says_why(waits: tuple[bool, bool, bool]) -> None:
+    answers = zip(("one", "", "three"), ("", "no connection", "too late"), waits, strict=True)
+    verdict = UnionAuthorizer([Link(Answers(*each)) for each in answers]).authorize(ask(ALICE, "get", "pods"))
+    found = verdict if isinstance(verdict, Verdict) else result_of(verdict)
+    assert found == (Decision.NO_OPINION, "one\nthree", "[no connection, too late]")
+
+
+def result_of(waiting: Awaitable[Verdict]) -> Any:
+    found: list[Any] = []
+    ensureDeferred(waiting).addCallback(found.append)  # type: ignore[arg-type]  # it is a coroutine
+    return found[0]
 
 
 def test_fixed_authorizers() -> None:

@@ -104,6 +104,16 @@ def test_a_missing_role_is_told_as_upstream_tells_it() -> None:
     assert verdict == (Decision.NO_OPINION, 'RBAC: role.rbac.authorization.k8s.io "nosuch" not found', "")
 
 
+def test_rules_of_a_user_with_a_missing_role() -> None:
+    rbac = authorizer(
+        role("r", rule("get", "pods")), binding("a", "r", user("alice")), binding("b", "gone", user("alice"))
+    )
+    found = rbac.rules_for(ALICE, "x")
+    assert [each.resources for each in found.resource_rules] == [("pods",)]
+    assert found.errors == ['clusterrole.rbac.authorization.k8s.io "gone" not found']
+    assert rbac.rules_for(UserInfo("bob"), "x").errors == []
+
+
 def test_changes_count_at_once() -> None:
     """A decision that is remembered must not outlive what it rests on."""
     index = PolicyIndex()

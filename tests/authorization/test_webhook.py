@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+import pytest
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
@@ -262,3 +263,18 @@ def test_conditions_that_cannot_be_compiled() -> None:
         Path("authorizers").index(0),
     )
     assert [error.field for error in errors] == [f"authorizers[0].matchConditions[{n}].expression" for n in range(4)]
+
+
+def test_conditions_that_are_no_truth_values() -> None:
+    """One that is false decides, whatever the others."""
+    given = [{"expression": "dyn(request.user)"}, {"expression": "int(request.uid) > 0"}]
+    review = {"spec": {"user": "alice"}}
+    decisive, _ = compile_conditions([*given, {"expression": "false"}], Path("w"))
+    assert decisive is not None and decisive.matches(review) is False
+    conditions, errors = compile_conditions([*given, {"expression": "true"}], Path("w"))
+    assert conditions is not None and not errors
+    with pytest.raises(ValueError) as caught:
+        conditions.matches(review)
+    first, _, second = str(caught.value).partition(", ")
+    assert first == "[cel evaluation error: expression 'dyn(request.user)' eval result type should be bool"
+    assert second.startswith("cel evaluation error: expression 'int(request.uid) > 0' resulted in error: ")

@@ -25,8 +25,7 @@ class MutationError(ValueError):
 
 def json_patch(value: object) -> list[Object]:
     """The operations that an expression made.  Raises MutationError."""
-    if not isinstance(value, list):
-        raise MutationError("type mismatch: JSONPatchType.expression should evaluate to array")
+    assert isinstance(value, list)  # the type of the expression, which is null only in a list
     operations: list[Object] = []
     for item in value:
         if not isinstance(item, Message) or item.cel_type != JSON_PATCH:

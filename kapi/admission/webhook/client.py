@@ -28,6 +28,7 @@ from kapi.client import metrics
 from kapi.client.kubeconfig import Credentials, load_users
 from kapi.client.rest_url import rest_path, rest_url
 from kapi.codecs import json_pieces, json_reading
+from kapi.codecs.reading import as_object
 from kapi.machinery.importing import import_all, missing
 from kapi.machinery.tree import Object, Tree
 from kapi.process.reactor import Reactor
@@ -173,12 +174,11 @@ class WebhookClient:
         if not 200 <= status < 300:
             raise CallError(*_status_text(status, content))
         try:
-            answer = json_reading.loads(content)
+            return as_object(json_reading.loads(content))
         except json_reading.JSONError as problem:
             raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
-        if not isinstance(answer, dict):
-            raise CallError("couldn't get version/kind; json parse error: not an object")
-        return answer
+        except ValueError as problem:
+            raise CallError(str(problem)) from None
 
     def _agent(self, name: str, host: str, port: int, bundle: str, credentials: Credentials, network: str) -> Agent:
         """The connections to one server under one name, with one bundle and one identity."""
@@ -226,20 +226,17 @@ def _target(
     """For a URL, or for a service when that is None.  Raises CallError."""
     from kapi.wire.agent import prepared_url
 
-    if url is None:
-        assert port is not None and path is not None
-        name = f"{service}.{namespace}.svc"
-        shown = f"https://{name}:{port}{rest_path(path)}?timeout={seconds}s"
-    else:
-        try:
+    try:
+        if url is None:
+            assert port is not None and path is not None
+            name = f"{service}.{namespace}.svc"
+            shown = f"https://{name}:{port}{rest_path(path)}?timeout={seconds}s"
+        else:
             shown = f"{rest_url(url)}?timeout={seconds}s"
             parts = urlsplit(url)
             name, port = parts.hostname or "", parts.port or 443
-        except ValueError as problem:
-            raise NoClient(f"unable to parse the webhook's URL: {problem}") from None
         if not name:
             raise NoClient("webhook configuration must have either service or URL")
-    try:
         return _Target(name, port, shown, prepared_url(shown))
     except ValueError as problem:
         raise NoClient(f"unable to parse the webhook's URL: {problem}") from None

@@ -181,8 +181,6 @@ def _read(
         return {**obj, "metadata": decode_metadata(obj.get("metadata"), ExactDecoder())}
     except DecodingError as error:
         raise internal(error.cause) from None
-    except StatusError as error:
-        raise internal(error.message) from None
     except ValueError as error:
         raise internal(error) from None
 

@@ -109,10 +109,8 @@ def _resource(resource: GroupVersionResource) -> Object:
     return {"group": resource.group, "version": resource.version, "resource": resource.resource}
 
 
-def read_answer(review: object, uid: str, version: str, mutating: bool) -> Answer:
+def read_answer(review: Object, uid: str, version: str, mutating: bool) -> Answer:
     """Checks a webhook's answer.  Raises BadReview."""
-    if not isinstance(review, dict):
-        raise BadReview("webhook response was not an AdmissionReview")
     if review.get("response") is None:
         raise BadReview("webhook response was absent")
     response = checked_response(review["response"])
