@@ -16,158 +16,83 @@ from typing import TYPE_CHECKING
 
 from kapi.machinery.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from kapi.client.clientcmd import Kubeconfig, Overrides, load_config
-    from kapi.client.config import Config, ConfigError, Impersonation
-    from kapi.client.content import JSON_CONTENT, Content
-    from kapi.client.discovery import APIGroup, APIResource, Discovered, Discovery
-    from kapi.client.discovery_cache import CachedDiscovery
-    from kapi.client.dynamic import DynamicClient, ResourceInterface, condition_is
-    from kapi.client.errors import (
-        ClientError,
-        ConnectionFailed,
-        Gone,
-        NoMatch,
-        RequestTimeout,
-        ServerTimeout,
-        UnexpectedAnswer,
-    )
-    from kapi.client.limiter import Backoff
-    from kapi.client.mapper import RESTMapper
-    from kapi.client.portforward import PortForward
-    from kapi.client.protobuf_content import PROTOBUF_CONTENT
-    from kapi.client.remotecommand import RemoteCommand
-    from kapi.client.rest import Request, RESTClient
-    from kapi.client.session import Session, connect
-    from kapi.client.three_way import OpenAPISchema, three_way_patch
-    from kapi.client.watching import Watch, WatchEvent
-    from kapi.machinery.status import (
-        AlreadyExists,
-        BadRequest,
-        Conflict,
-        Expired,
-        Forbidden,
-        InternalError,
-        Invalid,
-        MethodNotAllowed,
-        NotFound,
-        ServiceUnavailable,
-        StatusError,
-        Timeout,
-        TooManyRequests,
-        Unauthorized,
-    )
-    from kapi.wire.transport import Transport
-    from kapi.wire.websocket import WebSocket, WebSocketClosed
+if TYPE_CHECKING:  # what type checkers read
+    from kapi.client.clientcmd import Kubeconfig as Kubeconfig
+    from kapi.client.clientcmd import Overrides as Overrides
+    from kapi.client.clientcmd import load_config as load_config
+    from kapi.client.config import Config as Config
+    from kapi.client.config import ConfigError as ConfigError
+    from kapi.client.config import Impersonation as Impersonation
+    from kapi.client.content import JSON_CONTENT as JSON_CONTENT
+    from kapi.client.content import Content as Content
+    from kapi.client.discovery import APIGroup as APIGroup
+    from kapi.client.discovery import APIResource as APIResource
+    from kapi.client.discovery import Discovered as Discovered
+    from kapi.client.discovery import Discovery as Discovery
+    from kapi.client.discovery_cache import CachedDiscovery as CachedDiscovery
+    from kapi.client.dynamic import DynamicClient as DynamicClient
+    from kapi.client.dynamic import ResourceInterface as ResourceInterface
+    from kapi.client.dynamic import condition_is as condition_is
+    from kapi.client.errors import ClientError as ClientError
+    from kapi.client.errors import ConnectionFailed as ConnectionFailed
+    from kapi.client.errors import Gone as Gone
+    from kapi.client.errors import NoMatch as NoMatch
+    from kapi.client.errors import RequestTimeout as RequestTimeout
+    from kapi.client.errors import ServerTimeout as ServerTimeout
+    from kapi.client.errors import UnexpectedAnswer as UnexpectedAnswer
+    from kapi.client.limiter import Backoff as Backoff
+    from kapi.client.mapper import RESTMapper as RESTMapper
+    from kapi.client.portforward import PortForward as PortForward
+    from kapi.client.protobuf_content import PROTOBUF_CONTENT as PROTOBUF_CONTENT
+    from kapi.client.remotecommand import RemoteCommand as RemoteCommand
+    from kapi.client.rest import Request as Request
+    from kapi.client.rest import RESTClient as RESTClient
+    from kapi.client.session import Session as Session
+    from kapi.client.session import connect as connect
+    from kapi.client.three_way import OpenAPISchema as OpenAPISchema
+    from kapi.client.three_way import three_way_patch as three_way_patch
+    from kapi.client.watching import Watch as Watch
+    from kapi.client.watching import WatchEvent as WatchEvent
+    from kapi.machinery.status import AlreadyExists as AlreadyExists
+    from kapi.machinery.status import BadRequest as BadRequest
+    from kapi.machinery.status import Conflict as Conflict
+    from kapi.machinery.status import Expired as Expired
+    from kapi.machinery.status import Forbidden as Forbidden
+    from kapi.machinery.status import InternalError as InternalError
+    from kapi.machinery.status import Invalid as Invalid
+    from kapi.machinery.status import MethodNotAllowed as MethodNotAllowed
+    from kapi.machinery.status import NotFound as NotFound
+    from kapi.machinery.status import ServiceUnavailable as ServiceUnavailable
+    from kapi.machinery.status import StatusError as StatusError
+    from kapi.machinery.status import Timeout as Timeout
+    from kapi.machinery.status import TooManyRequests as TooManyRequests
+    from kapi.machinery.status import Unauthorized as Unauthorized
+    from kapi.wire.transport import Transport as Transport
+    from kapi.wire.websocket import WebSocket as WebSocket
+    from kapi.wire.websocket import WebSocketClosed as WebSocketClosed
 
-__all__ = [
-    "APIGroup",
-    "APIResource",
-    "AlreadyExists",
-    "Backoff",
-    "BadRequest",
-    "CachedDiscovery",
-    "ClientError",
-    "Config",
-    "ConfigError",
-    "Conflict",
-    "ConnectionFailed",
-    "Content",
-    "Discovered",
-    "Discovery",
-    "DynamicClient",
-    "Expired",
-    "Forbidden",
-    "Gone",
-    "Impersonation",
-    "InternalError",
-    "Invalid",
-    "JSON_CONTENT",
-    "Kubeconfig",
-    "MethodNotAllowed",
-    "NoMatch",
-    "NotFound",
-    "OpenAPISchema",
-    "Overrides",
-    "PROTOBUF_CONTENT",
-    "PortForward",
-    "RESTClient",
-    "RESTMapper",
-    "RemoteCommand",
-    "Request",
-    "RequestTimeout",
-    "ResourceInterface",
-    "ServerTimeout",
-    "ServiceUnavailable",
-    "Session",
-    "StatusError",
-    "Timeout",
-    "TooManyRequests",
-    "Transport",
-    "Unauthorized",
-    "UnexpectedAnswer",
-    "Watch",
-    "WatchEvent",
-    "WebSocket",
-    "WebSocketClosed",
-    "condition_is",
-    "connect",
-    "load_config",
-    "three_way_patch",
-]
-_PLACES = {
-    "Backoff": "kapi.client.limiter",
-    "Kubeconfig": "kapi.client.clientcmd",
-    "Overrides": "kapi.client.clientcmd",
-    "load_config": "kapi.client.clientcmd",
-    "Config": "kapi.client.config",
-    "ConfigError": "kapi.client.config",
-    "Impersonation": "kapi.client.config",
-    "JSON_CONTENT": "kapi.client.content",
-    "Content": "kapi.client.content",
-    "APIGroup": "kapi.client.discovery",
-    "APIResource": "kapi.client.discovery",
-    "Discovered": "kapi.client.discovery",
-    "Discovery": "kapi.client.discovery",
-    "CachedDiscovery": "kapi.client.discovery_cache",
-    "DynamicClient": "kapi.client.dynamic",
-    "ResourceInterface": "kapi.client.dynamic",
-    "condition_is": "kapi.client.dynamic",
-    "ClientError": "kapi.client.errors",
-    "ConnectionFailed": "kapi.client.errors",
-    "Gone": "kapi.client.errors",
-    "NoMatch": "kapi.client.errors",
-    "RequestTimeout": "kapi.client.errors",
-    "ServerTimeout": "kapi.client.errors",
-    "UnexpectedAnswer": "kapi.client.errors",
-    "RESTMapper": "kapi.client.mapper",
-    "PortForward": "kapi.client.portforward",
-    "PROTOBUF_CONTENT": "kapi.client.protobuf_content",
-    "RemoteCommand": "kapi.client.remotecommand",
-    "Request": "kapi.client.rest",
-    "RESTClient": "kapi.client.rest",
-    "Session": "kapi.client.session",
-    "connect": "kapi.client.session",
-    "OpenAPISchema": "kapi.client.three_way",
-    "three_way_patch": "kapi.client.three_way",
-    "Watch": "kapi.client.watching",
-    "WatchEvent": "kapi.client.watching",
-    "AlreadyExists": "kapi.machinery.status",
-    "BadRequest": "kapi.machinery.status",
-    "Conflict": "kapi.machinery.status",
-    "Expired": "kapi.machinery.status",
-    "Forbidden": "kapi.machinery.status",
-    "InternalError": "kapi.machinery.status",
-    "Invalid": "kapi.machinery.status",
-    "MethodNotAllowed": "kapi.machinery.status",
-    "NotFound": "kapi.machinery.status",
-    "ServiceUnavailable": "kapi.machinery.status",
-    "StatusError": "kapi.machinery.status",
-    "Timeout": "kapi.machinery.status",
-    "TooManyRequests": "kapi.machinery.status",
-    "Unauthorized": "kapi.machinery.status",
-    "Transport": "kapi.wire.transport",
-    "WebSocket": "kapi.wire.websocket",
-    "WebSocketClosed": "kapi.wire.websocket",
-}
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "kapi.client.clientcmd": "Kubeconfig Overrides load_config",
+        "kapi.client.config": "Config ConfigError Impersonation",
+        "kapi.client.content": "JSON_CONTENT Content",
+        "kapi.client.discovery": "APIGroup APIResource Discovered Discovery",
+        "kapi.client.discovery_cache": "CachedDiscovery",
+        "kapi.client.dynamic": "DynamicClient ResourceInterface condition_is",
+        "kapi.client.errors": "ClientError ConnectionFailed Gone NoMatch RequestTimeout ServerTimeout UnexpectedAnswer",
+        "kapi.client.limiter": "Backoff",
+        "kapi.client.mapper": "RESTMapper",
+        "kapi.client.portforward": "PortForward",
+        "kapi.client.protobuf_content": "PROTOBUF_CONTENT",
+        "kapi.client.remotecommand": "RemoteCommand",
+        "kapi.client.rest": "Request RESTClient",
+        "kapi.client.session": "Session connect",
+        "kapi.client.three_way": "OpenAPISchema three_way_patch",
+        "kapi.client.watching": "Watch WatchEvent",
+        "kapi.machinery.status": "AlreadyExists BadRequest Conflict Expired Forbidden InternalError Invalid "
+        "MethodNotAllowed NotFound ServiceUnavailable StatusError Timeout TooManyRequests Unauthorized",
+        "kapi.wire.transport": "Transport",
+        "kapi.wire.websocket": "WebSocket WebSocketClosed",
+    },
+)

@@ -13,31 +13,24 @@ from typing import TYPE_CHECKING
 
 from kapi.machinery.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from kapi.runtime.indexer import Indexer
-    from kapi.runtime.informer import SharedInformer
-    from kapi.runtime.leaderelection import LeaderElector
-    from kapi.runtime.recorder import EventRecorder
-    from kapi.runtime.reflector import Reflector
-    from kapi.runtime.remote import RemoteClient
-    from kapi.runtime.workqueue import WorkQueue
+if TYPE_CHECKING:  # what type checkers read
+    from kapi.runtime.indexer import Indexer as Indexer
+    from kapi.runtime.informer import SharedInformer as SharedInformer
+    from kapi.runtime.leaderelection import LeaderElector as LeaderElector
+    from kapi.runtime.recorder import EventRecorder as EventRecorder
+    from kapi.runtime.reflector import Reflector as Reflector
+    from kapi.runtime.remote import RemoteClient as RemoteClient
+    from kapi.runtime.workqueue import WorkQueue as WorkQueue
 
-__all__ = [
-    "EventRecorder",
-    "Indexer",
-    "LeaderElector",
-    "Reflector",
-    "RemoteClient",
-    "SharedInformer",
-    "WorkQueue",
-]
-_PLACES = {
-    "Indexer": "kapi.runtime.indexer",
-    "SharedInformer": "kapi.runtime.informer",
-    "LeaderElector": "kapi.runtime.leaderelection",
-    "EventRecorder": "kapi.runtime.recorder",
-    "Reflector": "kapi.runtime.reflector",
-    "RemoteClient": "kapi.runtime.remote",
-    "WorkQueue": "kapi.runtime.workqueue",
-}
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "kapi.runtime.indexer": "Indexer",
+        "kapi.runtime.informer": "SharedInformer",
+        "kapi.runtime.leaderelection": "LeaderElector",
+        "kapi.runtime.recorder": "EventRecorder",
+        "kapi.runtime.reflector": "Reflector",
+        "kapi.runtime.remote": "RemoteClient",
+        "kapi.runtime.workqueue": "WorkQueue",
+    },
+)

@@ -13,24 +13,19 @@ from typing import TYPE_CHECKING
 
 from kapi.machinery.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from kapi.testing.client import MemoryTransport, memory_client
-    from kapi.testing.cluster import Cluster
-    from kapi.testing.memory_api import MemoryAPI
-    from kapi.testing.process import KapiProcess
+if TYPE_CHECKING:  # what type checkers read
+    from kapi.testing.client import MemoryTransport as MemoryTransport
+    from kapi.testing.client import memory_client as memory_client
+    from kapi.testing.cluster import Cluster as Cluster
+    from kapi.testing.memory_api import MemoryAPI as MemoryAPI
+    from kapi.testing.process import KapiProcess as KapiProcess
 
-__all__ = [
-    "Cluster",
-    "KapiProcess",
-    "MemoryAPI",
-    "MemoryTransport",
-    "memory_client",
-]
-_PLACES = {
-    "MemoryTransport": "kapi.testing.client",
-    "memory_client": "kapi.testing.client",
-    "Cluster": "kapi.testing.cluster",
-    "MemoryAPI": "kapi.testing.memory_api",
-    "KapiProcess": "kapi.testing.process",
-}
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "kapi.testing.client": "MemoryTransport memory_client",
+        "kapi.testing.cluster": "Cluster",
+        "kapi.testing.memory_api": "MemoryAPI",
+        "kapi.testing.process": "KapiProcess",
+    },
+)
