@@ -77,7 +77,7 @@ def _refused(ctx: RequestContext, error: AuthenticationError) -> AuthenticationE
 
 
 class BearerAuthenticator(_TokenRequests):
-    """``Authorization: Bearer <token>``; other schemes are none of its business."""
+    """``Authorization: Bearer <token>``; other schemes are ignored."""
 
     def _token(self, ctx: RequestContext) -> str:
         parts = first_header(ctx, "Authorization").split(" ", 2)
@@ -92,7 +92,7 @@ class BearerAuthenticator(_TokenRequests):
 
 
 class WebSocketAuthenticator(_TokenRequests):
-    """``Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.<token>, <the real one>``."""
+    """``Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.<token>, <the protocol of the endpoint>``."""
 
     def _token(self, ctx: RequestContext) -> str:
         if first_header(ctx, "Upgrade").lower() != "websocket":

@@ -24,7 +24,7 @@ _DEFAULT_GROUP = "system:bootstrappers"
 
 
 class BootstrapTokenAuthenticator:
-    """``secrets`` reads Secrets; a token whose Secret is not in order is simply unknown."""
+    """``secrets`` reads Secrets; a token with an invalid Secret is unknown."""
 
     def __init__(
         self, secrets: Lister, api_audiences: tuple[str, ...] = (), clock: Callable[[], float] = time.time
@@ -61,7 +61,7 @@ def _value(data: Object, key: str) -> bytes:
 
 
 def _expiration(text: str) -> float | None:
-    """Unix seconds; None for never; 0 (long ago) for what cannot be read."""
+    """Unix seconds; None when the token does not expire; 0 (long ago) for an invalid time."""
     if not text:
         return None
     try:

@@ -33,7 +33,7 @@ ANONYMOUS_USER = UserInfo(ANONYMOUS, groups=(ALL_UNAUTHENTICATED,))
 
 
 class AnonymousAuthenticator:
-    """Accepts requests without credentials; with ``paths``, only requests for these."""
+    """Accepts requests without credentials; with ``paths``, only requests for these paths."""
 
     def __init__(self, paths: Iterable[str] | None = None) -> None:
         self.paths = None if paths is None else frozenset(paths)
@@ -45,7 +45,7 @@ class AnonymousAuthenticator:
 
 
 class AuthenticationSettings(msgspec.Struct):
-    """What the flags and files came to.  Paths were read by the options."""
+    """The settings of flags and files.  The options have read the files."""
 
     front_proxy: FrontProxyAuthenticator | None = None
     client_ca: CertificateAuthority | None = None
@@ -55,16 +55,16 @@ class AuthenticationSettings(msgspec.Struct):
     )  # kapi.authentication.static_tokens.parse_token_file
     issuers: Sequence[str] = ()  # --service-account-issuer: the first signs, all verify
     keys: KeySet | None = None
-    refresh_keys: Callable[[], Awaitable[None]] | None = None  # for a token of a key that is not among them
+    refresh_keys: Callable[[], Awaitable[None]] | None = None  # called for a token of an unknown key
     lookup_tokens: bool = True  # --service-account-lookup
     bootstrap_tokens: bool = False
     external: Sequence[TokenAuthenticator] = ()  # OIDC (or structured configuration), then the webhook
     api_audiences: tuple[str, ...] = ()  # --api-audiences; default: the issuers
     anonymous: bool = True
-    anonymous_paths: Iterable[str] | None = None  # None: everywhere
+    anonymous_paths: Iterable[str] | None = None  # None: all paths
     listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
     clock: Callable[[], float] = time.time  # unix seconds
-    realm: str = ""  # of a logical cluster's tokens: its ServiceAccounts may have been loaded with any uid
+    realm: str = ""  # in a logical cluster's tokens, since its ServiceAccounts may have been loaded with any uid
     mark_used: Callable[[Object], None] | None = None  # called with Secrets whose legacy token was used
     token_meter: TokenMeter = msgspec.field(default_factory=TokenMeter)
     lifetimes: Histogram | None = None  # of client certificates
@@ -98,7 +98,7 @@ def build_authentication(settings: AuthenticationSettings) -> Authentication:
 def _token_authenticators(
     settings: AuthenticationSettings, audiences: tuple[str, ...], loopback_token: str
 ) -> list[TokenAuthenticator]:
-    """Local authenticators first, those that may call another server last."""
+    """Local authenticators first, then authenticators that may call another server."""
     static = {**settings.static_tokens, loopback_token: LOOPBACK_USER}
     tokens: list[TokenAuthenticator] = [StaticTokenAuthenticator(static, audiences)]
     if settings.keys is not None:

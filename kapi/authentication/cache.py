@@ -1,7 +1,7 @@
-"""A bounded memory of what tokens were good for, and its figures (upstream: apiserver ``authentication/token/cache``).
+"""A bounded cache of the results of token authentication, and its metrics (upstream: apiserver ``authentication/token/cache``).
 
 Tokens are kept as keyed digests.  An entry lives for its time to live, never beyond the token's own expiry.
-Upstream measures in whole milliseconds, which is nothing for what is found in memory; so it is here.
+A result from the cache counts as 0 seconds, as upstream, which measures whole milliseconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class ExpiringCache(Generic[Value]):
-    """Least recently used out first."""
+    """When it is full, the least recently used entry is removed."""
 
     def __init__(self, size: int = 4096, clock: Callable[[], float] = time.time) -> None:
         self._size = size
@@ -35,7 +35,7 @@ class ExpiringCache(Generic[Value]):
         return len(self._entries)
 
     def digest(self, *parts: str) -> bytes:
-        """The key of an entry: nothing of the parts can be read from it."""
+        """The key of an entry; it does not reveal the parts."""
         message = b"".join(
             len(data).to_bytes(8, "big") + data for data in (part.encode("utf-8", "surrogateescape") for part in parts)
         )
@@ -52,7 +52,7 @@ class ExpiringCache(Generic[Value]):
         return entry[1]
 
     def put(self, digest: bytes, value: Value, seconds: float, expires: float = 0.0) -> None:
-        """``expires``: unix seconds beyond which it must not live; 0 = not limited."""
+        """``expires``: unix seconds at which the entry ends at the latest; 0 = no limit."""
         end = self._clock() + seconds
         if expires:
             end = min(end, expires)
@@ -69,22 +69,22 @@ _NAME = "authentication_token_cache_"
 
 
 class TokenCacheFigures(Collector):
-    """Of all caches of tokens in the process."""
+    """Metrics of all token caches in the process."""
 
     def __init__(self) -> None:
         self.hits = 0
         self._fetching = 0
-        self.blocked = 0  # requests that wait for what was asked, for them or for others
+        self.blocked = 0  # requests that wait for a lookup, their own or a shared one
         self._fetches = Counter(_NAME + "fetch_total", "[ALPHA] ", ("status",))
         self._misses = Histogram(_NAME + "request_duration_seconds", "[ALPHA] ", (), DEFAULT_BOUNDS)
 
     def missed(self, seconds: float, verified: bool) -> None:
-        """A token was looked into, as it was not remembered."""
+        """Counts a token that was not in the cache."""
         self._misses.observe(seconds)
         self._fetches.add("ok" if verified else "error")
 
     async def fetching(self, answer: Awaitable[Answer]) -> Answer:
-        """The same answer, of an authenticator that asks another server; its time is measured."""
+        """Returns the result of ``answer``, from an authenticator that calls another server, and measures its time."""
         began, verified = time.monotonic(), False
         self._fetching += 1
         try:

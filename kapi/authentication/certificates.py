@@ -1,8 +1,8 @@
 """Client certificates (CN is the user, each O a group), verified against a CA bundle; and requests of an authenticating proxy.
 
-Upstream: apiserver ``request/x509``, ``request/headerrequest``.  The handshake only proves possession of the key; whether the
-certificate means anything is decided here, anew after the bundle was reloaded.  What was verified is remembered, bounded, and
-never beyond the certificate's own validity.  A proxy's certificate vouches for its headers; without it they mean nothing.
+Upstream: apiserver ``request/x509``, ``request/headerrequest``.  The handshake only proves possession of the key.
+The certificate is verified here, and again after a reload of the bundle.  Results are cached, in bounded number, and at most
+until the certificate expires.  Headers of a proxy count only with a verified certificate of the proxy.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from kapi.request.headers import (
 from kapi.request.user import CREDENTIAL_ID, UserInfo
 
 _CACHE_SIZE = 2048
-_MAX_CACHED_BYTES = 8192  # bytes of a certificate that is remembered
-_RECHECK_SECONDS = 60.0  # seconds
+_MAX_CACHED_BYTES = 8192  # bytes of a certificate whose result is cached
+_RECHECK_SECONDS = 60.0
 _UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 
@@ -41,13 +41,13 @@ class CertificateAuthority:
 
     def __init__(self, bundle: bytes, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._verified: dict[bytes, tuple[float, float]] = {}  # fingerprint -> (believed until, valid until)
+        self._verified: dict[bytes, tuple[float, float]] = {}  # fingerprint -> (cached until, valid until)
         self._store = crypto.X509Store()
         self.certificates: Sequence[x509.Certificate] = ()
         self.reload(bundle)
 
     def reload(self, bundle: bytes) -> None:
-        """Takes another PEM bundle.  Raises ValueError and keeps the old one when it holds no certificate."""
+        """Replaces the PEM bundle.  Raises ValueError, and keeps the old bundle, when the new one has no certificate."""
         certificates = x509.load_pem_x509_certificates(bundle)
         store = crypto.X509Store()
         for certificate in certificates:
@@ -57,9 +57,9 @@ class CertificateAuthority:
         self._verified.clear()
 
     def verify(self, chain: Sequence[x509.Certificate]) -> float:
-        """How long (seconds) the first certificate is still valid.
+        """Verifies the first certificate, and returns the seconds until it expires.
 
-        Raises AuthenticationError unless it is a client's and leads to the bundle.
+        Raises AuthenticationError unless it is a client certificate with a chain to the bundle.
         """
         leaf, now = chain[0], self._clock()
         fingerprint = leaf.fingerprint(SHA256())
@@ -89,7 +89,7 @@ class CertificateAuthority:
 
 
 def _for_clients(certificate: x509.Certificate) -> bool:
-    """No extended key usage at all, any, or that of clients."""
+    """Whether the extended key usage is absent, "any", or client authentication."""
     try:
         usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -100,7 +100,7 @@ def _for_clients(certificate: x509.Certificate) -> bool:
 
 
 def peer_chain(ctx: RequestContext) -> list[x509.Certificate]:
-    """The certificates the client showed, its own first; empty without TLS or without one.  Read once a connection."""
+    """The certificates that the client sent, its own first; empty without any.  Read once a connection."""
     transport: Any = getattr(ctx.http, "transport", None)
     if transport is None:
         channel = getattr(ctx.http, "channel", None)
@@ -132,12 +132,12 @@ def _as_cryptography(certificate: Any) -> x509.Certificate:
 
 @functools.lru_cache(maxsize=_CACHE_SIZE)
 def _parsed(der: bytes) -> x509.Certificate:
-    """One object for all connections of a client: a thousand watches of one controller hold its certificate once."""
+    """Shares one object between all connections of a client, so that a controller's thousand watches do not hold copies."""
     return x509.load_der_x509_certificate(der)
 
 
 def expirations() -> Histogram:
-    """How long the certificates in use are still valid, under upstream's name."""
+    """The metric of the remaining validity of client certificates, under upstream's name."""
     hour, day = 3600, 86_400
     bounds = (0, hour / 2, hour, 2 * hour, 6 * hour, 12 * hour, *(n * day for n in (1, 2, 4, 7, 30, 90, 180, 360)))
     return Histogram(
@@ -149,7 +149,7 @@ def expirations() -> Histogram:
 
 
 class ClientCertificateAuthenticator:
-    """``reads_uid``: whether the subject of a certificate may have the user's uid."""
+    """``reads_uid``: whether the user's uid is read from the subject of a certificate."""
 
     def __init__(
         self, authority: CertificateAuthority, lifetimes: Histogram | None = None, reads_uid: bool = True
@@ -167,7 +167,7 @@ class ClientCertificateAuthenticator:
 
 
 def certificate_subject(certificate: x509.Certificate) -> x509.Name:
-    """It is only decoded when it is read, and some encodings of its text are not readable."""
+    """The subject.  It is decoded only here, and some encodings of its text cannot be decoded."""
     try:
         return certificate.subject
     except ValueError as error:
@@ -194,7 +194,7 @@ def certificate_user(certificate: x509.Certificate, reads_uid: bool = True) -> U
 
 
 class FrontProxyAuthenticator:
-    """``allowed_names`` are common names of the proxy's certificate; empty means any that the CA signed."""
+    """``allowed_names`` are common names of the proxy's certificate; empty allows every certificate that the CA signed."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class FrontProxyAuthenticator:
 
 
 def unescape_key(key: str) -> str:
-    """A percent-encoded key of an extra header; kept as it stands when an escape is broken."""
+    """A percent-encoded key of an extra header; returned unchanged when an escape is invalid."""
     pieces = key.split("%")
     if all(len(piece) >= 2 and all(char in "0123456789abcdefABCDEF" for char in piece[:2]) for piece in pieces[1:]):
         return unquote(key, errors="replace")

@@ -46,8 +46,8 @@ _SHAPE: Object = {
 class AuthenticationConfiguration(msgspec.Struct):
     entries: list[Object] = msgspec.field(default_factory=list)
     expressions: list[Expressions] = msgspec.field(default_factory=list)
-    anonymous: bool | None = None  # None: the file does not say, the flag counts
-    anonymous_paths: list[str] | None = None  # None: everywhere
+    anonymous: bool | None = None  # None: not set in the file, so the flag applies
+    anonymous_paths: list[str] | None = None  # None: all paths
 
 
 def load_authentication(
@@ -82,7 +82,7 @@ def load_authentication(
 
 
 class ReplaceableTokenAuthenticators:
-    """Authenticators that a reload exchanges in one step; requests under way keep those they started with."""
+    """Authenticators that a reload replaces in one step; running requests keep the old ones."""
 
     def __init__(self, authenticators: Sequence[TokenAuthenticator] = ()) -> None:
         self._union = UnionTokenAuthenticator(authenticators)

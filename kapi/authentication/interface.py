@@ -1,6 +1,6 @@
-"""What an authenticator is (upstream: apiserver ``pkg/authentication/authenticator``).
+"""The interface of authenticators (upstream: apiserver ``pkg/authentication/authenticator``).
 
-A request authenticator answers a UserInfo, or None for "no opinion"; a token authenticator an Authenticated or None.
+A request authenticator returns a UserInfo, or None for "no opinion"; a token authenticator returns an Authenticated or None.
 Bad credentials raise AuthenticationError, whose text goes to TokenReview and the debug log, never to a 401.
 """
 
@@ -17,7 +17,7 @@ from kapi.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS,
 
 
 class Notes(NamedTuple):
-    """What is to be reported of credentials, besides the user: audit annotations, and warnings to the client."""
+    """Reports about credentials: audit annotations, and warnings to the client."""
 
     annotations: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ NO_NOTES = Notes()
 
 
 class AuthenticationError(Exception):
-    """Credentials were given and are not good.  Carries no secret."""
+    """The request has invalid credentials.  The text contains no secret."""
 
     def __init__(self, *texts: str, notes: Notes = NO_NOTES) -> None:
         self.texts = texts
@@ -36,7 +36,7 @@ class AuthenticationError(Exception):
 
     @classmethod
     def joined(cls, errors: Sequence[AuthenticationError]) -> AuthenticationError:
-        """What several authenticators say, as one."""
+        """The errors of several authenticators as one error."""
         notes = Notes(
             tuple(note for error in errors for note in error.notes.annotations),
             tuple(text for error in errors for text in error.notes.warnings),
@@ -45,11 +45,11 @@ class AuthenticationError(Exception):
 
 
 class Authenticated(msgspec.Struct, frozen=True):
-    """A token's user, and those of the requested audiences for which the token is valid."""
+    """A token's user, and the requested audiences for which the token is valid."""
 
     user: UserInfo
     audiences: tuple[str, ...] = ()
-    expires: float = 0.0  # unix seconds after which this must not be believed; 0 = not known
+    expires: float = 0.0  # unix seconds after which the result is not valid; 0 = unknown
     notes: Notes = NO_NOTES
 
 
@@ -58,7 +58,7 @@ RequestAnswer = Union[UserInfo, None]
 
 
 class TokenAuthenticator(Protocol):
-    """``audiences`` are those the caller wants; empty means those of this API server."""
+    """``audiences`` are the requested ones; empty means the audiences of this API server."""
 
     def authenticate_token(
         self, token: str, audiences: tuple[str, ...] = ()
@@ -70,13 +70,13 @@ class Authenticator(Protocol):
 
 
 def intersect(left: Iterable[str], right: Iterable[str]) -> tuple[str, ...]:
-    """What is in both, in the order of ``right``."""
+    """The elements of both, in the order of ``right``."""
     known = set(left)
     return tuple(item for item in right if item in known)
 
 
 def with_authenticated_group(user: UserInfo) -> UserInfo:
-    """The user as a member of ``system:authenticated``, unless it is anonymous."""
+    """The user with the group ``system:authenticated``, unless it is anonymous."""
     if user.name == ANONYMOUS or ALL_AUTHENTICATED in user.groups or ALL_UNAUTHENTICATED in user.groups:
         return user
     return UserInfo(user.name, user.uid, (*user.groups, ALL_AUTHENTICATED), user.extra)

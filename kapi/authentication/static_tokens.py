@@ -11,7 +11,7 @@ from kapi.request.user import UserInfo
 
 
 class StaticTokenAuthenticator:
-    """Tokens are kept and looked up by a keyed digest, so that neither the lookup's time nor memory gives them away."""
+    """Tokens are kept and looked up by a keyed digest, so that neither the lookup's time nor memory reveals them."""
 
     def __init__(self, users: dict[str, UserInfo], api_audiences: tuple[str, ...] = ()) -> None:
         self._key = secrets.token_bytes(32)
@@ -29,7 +29,7 @@ class StaticTokenAuthenticator:
 def for_any_audience(
     user: UserInfo, api_audiences: tuple[str, ...], audiences: tuple[str, ...], expires: float = 0.0
 ) -> Authenticated | None:
-    """The answer of an authenticator whose tokens know no audience: they are good for this API server only."""
+    """The result for tokens without audiences, which are valid for this API server only."""
     if not audiences:
         return Authenticated(user, api_audiences, expires)
     shared = tuple(item for item in audiences if item in api_audiences)
@@ -37,7 +37,7 @@ def for_any_audience(
 
 
 def parse_token_file(text: str) -> dict[str, UserInfo]:
-    """Users by token.  Raises ValueError on a row that is too short or has an empty token, and for what is no CSV."""
+    """Users by token.  Raises ValueError for a row that is too short or has an empty token, and for invalid CSV."""
     import csv  # imported only when it is used
 
     users: dict[str, UserInfo] = {}

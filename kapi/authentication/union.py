@@ -21,15 +21,15 @@ _CACHE_SIZE = 1024
 
 
 class UnionAuthenticator:
-    """The first authenticator that knows the user decides; bad credentials count only if none knows the user.
+    """The first authenticator that returns a user decides; bad credentials are an error only if no authenticator returns one.
 
-    The user becomes a member of ``system:authenticated``.  ``anonymous`` is used only when no credentials were bad.
+    The user gets the group ``system:authenticated``.  ``anonymous`` is used only without bad credentials.
     """
 
     def __init__(self, authenticators: Sequence[Authenticator], anonymous: Authenticator | None = None) -> None:
         self.authenticators = tuple(authenticators)
         self.anonymous = anonymous
-        self._members: dict[int, tuple[UserInfo, UserInfo]] = {}  # id of a user -> (it, the same with the group)
+        self._members: dict[int, tuple[UserInfo, UserInfo]] = {}  # id of a user -> (the user, the user with the group)
 
     def _member(self, user: UserInfo) -> UserInfo:
         """The user with the group ``system:authenticated``; made once for users that authenticators keep."""
@@ -87,7 +87,7 @@ class UnionAuthenticator:
 
 
 class UnionTokenAuthenticator:
-    """The same for tokens."""
+    """A UnionAuthenticator for tokens."""
 
     def __init__(self, authenticators: Sequence[TokenAuthenticator]) -> None:
         self.authenticators = tuple(authenticators)

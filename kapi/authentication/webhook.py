@@ -1,7 +1,7 @@
 """Authentication of tokens by another server: the TokenReview webhook (upstream: apiserver ``plugin/.../token/webhook``).
 
-All requests that need the same answer at once share one lookup (upstream: the singleflight group of ``token/cache``): a
-controller with a hundred requests on their way has one token, and its webhook is asked once.
+Requests that need the same answer at the same time share one lookup (upstream: the singleflight group of ``token/cache``): for a
+controller with a hundred running requests and one token, the webhook is called once.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _log = Logger()
 
 
 class SharedLookups(Generic[Answer]):
-    """A lookup ends early when no request waits for it any more: a client that leaves costs nothing."""
+    """Lookups that requests share.  A lookup is cancelled when no request waits for it any more."""
 
     def __init__(self) -> None:
         self._running: dict[bytes, _Lookup[Answer]] = {}
 
     def ask(self, key: bytes, begin: Callable[[], Awaitable[Answer]]) -> Deferred[Answer]:
-        """The answer of the lookup for ``key`` that is under way, or of the one that ``begin`` begins."""
+        """The answer of the running lookup for ``key``, or of a new lookup that ``begin`` starts."""
         known = self._running.get(key)
         if known is not None:
             return known.wait()
@@ -61,7 +61,7 @@ class SharedLookups(Generic[Answer]):
 
 
 class _Lookup(Generic[Answer]):
-    """One, and those who wait for it.  ``forget`` is called before it is cancelled, which may take its time."""
+    """A lookup, and the requests that wait for it.  ``forget`` is called before the lookup is cancelled."""
 
     def __init__(self, forget: Callable[[], None]) -> None:
         self._forget = forget
@@ -85,7 +85,7 @@ class _Lookup(Generic[Answer]):
         waiting, self._waiting = self._waiting, {}
         TOKEN_CACHES.blocked -= len(waiting)
         for one in waiting:
-            if not one.called:  # cancelled because of another one's answer
+            if not one.called:  # a request may be cancelled because another got its answer
                 one.callback(result)
 
 
@@ -138,7 +138,7 @@ class WebhookTokenAuthenticator:
         return _outcome(outcome)
 
     def _outcome_of(self, status: Object, audiences: tuple[str, ...]) -> Authenticated | str:
-        """The user; or the error, "" when the webhook does not know the token."""
+        """The user, or the error, which is "" when the webhook does not know the token."""
         given = tuple(status.get("audiences") or ())
         shared = intersect(audiences, given) if given else intersect(audiences, self.api_audiences)
         if audiences and not shared:

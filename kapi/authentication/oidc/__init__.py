@@ -4,5 +4,5 @@ Here belong a provider's discovery and keys, the verification of its tokens, and
 Start reading with ``authenticator.py`` and ``provider.py``.
 """
 
-#: how ID tokens may be signed (upstream: go-oidc, ``jose.go``); here, since flags are checked without what verifies them
+#: algorithms of signatures (upstream: go-oidc, ``jose.go``); here, so that the check of flags need not import the verification
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")

@@ -21,11 +21,11 @@ from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 from kapi.request.user import CREDENTIAL_ID, UserInfo
 
-_CACHE_SECONDS = 10.0  # for which a verified token is not verified again
+_CACHE_SECONDS = 10.0  # seconds before a verified token is verified again
 
 
 class OIDCAuthenticator:
-    """One ``jwt`` entry.  ``algorithms`` are those of ``--oidc-signing-algs``; HMAC and "none" are never among them."""
+    """One ``jwt`` entry.  ``algorithms``: ``--oidc-signing-algs``, which never allows HMAC and "none"."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class OIDCAuthenticator:
             claims = dict(claims)
             await self._distributed.expand(claims)
         if self._has_expressions:
-            await in_slices  # their cost grows with the claims
+            await in_slices  # the cost of the expressions grows with the claims
         user = self._user(claims)
         expires = float(claims["exp"])
         self._cache.put(digest, user, _CACHE_SECONDS, expires)
@@ -192,14 +192,14 @@ class OIDCAuthenticator:
 
 
 def _without_nulls(value: object) -> object:
-    """As Go decodes strings: null is none of them, and in a list an empty one."""
+    """As Go decodes strings: null is no string, but in a list it is an empty one."""
     if value is None:
         return []
     return ["" if item is None else item for item in value] if isinstance(value, list) else value
 
 
 def _strings(value: object, skip_empty: bool = False) -> list[str] | None:
-    """A string or a list of strings as a list; None for anything else."""
+    """A string or a list of strings as a list; None for other values."""
     if value is None and skip_empty:
         return []
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""How a JWT authenticator is configured: the ``jwt`` entries of AuthenticationConfiguration, or the ``--oidc-*`` flags.
+"""The configuration of JWT authenticators: ``jwt`` entries of AuthenticationConfiguration, or the ``--oidc-*`` flags.
 
 Upstream: apiserver ``apis/apiserver/validation`` (KEP-3331).  An entry is a plain tree, as the file has it.
 """
@@ -39,12 +39,12 @@ class Expressions:
     groups: cel.Program | None = None
     uid: cel.Program | None = None
     extra: list[tuple[str, cel.Program]] = field(default_factory=list)
-    claim_rules: list[tuple[cel.Program, str]] = field(default_factory=list)  # with the message
+    claim_rules: list[tuple[cel.Program, str]] = field(default_factory=list)  # each with its message
     user_rules: list[tuple[cel.Program, str]] = field(default_factory=list)
 
 
 def entry_from_flags(options: Mapping[str, Tree]) -> Object:
-    """The entry that the ``--oidc-*`` flags amount to (upstream: ``options/authentication.go``).
+    """The entry that has the meaning of the ``--oidc-*`` flags (upstream: ``options/authentication.go``).
 
     ``options``: issuer_url, client_id, ca (PEM text), username_claim, username_prefix, groups_claim, groups_prefix,
     required_claims.
@@ -72,7 +72,7 @@ def entry_from_flags(options: Mapping[str, Tree]) -> Object:
 def validate_entries(
     entries: list[Object], disallowed: Collection[str], egress_selectors: bool = True
 ) -> tuple[list[Expressions], list[FieldError]]:
-    """The compiled expressions of each entry, and what is wrong.
+    """The compiled expressions of each entry, and the errors.
 
     ``disallowed``: the server's own issuers; ``egress_selectors``: whether entries may choose the network.
     """
@@ -184,7 +184,7 @@ class _Entry:
     def _compile(
         self, environment: cel.Environment, expression: str, path: Path, *, is_rule: bool = False
     ) -> cel.Program | None:
-        """A rule must be known to be a boolean; of a mapping the type is checked when it is evaluated."""
+        """Compiles an expression.  A rule must have the type boolean; the type of a mapping is checked at evaluation."""
         try:
             program = environment.compile(expression)
         except cel.CompileErrors as error:
@@ -304,7 +304,7 @@ class _Entry:
 
 
 def _selects(program: cel.Program, field: str) -> bool:
-    """Whether an expression reads ``claims.<field>`` (or ``claims.?<field>``, or asks whether it is there)."""
+    """Whether an expression reads ``claims.<field>`` (or ``claims.?<field>``, or ``has(claims.<field>)``)."""
     todo: list[syntax.Expr] = [program.tree]
     while todo:
         node = todo.pop()

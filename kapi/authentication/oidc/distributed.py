@@ -1,7 +1,7 @@
-"""Distributed claims: groups that the provider keeps elsewhere (OpenID Connect Core 1.0, section 5.6.2).
+"""Distributed claims: groups that another provider has (OpenID Connect Core 1.0, section 5.6.2).
 
-Upstream: apiserver ``plugin/pkg/authenticator/token/oidc`` claimResolver.  Only a token that was verified names where;
-what comes from there is a token itself and verified against its own issuer.
+Upstream: apiserver ``plugin/pkg/authenticator/token/oidc`` claimResolver.  The endpoint is read only from a verified token.
+It answers with another token, which is verified against its own issuer.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kapi.machinery.tree import Object
 if TYPE_CHECKING:
     from kapi.client.endpoint_client import EndpointClient
 
-_MAX_PROVIDERS = 16  # issuers of distributed claims, in the cache
+_MAX_PROVIDERS = 16  # cached issuers of distributed claims
 
 
 class DistributedClaims:
-    """Fetches one claim (that of the groups)."""
+    """Fetches one claim, the groups."""
 
     def __init__(
         self,

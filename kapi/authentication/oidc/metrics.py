@@ -17,7 +17,7 @@ _BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class JWTMeter:
-    """Of all issuers of one server.  ``clock`` gives unix seconds; without ``key_sets`` their fetches are not shown."""
+    """Metrics of all issuers of one server.  ``clock`` returns unix seconds; without ``key_sets`` fetches have no metrics."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class JWTMeter:
                 registry.register(collector)
 
     async def verifying(self, issuer: str, answer: Awaitable[Answer]) -> Answer:
-        """The same answer; the time that it takes is measured."""
+        """Returns the answer, and measures its time."""
         began, result = time.monotonic(), "failure"
         try:
             found = await answer
@@ -62,7 +62,7 @@ class JWTMeter:
             self._latency.observe(time.monotonic() - began, result, hashed(issuer))
 
     def fetched(self, issuer: str, keys: bytes | None) -> None:
-        """An issuer's key set was fetched; None when that failed."""
+        """Records the fetch of an issuer's key set; None when it failed."""
         of_issuer = hashed(issuer)
         self._fetches.set(self._clock(), "failure" if keys is None else "success", of_issuer, self._server)
         if keys is not None:
@@ -70,7 +70,7 @@ class JWTMeter:
             self._key_sets.set(1, of_issuer, self._server, hashed(keys))
 
     def forget(self, issuer: str) -> None:
-        """No authenticator is left for the issuer."""
+        """Removes the metrics of an issuer that has no authenticator any more."""
         of_issuer = hashed(issuer)
         self._forget_keys(of_issuer)
         for result in ("success", "failure"):

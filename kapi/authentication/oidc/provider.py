@@ -1,10 +1,9 @@
 """An identity provider's discovery document and keys, fetched and renewed (OpenID Connect Discovery 1.0, RFC 7517).
 
-The document is looked for when the server starts, so that the log tells early of an issuer that cannot be reached.
+The document is fetched when the server starts, so that the log shows early that an issuer cannot be reached.
 
-Keys are fetched again when no known one verifies a token, at most every few seconds, so that rotation works and a flood of
-forged tokens does not reach the provider.  A public key is made when a token first needs it: a set may have thousands of keys,
-and each takes its time.
+Keys are fetched again when no known key verifies a token, at most every few seconds.  So rotation works, and a flood of forged
+tokens does not reach the provider.  A public key is parsed when a token first needs it, since a set may have thousands of keys.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class SigningKey:
 
     @property
     def public(self) -> AllowedPublicKeys | None:
-        """The key for a verification; None when its numbers are no key."""
+        """The public key; None when the numbers are invalid."""
         if not self._made:
             import jwt  # imported only when it is used
 
@@ -72,7 +71,7 @@ class SigningKey:
 
 
 def signing_keys(document: Tree) -> list[SigningKey]:
-    """The keys of a set that may sign tokens; what is none of these is left out."""
+    """The keys of a set that may sign tokens; other entries are ignored."""
     trees = document.get("keys") if isinstance(document, dict) else None
     found = []
     for tree in trees if isinstance(trees, list) else ():
@@ -85,7 +84,7 @@ def signing_keys(document: Tree) -> list[SigningKey]:
 
 
 class Provider:
-    """``issuer`` as tokens name it; ``discovery_url`` when the document lives elsewhere."""
+    """``issuer`` as in tokens; ``discovery_url`` when the document has another URL."""
 
     def __init__(
         self,
@@ -104,10 +103,10 @@ class Provider:
         self._keys: Sequence[SigningKey] = ()
         self._by_id: dict[str, list[SigningKey]] = {}
         self._attempt = float("-inf")
-        self._waiting: list[Deferred[None]] | None = None  # for the fetch that is under way
+        self._waiting: list[Deferred[None]] | None = None  # requests that wait for the running fetch
         self.problem = "not initialized"  # why the provider cannot be used; "" when it can
         self._looking: Repeated | None = None
-        self._found: Deferred[None] | None = None  # of the search that is under way
+        self._found: Deferred[None] | None = None  # fires at the end of the running discovery
         self._logged = ""  # the problem that was logged last
 
     @property
@@ -116,7 +115,7 @@ class Provider:
         return bool(self._keys)
 
     def begin(self, reactor: IReactorTime) -> None:
-        """Looks for the document now, and every ten seconds until it is found.  Keys are fetched for the first token."""
+        """Fetches the document now, and every ten seconds until it succeeds.  Keys are fetched for the first token."""
         self._looking = looking = Repeated(self._look, reactor, "looking for an issuer of tokens")
         looking.start(_RETRY_SECONDS, now=True)
 
@@ -132,7 +131,7 @@ class Provider:
             self._jwks_uri = await self._discover()
         except CancelledError:
             raise
-        except Exception as error:  # whatever the network has; a token tells its sender
+        except Exception as error:  # any error of the network; requests with a token get it
             why = _text(error)
             if why != self._logged:
                 self._logged = why
@@ -146,13 +145,13 @@ class Provider:
             looking.stop()
 
     def known_keys(self, key_id: str) -> Sequence[SigningKey]:
-        """The keys that may have signed a token, as far as they were fetched."""
+        """The fetched keys that may have signed a token."""
         return self._by_id.get(key_id, ()) if key_id else self._keys
 
     async def newer_keys(self, key_id: str, tried: Sequence[SigningKey]) -> Sequence[SigningKey]:
-        """The same after another fetch, for a token that none of ``tried`` verifies: a new key may have the id of an old one.
+        """Fetches keys again for a token that none of ``tried`` verifies: a new key may have the id of an old one.
 
-        Empty when the last fetch was too short a time ago.  Raises AuthenticationError when the provider was never reached.
+        Empty when the last fetch was too recent.  Raises AuthenticationError when the provider was never reached.
         """
         pause = _MIN_REFRESH_SECONDS if self._keys else _RETRY_SECONDS
         if self._waiting is not None or self._seconds() - self._attempt >= pause:
@@ -163,9 +162,9 @@ class Provider:
         return () if found is tried else found
 
     async def refresh(self) -> None:
-        """Fetches the document and the keys; one fetch serves all who wait.  Problems are kept, not raised.
+        """Fetches the document and the keys, once for all waiting requests.  Problems are stored, not raised.
 
-        The fetch goes on when the waiting requests have ended: other requests need the keys too.
+        The fetch continues when the waiting requests have ended: other requests need the keys too.
         """
         waiting: Deferred[None] = Deferred(self._left)
         if self._waiting is None:
@@ -180,7 +179,7 @@ class Provider:
             self._waiting.remove(waiting)
 
     def leave(self) -> None:
-        """Ends the search and the connections; a fetch that is under way is not measured any more."""
+        """Ends the discovery and the connections; a running fetch is not measured any more."""
         self.meter = JWTMeter()
         self._stop_looking()
         if self._found is not None:
@@ -202,7 +201,7 @@ class Provider:
         finally:
             waiting, self._waiting = self._waiting, None
             for each in waiting or ():
-                if not each.called:  # one of them may end another
+                if not each.called:  # one waiting request may cancel another
                     each.callback(None)
 
     async def _get(self, url: str) -> bytes:

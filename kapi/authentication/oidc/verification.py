@@ -14,7 +14,7 @@ from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 
 _NOT_BEFORE_LEEWAY_SECONDS = 300
-_MAX_KEYS_AT_ONCE = 8  # tried without a pause
+_MAX_KEYS_AT_ONCE = 8  # keys that are tried without a pause
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -40,9 +40,9 @@ async def verified_claims(
 
 
 async def _signed_claims(token: str, algorithm: str, keys: Sequence[SigningKey]) -> Object | None:
-    """The claims, if one of the keys has signed them."""
+    """The claims, if they are signed by one of the keys."""
     if len(keys) > _MAX_KEYS_AT_ONCE:
-        await in_slices  # of a token without a key id any key may be the signer's
+        await in_slices  # a token without a key id is tried with every key
     for key in steps(keys, _MAX_KEYS_AT_ONCE):
         if key.fits(algorithm) and key.public is not None:
             claims = signed_claims(token, key.public, (algorithm,))
@@ -52,7 +52,7 @@ async def _signed_claims(token: str, algorithm: str, keys: Sequence[SigningKey])
 
 
 def _time(value: object, path: str) -> None:
-    """A number of seconds, also as text."""
+    """A number of seconds, which may be a text."""
     numeric_date(float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value, path)
 
 

@@ -1,6 +1,7 @@
 """ServiceAccount tokens: bound ones (KEP-1205) and the legacy ones of Secrets.
 
-Upstream: ``pkg/serviceaccount/claims.go`` and ``legacy.go``.  A token dies with whatever it is bound to.
+Upstream: ``pkg/serviceaccount/claims.go`` and ``legacy.go``.  The deletion of the object that a token is
+bound to makes the token invalid.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kapi.resources.definition import Lister
 LEGACY_ISSUER = "kubernetes/serviceaccount"
 INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 LAST_USED = "kubernetes.io/legacy-token-last-used"
-_LEEWAY_SECONDS = 60  # seconds between clocks
+_LEEWAY_SECONDS = 60  # accepted difference between clocks
 _CACHE_SIZE = 4096
 _INVALIDATED = "service account token has been invalidated"
 _NOTE = "authentication.k8s.io/"
@@ -48,7 +49,7 @@ def _number(value: object) -> float | None:
 
 
 def check_times(claims: Claims, now: float) -> None:
-    """Raises AuthenticationError for a token that is not valid yet or no more; a minute of leeway."""
+    """Raises AuthenticationError for a token that is not valid yet or has expired; a minute of leeway."""
     expires, begins, issued = (_number(claims.get(name)) for name in ("exp", "nbf", "iat"))
     if begins is not None and now + _LEEWAY_SECONDS < begins:
         raise AuthenticationError("service account token is not valid yet")
@@ -59,7 +60,7 @@ def check_times(claims: Claims, now: float) -> None:
 
 
 class _ServiceAccountTokens:
-    """What both kinds share: issuer, signature, audience."""
+    """The common checks of both kinds: issuer, signature, audience."""
 
     def __init__(
         self,
@@ -75,10 +76,10 @@ class _ServiceAccountTokens:
         self.listers = listers
         self.api_audiences = api_audiences
         self.clock = clock
-        self._users: dict[int, tuple[Claims, UserInfo]] = {}  # id of verified claims -> (they, who they name)
+        self._users: dict[int, tuple[Claims, UserInfo]] = {}  # id of verified claims -> (claims, their user)
 
     def _remembered(self, claims: Claims, make: Callable[[], UserInfo]) -> UserInfo:
-        """The identity in verified claims, which never changes, made once for claims that are kept."""
+        """The user of verified claims, made once for cached claims."""
         known = self._users.get(id(claims))
         if known is not None and known[0] is claims:
             return known[1]
@@ -178,7 +179,7 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
 
 
 def _extra(token_id: object, pod: Object | None, node: Object | None) -> dict[str, tuple[str, ...]]:
-    """The claims of a token besides the account: its id, and the pod and the node that it was issued for."""
+    """The extra of a token's user: the token's id, and the pod and the node that it was issued for."""
     extra: dict[str, tuple[str, ...]] = {}
     if isinstance(token_id, str) and token_id:
         extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
@@ -193,7 +194,7 @@ def _extra(token_id: object, pod: Object | None, node: Object | None) -> dict[st
 
 
 def _deleted(obj: Object, now: float) -> bool:
-    """Whether the deletion was requested, longer ago than clocks may differ."""
+    """Whether the deletion was requested, longer ago than the leeway."""
     stamp = obj["metadata"].get("deletionTimestamp")
     if not stamp:
         return False
@@ -201,7 +202,7 @@ def _deleted(obj: Object, now: float) -> bool:
 
 
 class LegacyTokenAuthenticator(_ServiceAccountTokens):
-    """Tokens kept in Secrets of type ``kubernetes.io/service-account-token``; they die with the Secret."""
+    """Tokens kept in Secrets of type ``kubernetes.io/service-account-token``; valid until the Secret is deleted."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Makes ServiceAccount tokens (upstream: ``pkg/serviceaccount/claims.go``; KEP-1205 bound tokens).
 
-Keys of a signer may have come since the last look (upstream: ``externaljwt/plugin/keycache.go``, GetPublicKeys).
+A signer may have new keys since the last fetch (upstream: ``externaljwt/plugin/keycache.go``, GetPublicKeys).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
 
 _LIBRARY = "jwt"
-#: a token, or what it is awaited from
+#: a token, or an awaitable of it
 Signed = TypeVar("Signed")
 _log = Logger()
 
@@ -37,7 +37,7 @@ def _reference(obj: Object) -> Object:
 
 
 def issuer_of(issuer: str, realm: str) -> str:
-    """The issuer of a logical cluster's tokens: who trusts the process's issuer must not take them for its own."""
+    """The issuer of a logical cluster's tokens: a server that trusts the process's issuer must not accept them."""
     return f"{issuer.rstrip('/')}/realms/{realm}" if realm else issuer
 
 
@@ -52,7 +52,7 @@ class SigningError(Exception):
 
 
 class Issuer(Generic[Signed]):
-    """Makes tokens of one issuer; how they are signed is to be said."""
+    """Makes tokens of one issuer; a subclass signs them."""
 
     def __init__(self, issuer: str, clock: Callable[[], float] = time.time) -> None:
         self.issuer = issuer
@@ -60,11 +60,11 @@ class Issuer(Generic[Signed]):
 
     @property
     def max_seconds(self) -> int:
-        """How long a token may be good for; 0 for no limit."""
+        """The longest lifetime of a token; 0 for no limit."""
         return 0
 
     def of_realm(self, realm: str, clock: Callable[[], float]) -> Self:
-        """The same one for the ServiceAccounts of another store, by another clock (unix seconds)."""
+        """The same issuer for the ServiceAccounts of another store, with another clock (unix seconds)."""
         other = copy.copy(self)
         other._clock, other.issuer = clock, issuer_of(self.issuer, realm)
         return other
@@ -84,7 +84,7 @@ class Issuer(Generic[Signed]):
         secret: Object | None = None,
         warn_after: int = 0,
     ) -> tuple[Signed, str]:
-        """(token, its id) for a ServiceAccount, good for ``seconds``, bound to at most one pod, node or secret.
+        """(token, its id) for a ServiceAccount, valid for ``seconds``, bound to at most one pod, node or secret.
 
         A pod's token also names its node.  ``warn_after`` (seconds from now) marks a token whose use is to be reported.
         """
@@ -130,7 +130,7 @@ class TokenIssuer(Issuer[str]):
 
 
 class RefreshingTokens:
-    """Asks for the keys when a token names one that is not known, and judges it again."""
+    """Fetches the keys again for a token of an unknown key, and then authenticates the token again."""
 
     def __init__(self, tokens: TokenAuthenticator, refresh: Callable[[], Awaitable[None]]) -> None:
         self._tokens, self._refresh = tokens, refresh

@@ -35,7 +35,7 @@ def _number(value: int, size: int = 0) -> str:
 
 
 class VerificationKey(NamedTuple):
-    """A public key with its id: the base64url SHA-256 of its DER form, unless it was given another."""
+    """A public key with its id: the base64url SHA-256 of its DER form, unless an id is given."""
 
     key: PublicKey
     key_id: str
@@ -48,7 +48,7 @@ class VerificationKey(NamedTuple):
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """The signature algorithms that this key may verify: never one of another kind of key."""
+        """The signature algorithms of this kind of key."""
         if isinstance(self.key, rsa.RSAPublicKey):
             return _RSA_ALGORITHMS
         return (_CURVES[self.key.curve.name][0],)
@@ -58,7 +58,7 @@ class VerificationKey(NamedTuple):
         return self.algorithms[0]
 
     def jwk(self) -> Object:
-        """The key as RFC 7517 writes it."""
+        """The key as a JSON Web Key (RFC 7517)."""
         head = {"use": "sig"}
         if isinstance(self.key, rsa.RSAPublicKey):
             numbers = self.key.public_numbers()
@@ -114,8 +114,8 @@ def load_verification_keys(pem: bytes) -> list[VerificationKey]:
 def load_signing_key(pem: bytes, *, made_here: bool = False) -> PrivateKey:
     """The private key of ``--service-account-signing-key-file``.  Raises ValueError.
 
-    Of one that this server has made itself (``made_here``) no prime is tested again, which takes 30 ms; its halves must still
-    belong together.
+    The primes of a key that this server has generated (``made_here``) are not tested again, which takes 30 ms.  That its public
+    half matches is always tested.
     """
     for match in _BLOCK.finditer(pem):
         if b"PRIVATE KEY" in match.group(1):
@@ -143,7 +143,7 @@ class KeySet:
         self.replace({key.key_id: key for key in keys}.values())
 
     def replace(self, keys: Iterable[VerificationKey]) -> None:
-        """Instead of those that were there."""
+        """Replaces all keys."""
         self.keys = tuple(keys)
         self._by_id: dict[str, tuple[VerificationKey, ...]] = {}
         for key in self.keys:
@@ -151,7 +151,7 @@ class KeySet:
 
     @property
     def max_age(self) -> int:
-        """Seconds for which others may rely on them."""
+        """Seconds for which clients may cache the keys."""
         return 3600
 
     def candidates(self, key_id: str) -> tuple[VerificationKey, ...]:

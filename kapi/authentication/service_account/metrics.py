@@ -1,4 +1,4 @@
-"""How tokens of service accounts are used, and what their external signer is asked, under upstream's names.
+"""Metrics of service account tokens and of calls to the external signer, under upstream's names.
 
 Upstream: ``pkg/serviceaccount/metrics.go``, ``pkg/serviceaccount/externaljwt/metrics``.
 """
@@ -11,7 +11,7 @@ from kapi.machinery.meters import Counter, Gauge, Histogram
 
 
 class TokenMeter:
-    """Counts for one server."""
+    """Counters of one server."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         def counter(name: str, text: str) -> Counter:

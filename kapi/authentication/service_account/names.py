@@ -22,7 +22,7 @@ def groups(namespace: str) -> tuple[str, str]:
 
 
 def split_username(user: str) -> tuple[str, str] | None:
-    """(namespace, name) of a service account's user name, or None when it is none."""
+    """(namespace, name) of a service account's user name; None for other names."""
     if not user.startswith(PREFIX):
         return None
     parts = user[len(PREFIX) :].split(":")

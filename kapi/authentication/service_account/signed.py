@@ -1,7 +1,7 @@
 """Verified claims of a JWT (upstream: ``pkg/serviceaccount/jwt.go``).
 
-A signature is a pure function of token and keys, so verified tokens are cached (bounded, by digest, never the token
-itself); whether the claims still hold is decided on every request.
+Whether a signature is valid depends only on token and keys, so verified tokens are cached (bounded, by digest, never the token
+itself).  The claims are checked on every request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def numeric_date(value: object, path: str) -> None:
 
 
 def audience(value: object, path: str) -> None:
-    """One, or a list of them."""
+    """One audience, or a list of them."""
     if not isinstance(value, str):
         _STRINGS(value, path)
 
@@ -65,7 +65,7 @@ _CLAIMS = struct("jwt.Claims", **_PUBLIC, **{"kubernetes.io": _PRIVATE})
 
 
 def parse_unverified(token: str) -> tuple[Claims, Claims] | None:
-    """(header, claims) of the token, not verified; None for what is no compact JWT."""
+    """(header, claims) of the token, not verified; None for a text that is not a compact JWT."""
     if len(token) > _MAX_TOKEN_LENGTH:
         return None
     parts = token.split(".")
@@ -86,7 +86,7 @@ _SIGNATURE_ONLY: Any = {f"verify_{claim}": False for claim in ("exp", "nbf", "ia
 
 
 def signed_claims(token: str, key: Any, algorithms: Iterable[str]) -> Claims | None:
-    """The claims, if a key has signed them by one of the algorithms, else None.  The claims themselves are not checked."""
+    """The claims, if they are signed by a key with one of the algorithms, else None.  The claims themselves are not checked."""
     import jwt  # imported with the first token
 
     try:
@@ -107,7 +107,7 @@ class SignedTokens:
         self.issuers = frozenset(issuers)
         self.keys = keys
         self._verified_claims: dict[bytes, Claims] = {}
-        self._verified_by = keys.keys  # a reload replaces them
+        self._verified_by = keys.keys  # the keys of the cached results, since a reload replaces them
 
     def claims(self, token: str) -> Claims | None:
         """The verified claims; None when the token is of another issuer.  Raises AuthenticationError."""
@@ -153,7 +153,7 @@ class SignedTokens:
 
 
 def audiences_of(claims: Claims) -> tuple[str, ...]:
-    """``aud`` may be a string or a list."""
+    """The audiences; ``aud`` may be a string or a list."""
     value = claims.get("aud")
     if isinstance(value, str):
         return (value,)

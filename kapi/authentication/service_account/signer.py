@@ -1,7 +1,7 @@
-"""Tokens that a program behind a unix socket signs (KEP-740; upstream: ``pkg/serviceaccount/externaljwt/plugin``).
+"""Tokens that a program at a unix socket signs (KEP-740; upstream: ``pkg/serviceaccount/externaljwt/plugin``).
 
-It provides the keys that verify its tokens, with the time after which they are to be fetched again; they are also fetched when a
-token names a key that is not among them.  While the program does not answer, the keys fetched last are used.
+The program provides the keys that verify its tokens, and the time after which to fetch them again.  They are also fetched for a
+token with an unknown key.  While the program does not answer, the last fetched keys are used.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from kapi.wire.plugin_messages import (
 
 _MAX_KEY_ID_BYTES = 1024
 _ALGORITHMS = ("RS256", "ES256", "ES384", "ES512")
-_FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799  # of the years 1 and 9999
+_FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799  # unix seconds in the years 1 and 9999
 _log = Logger()
 _SERVICE = "v1.ExternalJWTSigner"
 _MAX_ANSWER_BYTES = 1 << 20
 _FIRST_TIMEOUT_SECONDS = 60.0  # the signer may be starting
 _TIMEOUT_SECONDS = 10.0
-_RETRY_SECONDS = 10.0  # after keys could not be fetched
+_RETRY_SECONDS = 10.0  # after a failed fetch of the keys
 _MAX_INTERVAL_SECONDS = 30 * 24 * 3600.0  # between two fetches, even if the hint is longer
 _MIN_TOKEN_SECONDS = 600
 
@@ -95,7 +95,7 @@ def _key(message: bytes) -> VerificationKey:
 
 
 def key_id_of(header: str) -> str:
-    """The id of the key that a header of a JWT names.  Raises SigningError for one that kapi would not make."""
+    """The id of the key in the header of a JWT.  Raises SigningError for a header that kapi would not make."""
     try:
         found = orjson.loads(_decoded(header))
     except (binascii.Error, ValueError) as error:
@@ -132,7 +132,7 @@ class FetchedKeys(KeySet):
         self._reactor, self._meter = reactor, meter
         self._calls: Calls
         self._until = 0.0  # reactor seconds
-        self._waiting: list[Deferred[None]] = []  # at most one for each request
+        self._waiting: list[Deferred[None]] = []  # callers of the running fetch, at most one for each request
         self._fetching: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
 
@@ -149,7 +149,7 @@ class FetchedKeys(KeySet):
         self._timer = None
 
     def refresh(self, timeout: float = _TIMEOUT_SECONDS) -> Deferred[None]:
-        """One call at a time, for all that wait.  Fails with SigningError."""
+        """Fetches the keys, with one call for all waiting callers.  Fails with SigningError."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         if self._fetching is None:
@@ -182,7 +182,7 @@ class FetchedKeys(KeySet):
                 each.callback(None)
 
     def schedule(self, seconds: float | None = None) -> None:
-        """Fetches the keys after ``seconds``, or when the hint says so; then again and again."""
+        """Fetches the keys after ``seconds``, or when the signer's hint says so, and then repeatedly."""
         wait = max(self._until - self._reactor.seconds(), 0.0) if seconds is None else seconds
         self._timer = self._reactor.callLater(wait, self._refresh_again)
 
@@ -202,13 +202,13 @@ class FetchedKeys(KeySet):
 
 
 class ExternalSigner:
-    """One signer.  ``path``: of its socket."""
+    """One signer.  ``path`` names its socket."""
 
     def __init__(self, reactor: Reactor, path: str, meter: SignerMeter) -> None:
         self._reactor, self._path, self._meter = reactor, path, meter
         self._calls: Calls | None = None
         self.keys = FetchedKeys(reactor, meter)
-        self.max_seconds = 0  # of a token; known once started
+        self.max_seconds = 0  # the longest lifetime of a token; known after ``start``
 
     async def start(self, max_seconds: int, timeout: float = _FIRST_TIMEOUT_SECONDS) -> None:
         """Waits for the signer.  Raises SigningError.
@@ -283,7 +283,7 @@ def code_of(error: Exception) -> str:
 
 
 class ExternalIssuer(Issuer[Awaitable[str]]):
-    """Has a signer sign, for one issuer."""
+    """Makes tokens of one issuer, signed by the external signer."""
 
     def __init__(self, issuer: str, signer: ExternalSigner, clock: Callable[[], float] = time.time) -> None:
         super().__init__(issuer, clock)

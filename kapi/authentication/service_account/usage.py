@@ -1,4 +1,4 @@
-"""When legacy tokens were last used (KEP-2799): a label on their Secret, a day at a time.
+"""When legacy tokens were last used (KEP-2799): a label on their Secret with the date.
 
 Upstream: ``pkg/serviceaccount/legacy.go`` and ``pkg/controlplane/controller/legacytokentracking``.
 """
@@ -56,7 +56,7 @@ class LegacyTokenUsage:
             self._writing.discard(uid)
 
     async def record_start(self) -> None:
-        """Notes since when usage is tracked, once and for all."""
+        """Records the date since which usage is tracked, unless it is recorded already."""
         if self._maps.lister.get(_NAMESPACE, _NAME) is not None:
             return
         if self._namespaces.lister.get("", _NAMESPACE) is None:
