@@ -16,7 +16,7 @@ _READ_ONLY_VERBS = ("get", "list", "watch")
 
 
 class Policy(NamedTuple):
-    """One line.  ``*`` matches anything, but in ``user`` and ``group``; an empty field matches nothing."""
+    """One line.  ``*`` matches anything, except in ``user`` and ``group``; an empty field matches nothing."""
 
     user: str = ""
     group: str = ""
@@ -54,7 +54,7 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 
 class ABACAuthorizer:
-    """Allows a request that one of the lines allows; otherwise has no opinion."""
+    """Allows a request that a line allows; otherwise has no opinion."""
 
     def __init__(self, policies: Iterable[Policy]) -> None:
         self.policies = tuple(policies)
@@ -115,12 +115,12 @@ def _parse(tree: Object) -> Policy:
 
 
 def _subject(user: str, group: str) -> tuple[str, str]:
-    """In a policy "*" stands for all authenticated users."""
+    """The user or group of a policy, in which "*" stands for all authenticated users."""
     return ("", ALL_AUTHENTICATED) if "*" in (user, group) else (user, group)
 
 
 def _parse_v0(tree: Object) -> Policy:
-    """The unversioned form: a field that is left out matches everything."""
+    """Reads the unversioned form, in which a missing field matches everything."""
     user, group = _subject(tree.get("user", ""), tree.get("group", ""))
     if not user and not group:
         group = ALL_AUTHENTICATED

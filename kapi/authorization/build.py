@@ -21,7 +21,7 @@ from kapi.authorization.union import Link, UnionAuthorizer
 
 
 class Mode(NamedTuple):
-    """One step of the chain: the type of an authorizer, its name, and the authorizer where there may be several of a type."""
+    """One step of the chain: type and name of an authorizer, and the authorizer itself if there may be several of the type."""
 
     type: str
     name: str = ""
@@ -29,12 +29,12 @@ class Mode(NamedTuple):
 
 
 def modes_of(types: Iterable[str]) -> list[Mode]:
-    """``--authorization-mode``, with the names upstream gives."""
+    """The modes of ``--authorization-mode``, with upstream's names."""
     return [Mode(type, "default" if type == "Webhook" else type.lower()) for type in types]
 
 
 class AuthorizationSettings(msgspec.Struct):
-    """``modes`` in the order in which they decide; ``others`` holds the authorizers of ABAC and Webhook by type.
+    """``modes`` are in the order in which they decide; ``others`` has the authorizers of ABAC and Webhook by type.
 
     ``public``: paths that every client may read; ``gates``: the feature gates that are on.
     """
@@ -47,7 +47,7 @@ class AuthorizationSettings(msgspec.Struct):
 
 
 class Authorization(msgspec.Struct, frozen=True):
-    """``index`` and ``graph`` follow the store once ``follow(client)`` was called on them."""
+    """``index`` and ``graph`` are empty until their ``follow(client)`` is called."""
 
     authorizer: UnionAuthorizer
     rbac: RBACAuthorizer
@@ -58,7 +58,7 @@ class Authorization(msgspec.Struct, frozen=True):
     settings: AuthorizationSettings
 
     def replace(self, modes: Sequence[Mode]) -> None:
-        """Replaces the chain in one step; decisions under way end under the old one."""
+        """Replaces the chain in one step; running decisions use the old one to their end."""
         self.authorizer.links = _chain(modes, self.known, self.settings.public)
 
 

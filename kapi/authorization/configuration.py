@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TYPES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1")
-_MAX_TIMEOUT_SECONDS = 30.0  # of a webhook
+_MAX_TIMEOUT_SECONDS = 30.0  # of a call to a webhook
 _SHAPE: Object = {
     "authorizers": [
         {
@@ -185,7 +185,7 @@ class _SettingsReader:
     def _seconds(
         self, tree: Object, key: str, path: Path, maximum: float, text: str, default: float | None = None
     ) -> float:
-        """A duration; zero counts as absent."""
+        """A duration in seconds; zero counts as absent."""
         value = tree.get(key)
         try:
             seconds = 0.0 if value is None else parse_duration(str(value))

@@ -35,7 +35,7 @@ class AlwaysDeny:
 
 
 class PrivilegedGroups:
-    """Members may do everything, whatever the policy is, so that no policy can lock out the last administrator."""
+    """Allows everything to the members of some groups, so that no policy can lock out the last administrator."""
 
     def __init__(self, groups: Iterable[str] = (SYSTEM_MASTERS,)) -> None:
         self.groups = frozenset(groups)

@@ -31,7 +31,7 @@ def forbidden_message(attributes: Attributes) -> str:
 
 
 def forbidden_error(attributes: Attributes, reason: str = "") -> status.StatusError:
-    """The error; ``reason`` is that of the authorizer, which upstream shows, too."""
+    """The error; ``reason`` is the authorizer's, which upstream shows too."""
     message = escaped(forbidden_message(attributes))
     if reason:
         message = f"{message}: {reason}"

@@ -1,4 +1,4 @@
-"""The authorizer interface (upstream: apiserver ``pkg/authorization/authorizer``), and rules as reviews list them."""
+"""The authorizer interface (upstream: apiserver ``pkg/authorization/authorizer``), and the rules that reviews list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Decision(enum.Enum):
 
 
 class Verdict(NamedTuple):
-    """A decision, its reason, and an error on the way to it (shown only by the review APIs and the log)."""
+    """A decision, its reason, and an evaluation error, which only the review APIs and the log show."""
 
     decision: Decision
     reason: str = ""
@@ -31,7 +31,7 @@ class Attributes(msgspec.Struct):
     user: UserInfo
     verb: str
     is_resource: bool = True
-    path: str = ""  # of a non-resource request
+    path: str = ""  # the path of a non-resource request
     group: str = ""
     version: str = ""
     resource: str = ""
@@ -61,7 +61,7 @@ class NonResourceRule(msgspec.Struct, frozen=True):
 
 
 class RuleSet(msgspec.Struct):
-    """Rules of one or all authorizers.  ``incomplete``: there may be others that cannot be listed."""
+    """Rules of one or all authorizers.  ``incomplete``: there may be more rules, which cannot be listed."""
 
     resource_rules: list[ResourceRule] = msgspec.field(default_factory=list)
     non_resource_rules: list[NonResourceRule] = msgspec.field(default_factory=list)

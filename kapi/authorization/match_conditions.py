@@ -1,4 +1,4 @@
-"""Which requests an authorization webhook decides on: CEL over the SubjectAccessReview's spec (KEP-3221).
+"""The match conditions of authorization webhooks: CEL over the SubjectAccessReview's spec (KEP-3221).
 
 Upstream: apiserver ``authorization/cel``.
 """
@@ -54,13 +54,13 @@ def _environment() -> cel.Environment:
 
 
 class CELConditions:
-    """All must hold.  One that is false decides, even if others end with an error."""
+    """The conditions of one webhook, all of which must hold.  A false condition decides, even if others have errors."""
 
     def __init__(self, programs: Sequence[tuple[str, cel.Program]]) -> None:
         self.programs = tuple(programs)
 
     def quick(self, review: Object) -> bool | None:
-        """As ``matches``, within a few milliseconds; None when it takes longer, or a condition cannot be evaluated."""
+        """``matches`` within a few milliseconds; None when it would take longer, or a condition has an error."""
         request, left = _request(review["spec"]), _QUICK_BUDGET
         for _, program in self.programs:
             try:
@@ -75,7 +75,7 @@ class CELConditions:
         return True
 
     def matches(self, review: Object) -> bool:
-        """Raises ValueError when no condition is false and one cannot be evaluated.  Each has the budget of one call."""
+        """Raises ValueError when no condition is false and one has an error.  Each condition has the budget of one call."""
         request = _request(review["spec"])
         errors: list[str] = []
         for expression, program in self.programs:
@@ -94,7 +94,7 @@ class CELConditions:
 
 
 def _request(spec: Object) -> Object:
-    """The spec with every string field present, if only as "", as the expressions expect."""
+    """The spec with every string field, "" when it is absent, as the expressions expect."""
     request: Object = {
         "user": spec.get("user", ""),
         "groups": spec.get("groups") or spec.get("group") or [],

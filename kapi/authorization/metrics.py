@@ -1,4 +1,4 @@
-"""What authorizers decide, under upstream's names.
+"""Metrics of authorizers, under upstream's names.
 
 Upstream: apiserver ``authorization/metrics``, ``authorization/cel/metrics.go`` and ``authorizer/webhook/metrics``.
 """
@@ -15,7 +15,7 @@ _NAMED = ("type", "name")
 
 
 class AuthorizationMeter:
-    """Counts for one server."""
+    """Counters of one server."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.decisions = Counter(

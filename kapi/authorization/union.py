@@ -1,4 +1,4 @@
-"""Authorizers one after another: the first that decides counts (upstream: apiserver ``authorization/union``)."""
+"""Authorizers in order: the first decision counts (upstream: apiserver ``authorization/union``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Link(NamedTuple):
 
 
 class UnionAuthorizer:
-    """Calls each authorizer in order; is asynchronous only when one of them is."""
+    """Calls the authorizers in order; returns an awaitable only when an authorizer does."""
 
     def __init__(self, links: Sequence[Link], meter: AuthorizationMeter | None = None) -> None:
         self.links = tuple(links)
@@ -29,7 +29,7 @@ class UnionAuthorizer:
     def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
         reasons: list[str] = []
         errors: list[str] = []
-        chain = self.links  # may be exchanged while this decision waits
+        chain = self.links  # may be replaced while this decision waits
         for position, link in enumerate(chain):
             verdict = link.authorizer.authorize(attributes)
             if not isinstance(verdict, Verdict):
@@ -47,7 +47,7 @@ class UnionAuthorizer:
         reasons: list[str],
         errors: list[str],
     ) -> Verdict:
-        """Goes on with the first link of ``chain``; ``waiting`` is its verdict."""
+        """Continues with the first link of ``chain``; ``waiting`` is its verdict."""
         step: Verdict | Awaitable[Verdict] = waiting
         for position, link in enumerate(chain):
             if position:

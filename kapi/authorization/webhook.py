@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _log = Logger()
 TYPE = "Webhook"
-_MAX_CACHED_LENGTH = 10_000  # characters that a user chose, or of the reason, of an answer that is cached
+_MAX_CACHED_LENGTH = 10_000  # characters from the user, or of the reason; longer answers are not cached
 _CACHE_SIZE = 8192
 _FIELD_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn"}
 _LABEL_OPERATORS = {
@@ -40,7 +40,7 @@ _LABEL_OPERATORS = {
 
 class MatchConditions(Protocol):
     def quick(self, review: Object) -> bool | None:
-        """The same within a few milliseconds; None when it takes longer."""
+        """``matches`` within a few milliseconds; None when it would take longer."""
         ...
 
     def matches(self, review: Object) -> bool:
@@ -140,7 +140,7 @@ class WebhookAuthorizer:
         return self._decide(review, attributes)
 
     async def _judge(self, conditions: MatchConditions, review: Object, attributes: Attributes) -> Verdict:
-        """Conditions that take long, as they may for a user with many groups."""
+        """Evaluates conditions that take long, as for a user with many groups."""
         await in_slices
         started = time.perf_counter()
         try:
@@ -193,7 +193,7 @@ class WebhookAuthorizer:
 
 
 def _cacheable(attributes: Attributes) -> bool:
-    """Whether the strings that the user chose are short enough for the answer to be cached."""
+    """Whether the strings from the user are short enough for the answer to be cached."""
     parts: Sequence[str] = (
         attributes.namespace,
         attributes.verb,

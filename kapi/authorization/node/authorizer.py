@@ -1,4 +1,4 @@
-"""The Node authorizer: a kubelet reaches what belongs to the pods on its node, and no more.
+"""The Node authorizer: a kubelet may access only the objects of the pods on its node.
 
 Upstream: ``plugin/pkg/auth/authorizer/node/node_authorizer.go``.
 """
@@ -26,7 +26,7 @@ def _no_opinion(reason: str) -> Verdict:
 
 
 class NodeAuthorizer:
-    """``rules``: the static rules for resources that are not checked object by object; ``gates``: those that are on."""
+    """``rules``: the static rules for resources that are not checked object by object; ``gates``: the enabled feature gates."""
 
     def __init__(self, graph: NodeGraph, rules: Iterable[PolicyRule], gates: Collection[str] = DEFAULT_GATES) -> None:
         self.graph = graph
@@ -145,7 +145,7 @@ class NodeAuthorizer:
         )
 
     def _pod_certificate(self, node: str, attributes: Attributes) -> Verdict:
-        """Which pods a node may request certificates for is checked by admission (NodeRestriction)."""
+        """Admission (NodeRestriction) checks the pods for which a node requests certificates."""
         if attributes.subresource:
             return _no_opinion("nodes may not access the podcertificaterequests subresources")
         if attributes.verb == "create":

@@ -1,8 +1,8 @@
-"""From which objects a node can be reached (upstream: ``plugin/pkg/auth/authorizer/node/graph.go``).
+"""The graph from objects to the nodes that may read them (upstream: ``plugin/pkg/auth/authorizer/node/graph.go``).
 
 Edges point towards nodes: secret -> pod -> node, secret -> volume -> claim -> pod -> node.  Every edge is owned by the
-object that caused it and is removed with it.  The graph of a logical cluster is built at the first request of a kubelet: most
-clusters have no nodes.
+object that refers to the other, and is removed with this object.  The graph of a logical cluster is built at the first request
+of a kubelet: most clusters have no nodes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class NodeGraph:
         return [(client.resource(group, plural), handler) for group, plural, handler in handlers]
 
     def _replace(self, owner: Vertex, edges: list[tuple[Vertex, Vertex]]) -> None:
-        """In steps: between them the old and the new edges are both there."""
+        """Replaces edges in steps; until the end both the old and the new edges are in the graph."""
         kept = set(elements(edges))
         for source, target in elements(edges):
             self._out.setdefault(source, set()).add(target)
@@ -152,7 +152,7 @@ class LazyNodeGraph(NodeGraph):
         return super().leads_to(node, kind, namespace, name)
 
     def _read(self) -> None:
-        """Once.  The first events of the watches are the objects that were listed here, and change nothing."""
+        """Lists the objects, once.  The first events of the watches are the same objects, and change nothing."""
         client, self._client = self._client, None
         if client is None:
             return

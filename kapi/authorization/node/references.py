@@ -1,4 +1,4 @@
-"""What a pod or a volume refers to, and which node a user is.
+"""The objects to which a pod or a volume refers, and the node of a user.
 
 Upstream: ``pkg/api/v1/pod`` and ``persistentvolume`` visitors, ``pkg/auth/nodeidentifier``.
 """
@@ -14,7 +14,7 @@ from kapi.request.user import UserInfo
 NODE_PREFIX = "system:node:"
 NODES_GROUP = "system:nodes"
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
-#: volume type -> path of the secret's name
+#: volume type -> path of the secret's name in the volume
 _VOLUME_SECRETS: tuple[tuple[str, ...], ...] = (
     ("azureFile", "secretName"),
     ("cephfs", "secretRef", "name"),
@@ -43,7 +43,7 @@ _KUBELET_SECRETS: tuple[tuple[str, str], ...] = (
 
 
 def node_identity(user: UserInfo) -> tuple[str, bool]:
-    """(node name, is a node): the name has the prefix and the groups hold ``system:nodes``."""
+    """(node name, is a node): the user name has the prefix, and the groups contain ``system:nodes``."""
     if not user.name.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
         return "", False
     return user.name[len(NODE_PREFIX) :], True
@@ -96,7 +96,7 @@ def pod_config_maps(pod: Object) -> set[str]:
 
 
 def pod_volume_claims(pod: Object) -> set[str]:
-    """Names of the PersistentVolumeClaims of a pod, those of its generic ephemeral volumes included."""
+    """Names of the PersistentVolumeClaims of a pod, with the claims of its generic ephemeral volumes."""
     names = set()
     for volume in elements(pod, "spec", "volumes"):
         claim = _at(volume, "persistentVolumeClaim", "claimName")

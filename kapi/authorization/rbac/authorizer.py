@@ -14,8 +14,8 @@ from kapi.machinery.golang import aggregate
 from kapi.request.user import UserInfo
 
 _CACHE_SIZE = 8192
-_MAX_CACHED_LENGTH = 512  # characters that a client chose, of a request whose decision is cached
-_MAX_CACHED_GROUPS = 256  # of a user whose decisions are cached
+_MAX_CACHED_LENGTH = 512  # characters from the client; the decision of a longer request is not cached
+_MAX_CACHED_GROUPS = 256  # decisions of users with more groups are not cached
 _NO_OPINION = Verdict(Decision.NO_OPINION)
 
 
@@ -53,7 +53,7 @@ class RBACAuthorizer:
         verdict = recent.get(key)
         if verdict is None:
             verdict = self._decide(attributes)
-            if self._generation == self.index.generation:  # else a role or binding has changed meanwhile
+            if self._generation == self.index.generation:  # otherwise a role or binding has changed meanwhile
                 recent[key] = verdict
         return verdict
 

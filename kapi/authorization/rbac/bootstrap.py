@@ -1,6 +1,6 @@
-"""The default policy, its bindings, and bringing it into the store at start (upstream: ``pkg/registry/rbac/rest``).
+"""The default policy, its bindings, and its reconciliation with the store at start (upstream: ``pkg/registry/rbac/rest``).
 
-What an administrator added stays; what is missing is added again, unless the object has ``autoupdate: "false"``.
+Additions of an administrator stay.  Missing rules and subjects are added again, unless the object has ``autoupdate: "false"``.
 Upstream of the bindings: ``bootstrappolicy/{policy,controller_policy}.go``.
 """
 
@@ -114,13 +114,13 @@ ROLE_BINDINGS = (
 
 _log = Logger()
 _MAX_ATTEMPTS = 5
-#: roles that became aggregated ones: what an administrator had changed in them is kept in the second
+#: roles that became aggregated ones: an administrator's changes to the first role are kept in the second
 _AGGREGATED = {
     "admin": "system:aggregate-to-admin",
     "edit": "system:aggregate-to-edit",
     "view": "system:aggregate-to-view",
 }
-#: the second binding was split from the first, and inherits its subjects
+#: the second binding was split from the first one, and gets its subjects
 _SPLIT = {"system:discovery": "system:public-info-viewer"}
 
 
@@ -136,7 +136,7 @@ def cluster_role_bindings(gates: frozenset[str] = DEFAULT_GATES) -> tuple[Object
 
 @functools.cache
 def node_rules(gates: frozenset[str] = DEFAULT_GATES) -> tuple[PolicyRule, ...]:
-    """The static rules of the Node authorizer: those of ``system:node``."""
+    """The static rules of the Node authorizer, which are the rules of ``system:node``."""
     return next(rules_of(role) for role in default_roles(gates).cluster if role["metadata"]["name"] == "system:node")
 
 
@@ -170,7 +170,7 @@ def _protected(existing: Object) -> bool:
 
 
 def reconciled_role(existing: Object, expected: Object) -> Object | None:
-    """The existing role with what is missing, or None when nothing is."""
+    """The existing role with the missing rules, or None when none are missing."""
     if _protected(existing):
         return None
     role: Object = copy(existing)
@@ -190,7 +190,7 @@ def reconciled_role(existing: Object, expected: Object) -> Object | None:
 
 
 def reconciled_binding(existing: Object, expected: Object) -> Object | None:
-    """The existing binding with the missing subjects, or None when there are none."""
+    """The existing binding with the missing subjects, or None when none are missing."""
     if _protected(existing):
         return None
     binding: Object = copy(existing)
@@ -206,9 +206,9 @@ def reconciled_binding(existing: Object, expected: Object) -> Object | None:
 async def reconcile_policy(
     client: Client, gates: frozenset[str] = DEFAULT_GATES, progress: Callable[[], None] = lambda: None
 ) -> None:
-    """Creates or completes every default role and binding that is not refused.  Raises StatusError when one was.
+    """Creates or completes every default role and binding.  Raises StatusError after the last one if the registry refused any.
 
-    ``gates``: the feature gates that are on.  ``progress`` is called after each role and binding.
+    ``gates``: the enabled feature gates.  ``progress`` is called after each role and binding.
     """
     refusals = Refusals()
     cluster_roles, roles, controller_roles = default_roles(gates)
@@ -230,7 +230,7 @@ async def reconcile_policy(
 
 
 async def _inherit(client: Client) -> None:
-    """Creates what an older release had under another name, with what an administrator had made of it.
+    """Creates objects that an older release had under another name, with the administrator's changes.
 
     Upstream: ``primeAggregatedClusterRoles``, ``primeSplitClusterRoleBindings``.
     """
@@ -281,7 +281,7 @@ async def _reconcile_all(
     merge: Callable[[Object, Object], Object | None],
     progress: Callable[[], None],
 ) -> None:
-    """All concurrently: the store commits them together, with one write to its disk instead of one each."""
+    """Reconciles all objects concurrently: the store commits them together, with one write to its disk instead of many."""
     if not client.has(GROUP, plural):
         return
     resource = client.resource(GROUP, plural)
@@ -313,5 +313,5 @@ async def _reconcile(
                 _log.info("Completed the default {kind} {name}", kind=expected["kind"], name=name)
             return
         except (AlreadyExists, Conflict, NotFound) as error:
-            passing = error  # another server does the same: read again
+            passing = error  # another server does the same: read the object again
     raise passing

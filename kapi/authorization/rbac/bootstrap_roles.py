@@ -20,7 +20,7 @@ BOOTSTRAPPING = "kubernetes.io/bootstrapping"
 _IF = "if="
 _MAX_CACHED = 8  # sets of gates
 _TABLE = Path(__file__).with_name("bootstrap_roles.txt")
-#: the gates that are on by default
+#: the gates that are enabled by default
 DEFAULT_GATES = frozenset(name for name, on in resolve({}).items() if on)
 
 
@@ -49,7 +49,7 @@ def _rule(words: list[str]) -> Object:
 
 
 def _on(word: str, gates: frozenset[str]) -> bool:
-    """Whether the gates of a condition, ``if=gate[,gate]``, are on."""
+    """Whether the gates of a condition, ``if=gate[,gate]``, are enabled."""
     return gates.issuperset(word.removeprefix(_IF).split(","))
 
 
@@ -79,9 +79,9 @@ class DefaultRoles(NamedTuple):
 
 @functools.lru_cache(_MAX_CACHED)
 def default_roles(gates: frozenset[str] = DEFAULT_GATES) -> DefaultRoles:
-    """The roles that exist while these feature gates are on."""
+    """The roles that exist while these feature gates are enabled."""
     parts: list[list[Object]] = []
-    skipped = False  # the rules that come belong to a role that does not exist
+    skipped = False  # the following rules belong to a role that does not exist
     for line in _TABLE.read_text().splitlines():
         words = line.split()
         if line.startswith("# --"):

@@ -1,8 +1,8 @@
-"""Which permissions of some rules are not covered by others (upstream: component-helpers ``auth/rbac/validation``).
+"""Finds the permissions of some rules that other rules do not cover (upstream: component-helpers ``auth/rbac/validation``).
 
 Upstream splits the requested rules into rules for one verb, group, resource and name, and compares each with every held rule.
-A rule of three lists of 200 values is eight million of those.  Here the held rules are indexed by their values, and the values
-of a requested rule that occur in the same held rules are compared together; the result is the same.
+A rule of three lists of 200 values becomes eight million rules.  Here the held rules are indexed by their values, and the
+values of a requested rule that occur in the same held rules are compared together; the result is the same.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kapi.authorization.rbac.policy import PolicyRule
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import costly, elements, entries
 
-#: held rules as the bits of an integer
+#: a set of held rules: bit n of the integer stands for rule n
 Mask = int
 Class = tuple[int, ...]
 _MAX_CACHED_BYTES = 16 * 1024 * 1024  # bytes of masks
-_MAX_RULES_AT_ONCE = 64  # rules
+_MAX_RULES_AT_ONCE = 64
 _MAX_HOLDERS_AT_ONCE = 256  # rules that have a value
 _LINE_OVERHEAD = 40  # characters of a line besides names
 
@@ -47,9 +47,9 @@ class Missing(NamedTuple):
 
 
 class _Values:
-    """One field of the held rules: which rules list a value in it, and which allow any value.
+    """One field of the held rules: the rules that list each value in it, and the rules that allow any value.
 
-    Values that the same rules list are of one class, which is a number.
+    Values that are listed by the same rules form a class, which has a number.
     """
 
     def __init__(self, lists: Iterable[Sequence[str]], any_value: Iterable[bool]) -> None:
@@ -95,13 +95,13 @@ class _Values:
         return known
 
     def prepare(self) -> None:
-        """Computes the masks that take long."""
+        """Computes the masks whose computation takes long."""
         for number, holders in enumerate(elements(self.holders)):
             if len(holders) > _MAX_HOLDERS_AT_ONCE:
                 self.mask((number,))
 
     def holding(self, value: str) -> Mask:
-        """The rules that hold a value of a request."""
+        """The rules that have the value of a request."""
         return self.mask(self.find(value))
 
 
@@ -112,7 +112,7 @@ class _Resources(_Values):
         return found + self.class_of.get(f"*/{subresource}", ()) if slash else found
 
     def holding_subresource(self, resource: str, subresource: str) -> Mask:
-        """The rules that hold the resource of a request; the name of the resource may contain a slash itself."""
+        """The rules that have the resource of a request; the name of the resource may contain a slash itself."""
         if not subresource:
             return self.mask(self.class_of.get(resource, ()))
         full, any_resource = f"{resource}/{subresource}", f"*/{subresource}"
@@ -172,7 +172,7 @@ class HeldRules:
         return bool(held & self.names.holding(attributes.name))
 
     def missing(self, requested: PolicyRule) -> Iterator[Missing]:
-        """The parts of a rule that are not held: each resource, name and URL as often as the rule lists it."""
+        """The parts of a rule that are not held, with each resource, name and URL as often as the rule lists it."""
         verbs = self.verbs.classes(requested.verbs)
         if requested.resources and requested.groups:
             yield from self._missing_resources(requested, verbs)
@@ -212,7 +212,7 @@ class HeldRules:
 def _mask(numbers: Sequence[int]) -> Mask:
     if not numbers:
         return 0
-    bits = bytearray(numbers[-1] // 8 + 1)  # they ascend
+    bits = bytearray(numbers[-1] // 8 + 1)  # the numbers ascend
     for number in elements(numbers):
         bits[number >> 3] |= 1 << (number & 7)
     return int.from_bytes(bits, "little")
@@ -243,8 +243,8 @@ def missing_compacted(
 ) -> tuple[list[PolicyRule], bool]:
     """The permissions of ``requested`` that no rule of ``held`` covers, and whether these are all of them.
 
-    They are joined into one rule for each resource (and name), and end after ``max_length`` characters: there may be as many as
-    the product of a rule's lists.
+    They are joined into one rule for each resource (and name).  The list ends after ``max_length`` characters, since its length
+    may be the product of the lengths of a rule's lists.
     """
     out: list[PolicyRule] = []
     joined: dict[tuple[str | None, ...], list[str]] = {}

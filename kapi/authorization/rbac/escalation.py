@@ -1,6 +1,6 @@
 """Users may grant only permissions that they hold (upstream: ``pkg/registry/rbac/escalation_check.go`` and ``*/policybased``).
 
-The registry calls ``EscalationCheck.check`` before it examines the written object: a refusal comes before a conflict.
+The registry calls ``EscalationCheck.check`` before it validates the object, so a refusal is reported before a conflict.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def escalation_text(
 ) -> str:
     """ "" when the user holds all permissions; else upstream's text, which lists the missing ones.
 
-    A missing role is named by the resource of the request.
+    The text names a missing role by the resource of the request.
     """
     missing, complete = missing_compacted(held, requested, MAX_MISSING_LENGTH)
     if not missing:
@@ -57,7 +57,7 @@ def escalation_text(
 def only_garbage_collection_changes(obj: Object, old: Object) -> bool:
     """Whether an update changes only owner references and finalizers, for which the garbage collector needs no permissions.
 
-    All other fields have to be in the update, even the resourceVersion; in the result of a patch they are.
+    The update must contain all other fields, even the resourceVersion, as the result of a patch does.
     """
 
     def stripped(tree: Object, without: tuple[str, ...]) -> Object:

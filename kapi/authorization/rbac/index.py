@@ -1,8 +1,8 @@
-"""Roles by name and bindings by subject, kept up to date by watches: a check reads only the bindings of the user.
+"""Indexes roles by name and bindings by subject, and follows them by watches: a check reads only the bindings of the user.
 
 Upstream scans every binding, and walks the rules of its role, on each check (``pkg/registry/rbac/validation/rule.go``).  The
-outcome is the same.  Here the rules of a large role are indexed when the role is read, so that a request of a user with a role of
-3 MB costs no more than others.
+decisions are the same.  Here the rules of a large role are indexed when the role is read, so that a request of a user with a
+role of 3 MB costs no more than other requests.
 
 The index of a logical cluster is built at the first request of a user who is not in system:masters: most test clusters are used
 only by their administrators, and the default roles are most of the memory of an empty cluster.
@@ -32,7 +32,7 @@ _MAX_UNINDEXED_RULES = 64
 log = Logger()
 GROUP = "rbac.authorization.k8s.io"
 _USER, _GROUP = "u:", "g:"
-_MAX_PARTS_AT_ONCE = 1000  # rules with their values, or subjects, that are read at once
+_MAX_PARTS_AT_ONCE = 1000  # rules with their values, or subjects, that are read without a pause
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
@@ -65,7 +65,7 @@ class RoleRules:
 
 
 class Binding(msgspec.Struct, eq=False, gc=False):
-    """What decisions need of a RoleBinding or ClusterRoleBinding: its tree takes many times the memory."""
+    """The parts of a RoleBinding or ClusterRoleBinding that decisions need; its tree takes many times the memory."""
 
     name: str
     namespace: str
@@ -79,12 +79,12 @@ class Binding(msgspec.Struct, eq=False, gc=False):
 
 
 class Grant(msgspec.Struct, eq=False, gc=False):
-    """A binding as one of its subjects holds it."""
+    """A binding with one of its subjects."""
 
     binding: Binding
-    kind: str  # of the subject
-    key: str  # of the subject
-    position: int  # of the subject in the binding: the reason names the first one that applies
+    kind: str  # the subject's kind
+    key: str  # the subject's key
+    position: int  # of the subject in the binding: the reason names the first subject that applies
 
     @property
     def source(self) -> str:
@@ -103,17 +103,17 @@ class Grant(msgspec.Struct, eq=False, gc=False):
         return f"{kind} {quote(name)} of {binding.role_kind} {quote(binding.role_name)} to {self.kind} {quote(subject)}"
 
 
-#: what one subject holds: mostly of one binding, else by the binding's name
+#: the grants of one subject: mostly a single one, otherwise by the binding's name
 Held = Grant | dict[str, Grant]
 
 
 def _grants_in(held: Held) -> Iterable[Grant]:
-    """A copy: who walks it in slices may meet a binding that comes or goes."""
+    """The grants, as a copy: a binding may be added or removed during a walk in slices."""
     return (held,) if isinstance(held, Grant) else list(held.values())
 
 
 def _subject_key(subject: Object, namespace: str) -> tuple[str, str]:
-    """Its kind and its key; both are "" for a subject that no user can be."""
+    """The kind and key of a subject; both are "" for a subject that matches no user."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
         return "User", f"{_USER}{name}"
@@ -127,7 +127,7 @@ def _subject_key(subject: Object, namespace: str) -> tuple[str, str]:
 
 
 def _size(rules: Sequence[Object]) -> int:
-    """The number of rules and of values in them; of more rules than ``_MAX_PARTS_AT_ONCE`` the values are not counted."""
+    """The number of rules and of their values; above ``_MAX_PARTS_AT_ONCE`` rules the values are not counted."""
     if len(rules) > _MAX_PARTS_AT_ONCE:
         return len(rules)
     return len(rules) + sum(len(values) for rule in rules for values in rule.values())
@@ -144,18 +144,18 @@ class RoleMissing(Exception):
 class PolicyIndex:
     """``generation`` grows with every change; a cached decision is valid for its generation.
 
-    The rules of a large role and the subjects of a large binding are read by ``call``; until that is done the previous ones are
-    used, as with an informer that lags.
+    The rules of a large role and the subjects of a large binding are read by ``call``; until the end of this the previous ones
+    are used, as with an informer that lags.
     """
 
     def __init__(self) -> None:
         self.generation = 0
         self.call: Call = execute
         self._reading: dict[tuple[str, str], Object] = {}  # roles whose rules are being read
-        self._waiting: list[Deferred[None]] = []  # for all of them
+        self._waiting: list[Deferred[None]] = []  # callers of ``loaded``
         self._roles: dict[tuple[str, str], RoleRules] = {}  # (namespace or "", name)
         self._grants: dict[str, dict[str, Held]] = {}  # namespace or "" -> subject
-        #: large bindings whose subjects are being indexed: their newest state, None for deleted ones
+        #: large bindings whose subjects are being indexed: their newest state, None for a deleted binding
         self._indexing: dict[tuple[str, str], Object | None] = {}
         self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> its indexed subjects
 
@@ -193,7 +193,7 @@ class PolicyIndex:
 
     async def _read_rules(self, key: tuple[str, str], role: Object) -> None:
         rules = await self.call(RoleRules.of, role)
-        if self._reading.get(key) is role:  # else it has changed meanwhile
+        if self._reading.get(key) is role:  # otherwise the role has changed meanwhile
             del self._reading[key]
             self._set_rules(key, rules)
             self.generation += 1
@@ -213,7 +213,7 @@ class PolicyIndex:
         await self.call(drain, parts)
 
     def _read_failed(self, failure: Failure, key: tuple[str, str], role: Object) -> None:
-        """The rules of the role are unknown: it allows nothing."""
+        """Makes the role allow nothing, since its rules are unknown."""
         log.failure("the rules of {role} cannot be read", failure, role="/".join(key))
         if self._reading.get(key) is role:
             del self._reading[key]
@@ -248,7 +248,7 @@ class PolicyIndex:
             self._index(key, binding)
 
     async def _index_large(self, key: tuple[str, str]) -> None:
-        """Indexes the newest state of a binding, and again if it has changed meanwhile."""
+        """Indexes the newest state of a binding, again whenever it has changed meanwhile."""
         binding: Object | None = {}
         while self._indexing[key] is not binding:
             binding = self._indexing[key]
@@ -257,14 +257,14 @@ class PolicyIndex:
         del self._indexing[key]
 
     def _index_failed(self, failure: Failure, key: tuple[str, str]) -> None:
-        """The subjects of the binding are unknown: it applies to no user."""
+        """Makes the binding apply to no user, since its subjects are unknown."""
         log.failure("the subjects of the binding {binding} cannot be read", failure, binding="/".join(key))
         del self._indexing[key]
         self._index(key, None)
         self.generation += 1
 
     def _index(self, key: tuple[str, str], binding: Object | None) -> None:
-        """Subjects that stay in the binding hold it at each step: requests may be authorized between them."""
+        """Indexes in steps.  Subjects that stay are always indexed: requests come between the steps."""
         namespace, name = key
         grants: dict[str, Grant] = {}
         if binding is not None:
@@ -275,7 +275,7 @@ class PolicyIndex:
                     grants[subject_key] = Grant(held, kind, subject_key, position)
         before = self._subjects.pop(key, [])
         if binding is not None:
-            self._subjects[key] = [*before, *grants]  # until all are indexed
+            self._subjects[key] = [*before, *grants]  # old and new subjects, until all are indexed
         for subject_key, grant in entries(grants):
             self._add(namespace, subject_key, grant)
         for subject_key in elements(before):
@@ -358,7 +358,7 @@ class LazyPolicyIndex(PolicyIndex):
         return super().grants_for(user, namespace)
 
     def _read(self) -> None:
-        """Once.  The first events of the watches are the objects that were listed here, and change nothing."""
+        """Lists the objects, once.  The first events of the watches are the same objects, and change nothing."""
         client, self._client = self._client, None
         if client is None:
             return
