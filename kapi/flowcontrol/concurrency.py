@@ -1,4 +1,4 @@
-"""How many requests of a kind run or wait, weighted by time (upstream: apiserver ``util/flowcontrol/metrics``).
+"""The number of requests of a kind that run or wait, weighted by time (upstream: apiserver ``util/flowcontrol/metrics``).
 
 Every request changes the number twice, so a change is cheap; ratios and buckets are computed at a scrape.
 """
@@ -34,7 +34,7 @@ class Count:
             self.since = at
 
     def change(self, by: int, at: float) -> None:
-        """Adds ``by``, 1 or -1.  Repeats ``advance``, since each request comes here twice."""
+        """Adds ``by``, 1 or -1.  Repeats the code of ``advance``, since each request calls this twice."""
         if at > self.since:
             if self.since:
                 self.seconds[self.now] += at - self.since
@@ -45,11 +45,11 @@ class Count:
 
 
 class Concurrency:
-    """The current requests of one server.  ``limit`` is how many may run at once; 0 means no limit."""
+    """The current requests of one server.  ``limit`` is the most that may run at once; 0 means no limit."""
 
     def __init__(self, limit: int = 0) -> None:
         self.limit = limit
-        self.seconds: Callable[[], float] | None = None  # the clock, the reactor's
+        self.seconds: Callable[[], float] | None = None  # the reactor's clock
         self.executing = {kind: Count() for kind in KINDS}
         self.waiting = {kind: Count() for kind in KINDS}
 

@@ -2,7 +2,7 @@
 
 Upstream: ``util/flowcontrol/apf_controller.go``, ``apis/flowcontrol/bootstrap``.
 
-It follows the FlowSchema and PriorityLevelConfiguration objects in the watch cache.  The mandatory ones work even while their
+It follows the FlowSchema and PriorityLevelConfiguration objects in the watch cache.  The mandatory ones apply even while their
 objects are missing.
 """
 
@@ -36,7 +36,7 @@ GROUP = "flowcontrol.apiserver.k8s.io"
 log = Logger()
 SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
 LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
-ADJUSTMENT_SECONDS = 10.0  # seconds
+ADJUSTMENT_SECONDS = 10.0
 _CACHE_SIZE = 10_000  # classifications
 #: characters of all cache keys together: paths and groups may be long
 _MAX_CACHED_LENGTH = 4 * 1024 * 1024
@@ -72,15 +72,15 @@ class Schema(NamedTuple):
 
 
 class Classification(NamedTuple):
-    """What requests of one user, verb and resource have in common."""
+    """The schema, level and flow of requests of one user, verb and resource."""
 
     schema: Schema
     level: PriorityLevel
-    distinguisher: str  # of the flow: a user name, a namespace or ""
-    flow_hash: int  # of schema and distinguisher: selects the hand of queues
-    headers: tuple[tuple[bytes, bytes], ...]  # of the answer
+    distinguisher: str  # the flow distinguisher: a user name, a namespace or ""
+    flow_hash: int  # hash of schema and distinguisher: selects the hand of queues
+    headers: tuple[tuple[bytes, bytes], ...]  # headers of the answer
     tally: Tally
-    flow: Flow  # whom the thread's time is counted for
+    flow: Flow  # the flow for which the thread's time is counted
 
 
 class FlowController:
@@ -95,7 +95,7 @@ class FlowController:
         self._reactor = reactor
         self.turn = turn
         self._schema_objects: dict[str, Object] = {}
-        self._matchers: dict[str, Matcher] = {}  # of these
+        self._matchers: dict[str, Matcher] = {}  # matchers of these schemas
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False
         self._cached: dict[object, Classification] = {}
@@ -108,7 +108,7 @@ class FlowController:
         self.configure()
 
     def start(self, client: Client) -> None:
-        """Follows the configuration, and begins to lend and borrow."""
+        """Follows the configuration, and begins to lend and borrow seats."""
         self._stops = [
             client.resource(GROUP, "prioritylevelconfigurations").watch(self.level_changed),
             client.resource(GROUP, "flowschemas").watch(self.schema_changed),
@@ -116,7 +116,7 @@ class FlowController:
         self._adjusting.start(ADJUSTMENT_SECONDS)
 
     def seconds(self) -> float:
-        """The clock that requests are timed with."""
+        """The clock for the times of requests."""
         return float(self._reactor.seconds())
 
     def stop(self) -> None:
@@ -246,9 +246,10 @@ class FlowController:
     # -- requests
 
     def classify(self, info: RequestInfo, user: UserInfo, cluster: str = "") -> Classification:
-        """The first schema that matches; the catch-all matches everybody.
+        """The first schema that matches; the catch-all matches every request.
 
-        Requests to a logical cluster are one flow of each schema.  Its own users are never exempt (``kapi.request.host_user``).
+        The requests to a logical cluster are one flow of each schema.  Users of the cluster are never exempt
+        (``kapi.request.host_user``).
         """
         if info.is_resource:
             key: tuple[object, ...] = (
@@ -289,10 +290,10 @@ class FlowController:
         return Classification(schema, schema.level, distinguisher, hashed, headers, tally, flow)
 
     def _flow(self, schema: Schema, distinguisher: str, info: RequestInfo, user: UserInfo) -> Flow:
-        """The flow that the thread's time is counted for.
+        """The flow for which the thread's time is counted.
 
-        Users of an exempt level have separate flows too.  A user's reads and writes are separate flows, so that a writer need
-        not wait for its own lists.
+        Users of an exempt level have separate flows too.  A user's reads and writes are separate flows, so that a user's
+        writes do not wait for the user's lists.
         """
         level = schema.level
         key = (level.thread_level, schema.name, user.name if level.exempt else distinguisher, info.verb in _READS)
@@ -304,7 +305,7 @@ class FlowController:
     def request(
         self, chosen: Classification, work: WorkEstimate, info: RequestInfo | None = None, user: UserInfo | None = None
     ) -> Request:
-        """A request to be admitted by the level's queues."""
+        """Makes the request that the level's queues admit."""
         seats, final_seats, latency = work
         request = Request(
             chosen.schema.name, chosen.flow_hash, seats, final_seats, latency, chosen.distinguisher, user, info

@@ -34,7 +34,7 @@ def dump_levels(controller: FlowController) -> str:
 
 
 def dump_queues(controller: FlowController) -> str:
-    """One row for each queue; of a level with very many queues only for those that were used."""
+    """One row for each queue; for a level with very many queues only the queues that were used."""
     return _table(_QUEUES, (row for level in _levels(controller) for row in _queue_rows(level)))
 
 
@@ -139,7 +139,7 @@ def _seat_seconds(work: float) -> str:
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
-    """Columns as wide as their widest cell, each but the last followed by a comma."""
+    """A table with columns as wide as their widest cell, each except the last followed by a comma."""
     lines = [[str(cell) for cell in row] for row in (heads, *rows)]
     cells = [[f"{cell}," for cell in line[:-1]] + line[-1:] for line in lines]
     widths = [max(_MIN_COLUMN_WIDTH, 1 + max(len(line[column]) for line in cells)) for column in range(len(heads) - 1)]

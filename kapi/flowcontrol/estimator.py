@@ -15,7 +15,7 @@ from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 
 _BYTES_PER_SEAT = 100_000
-_MAX_STREAMED_BYTES = 1_000_000  # of a list that are in memory at once: it is sent in slices
+_MAX_STREAMED_BYTES = 1_000_000  # bytes of a list in memory at once, since lists are sent in parts
 _WATCHES_PER_SEAT = 10
 _EVENT_SECONDS = 0.005  # seat-seconds for sending an event to ten watchers
 MAX_LIST_SEATS = 100
@@ -32,7 +32,7 @@ class WorkEstimate(NamedTuple):
 
 
 class Stored(Protocol):
-    """What a watch cache knows of the size of its resource."""
+    """The numbers of a watch cache that estimates use."""
 
     @property
     def size(self) -> int:
@@ -45,7 +45,7 @@ class Stored(Protocol):
     def __len__(self) -> int: ...
 
 
-#: the cache of a resource, or None when it is not stored here
+#: returns the cache of a resource, or None when it is not stored here
 CacheOf = Callable[[GroupResource], "Stored | None"]
 _ONE = WorkEstimate()
 
@@ -99,7 +99,7 @@ def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> WorkEs
 
 def _write_work(info: RequestInfo, watches: int, max_seats: int) -> WorkEstimate:
     if info.subresource == "token" and info.resource == "serviceaccounts":
-        return _ONE  # it makes no event
+        return _ONE  # a dry run makes no event
     if watches < _WATCHES_PER_SEAT:
         return _ONE
     unbounded = math.ceil(watches / _WATCHES_PER_SEAT)

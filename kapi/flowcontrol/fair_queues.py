@@ -1,18 +1,18 @@
 """Fair queuing of one priority level's requests (KEP-1040; upstream: ``fairqueuing/queueset``, ``util/shufflesharding``).
 
-Each queue counts the seat-seconds it was served.  The next request comes from the queue that would then have the fewest.  A queue
-that was empty starts at the count of the least served queue with waiting requests, so that it gains nothing from the time
-without requests.  The time of a request is estimated when it is dispatched and corrected when it ends.
+Each queue counts the seat-seconds of its requests.  The next request comes from the queue that would then have the fewest.  A
+queue that was empty starts at the count of the least served queue with waiting requests, so that it has no advantage from the
+time without requests.  The time of a request is estimated when it is dispatched, and corrected when it ends.
 
-What counts depends on what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
-there are enough seats, requests compete for the one thread they all run on (``kapi.process``).  Then a request counts only
-for the time it has worked, not for its waits for the store or a webhook.
+While seats are scarce, a request counts for the whole time in which it has seats, as upstream.  While there are enough seats,
+requests compete for the one thread on which they all run (``kapi.process``).  Then a request counts only for the time in which
+it works, not for its waits for the store or a webhook.
 
 The last seats are reserved for queues without running requests.  The store replies to many writes at once, so a client that
 writes a hundred at a time frees all its seats together and takes them again; without a reserve others would wait each time.
 
-Each flow has a hand of a few queues out of many.  Two flows rarely share all their queues.  So when one flow fills its queues,
-another mostly still has a short one.
+Each flow has a hand of a few queues out of many.  Two flows rarely have the same queues.  So when one flow fills its queues,
+another flow usually still has a short queue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kapi.flowcontrol.queue import EXPECTED_SECONDS, NO_REQUESTS, Queue, Request
 from kapi.flowcontrol.usage import Usage
 from kapi.machinery.memo import cached_function
 
-_SEATS_PER_RESERVED = 16  # of so many seats one is reserved for queues without running requests
+_SEATS_PER_RESERVED = 16  # one of this many seats is reserved for queues without running requests
 QUEUE_FULL = "queue-full"
 CONCURRENCY_LIMIT = "concurrency-limit"
 TIME_OUT = "time-out"
@@ -36,7 +36,7 @@ CANCELLED = "cancelled"
 
 
 def flow_hash(schema: str, flow: str) -> int:
-    """64 bits that are the same for all requests of a flow; ``flow`` is its distinguisher."""
+    """The 64-bit hash of a flow; ``flow`` is its distinguisher."""
     data = len(schema).to_bytes(4, "little") + schema.encode() + flow.encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
@@ -58,7 +58,7 @@ def deal(entropy: int, deck: int, hand: int) -> tuple[int, ...]:
 class FairQueues:
     """Queues and seats of one priority level.
 
-    ``limit`` is in seats; None lets every request run at once.  ``queues`` is how many; 0 rejects instead of queuing.
+    ``limit`` is in seats; None lets every request run at once.  ``queues`` is their number; 0 rejects instead of queuing.
     ``hand_size`` is the number of queues of one flow, ``queue_length_limit`` the requests in one queue.
     """
 
@@ -68,8 +68,8 @@ class FairQueues:
         self._reactor = reactor
         self.limit = limit
         self.count = queues
-        self.queues: dict[int, Queue] = {}  # those that a flow was dealt, by number; there may be ten million in all
-        self._backlogged: dict[Queue, None] = {}  # those with waiting requests; the one served last is at the end
+        self.queues: dict[int, Queue] = {}  # only queues that a flow was dealt, by number: there may be ten million
+        self._backlogged: dict[Queue, None] = {}  # queues with waiting requests; the queue served last is at the end
         self._hand_size = hand_size
         self._queue_length_limit = queue_length_limit
         self.usage = Usage(reactor.seconds())
@@ -77,7 +77,7 @@ class FairQueues:
         self.seats_waiting = 0
         self.executing = 0
         self.waiting = 0
-        self.running: set[Request] = set()  # those that hold seats, also final ones
+        self.running: set[Request] = set()  # requests with seats, also final seats
         self._current_r = 0.0  # see ``current_r``
         self._dispatching = False
         self._timeout_call: IDelayedCall | None = None  # at the time when the first waiting request is rejected
@@ -89,7 +89,7 @@ class FairQueues:
 
     @property
     def capacity(self) -> int:
-        """Requests that the queues can hold."""
+        """The most requests that the queues can hold."""
         return self.count * self._queue_length_limit
 
     @property
@@ -154,9 +154,9 @@ class FairQueues:
         return waiting
 
     def finish(self, request: Request, worked: float | None = None) -> None:
-        """Frees the seats of a request that is answered (or a watch that has begun).
+        """Frees the seats of a request that is answered (or of a watch that has begun).
 
-        ``worked`` is the seconds in which it did not wait; without it all its time counts.
+        ``worked`` is the time in seconds in which the request did not wait; without it all its time counts.
         """
         if request.state != "executing":
             return
@@ -182,7 +182,7 @@ class FairQueues:
 
     def _fits(self, request: Request) -> bool:
         assert self.limit is not None
-        if request.max_seats > self.limit:  # it can run only alone
+        if request.max_seats > self.limit:  # it can only run alone
             return self.seats_in_use == 0
         return self.seats_in_use + request.max_seats <= self.limit
 
@@ -222,7 +222,7 @@ class FairQueues:
         return best
 
     def _catch_up(self, queue: Queue) -> None:
-        """A queue that was empty gains nothing from that time."""
+        """Gives a queue that was empty no advantage from that time."""
         if queue.requests or queue.executing:
             return
         start = min((other.served for other in self._backlogged), default=self._current_r)
@@ -247,7 +247,7 @@ class FairQueues:
 
     def _dispatch_all(self) -> None:
         if self._dispatching:
-            return  # a request has ended while it was dispatched: the loop below continues
+            return  # called for a request that ended inside the loop below, which continues
         self._dispatching = True
         try:
             while self.waiting:
@@ -272,11 +272,11 @@ class FairQueues:
             waiting.callback("")
 
     def _least_served(self) -> Queue | None:
-        """The queue to be served next, of those that may have a seat."""
+        """The queue to serve next, of the queues that may have a seat."""
         best: Queue | None = None
         least = 0.0
         full = self._full
-        for queue in self._backlogged:  # equals take turns
+        for queue in self._backlogged:  # equal queues take turns
             if full and queue.executing:
                 continue
             served = queue.served_after_next

@@ -1,4 +1,4 @@
-"""The state of a priority level (limits, queues, what it may borrow), and the division of concurrency by demand (KEP-1040).
+"""The state of a priority level (limits, queues, borrowing), and the division of concurrency by demand (KEP-1040).
 
 Retry-After is higher when many requests were rejected recently.
 Upstream: ``util/flowcontrol/{apf_controller,conc_alloc,dropped_requests_tracker}.go``.
@@ -17,14 +17,14 @@ from kapi.flowcontrol.fair_queues import FairQueues
 from kapi.machinery.tree import Object
 from kapi.process.shares import Level
 
-_MAX_SECONDS = 32  # seconds
-_MIN_TARGET = 0.001  # a target of nothing would never be given anything
+_MAX_SECONDS = 32
+_MIN_TARGET = 0.001  # a target of zero would never get a seat
 _EXEMPT_WEIGHT = 3.0  # an exempt level's share of the thread's time, relative to all other levels together
-_MAX_SEATS_PART = 0.15  # of the nominal limit: the most for one request
+_MAX_SEATS_PART = 0.15  # the most of the nominal limit that one request may take
 
 
 class RetryAfter:
-    """Retry-After of one priority level, in seconds; it doubles under load and later decreases by one."""
+    """Retry-After of one priority level in seconds.  It doubles while requests are rejected, and later decreases by one."""
 
     def __init__(self) -> None:
         self.seconds = 1
@@ -52,12 +52,12 @@ class RetryAfter:
 
 
 def half_up(number: float) -> int:
-    """Rounds as upstream does: a half goes up."""
+    """Rounds as upstream does: a half is rounded up."""
     return math.floor(number + 0.5)
 
 
 class Claim(NamedTuple):
-    """What one level must have, may have and would like, in seats."""
+    """The minimum, the maximum and the target of one level, in seats."""
 
     lower: float
     upper: float
@@ -65,9 +65,9 @@ class Claim(NamedTuple):
 
 
 def allocate(total: float, claims: Sequence[Claim]) -> tuple[list[float], float]:
-    """Seats for each claim, and the fair fraction: as far as the bounds let it, each gets that part of its target.
+    """Seats for each claim, and the fair fraction, which is the part of its target that each claim gets within its bounds.
 
-    The seats sum up to ``total`` if the bounds allow it; otherwise each is at the bound that stands in the way.
+    The seats sum up to ``total`` if the bounds allow it; otherwise all are at their minimum, or all at their maximum.
     """
     if sum(claim.lower for claim in claims) >= total:
         return [claim.lower for claim in claims], 0.0
@@ -103,7 +103,7 @@ class PriorityLevel:
         self.borrowing: int | None = None  # percent; None = without bound
         self.nominal = self.lower = self.upper = self.current = 0
         self.max_seats = 0
-        self.target = 0.0  # seats of its demand at the last adjustment
+        self.target = 0.0  # its demand for seats at the last adjustment
         self.quiescing = False  # its object is deleted; it stays until its last request has ended
         self.retry_after = RetryAfter()
         self.queues = FairQueues(reactor, 0)

@@ -1,4 +1,4 @@
-"""Which requests a flow schema is about (upstream: ``util/flowcontrol/rule.go``)."""
+"""Matches requests with flow schemas (upstream: ``util/flowcontrol/rule.go``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Rule = Callable[[RequestInfo], bool]
 
 
 def schema_matcher(spec: Object) -> Matcher:
-    """Compiles a FlowSchema's rules into a test.  It looks only at rules whose subjects may be the user."""
+    """Compiles a FlowSchema's rules into a test, which evaluates only rules whose subjects may match the user."""
     rules = _Rules()
     for rule in elements(spec, "rules"):
         rules.add(rule)
@@ -82,14 +82,14 @@ def distinguisher_method(spec: Object) -> str:
 
 
 def flow_distinguisher(method: str, info: RequestInfo, user: UserInfo) -> str:
-    """The flow distinguisher by ``method`` (see above): the user's name, the namespace, or ""."""
+    """The flow distinguisher by the method of ``distinguisher_method``: the user's name, the namespace, or ""."""
     if method == "ByUser":
         return user.name
     return info.namespace if method == "ByNamespace" else ""
 
 
 def _rule(rule: Object) -> _Rule:
-    """Compiles what a rule says of requests, without its subjects."""
+    """Compiles the part of a rule that is about requests, without its subjects."""
     resources = [_resource_rule(item) for item in elements(rule, "resourceRules")]
     others = [_url_rule(item) for item in elements(rule, "nonResourceRules")]
     return lambda info: any(item(info) for item in (resources if info.is_resource else others))

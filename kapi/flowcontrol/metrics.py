@@ -55,7 +55,7 @@ class Levels(Protocol):
 
 
 class Meter(Collector):
-    """Plain numbers, made into metrics at a scrape.  Registers itself with ``registry``."""
+    """Plain numbers, which become metrics at a scrape.  Registers itself with ``registry``."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.controller: Levels | None = None
@@ -108,17 +108,17 @@ class Meter(Collector):
 
     @property
     def rejections(self) -> dict[tuple[str, ...], float]:
-        """By level, schema and reason."""
+        """Rejected requests by level, schema and reason."""
         return self._rejected.rows
 
     @property
     def dispatches(self) -> dict[tuple[str, ...], float]:
-        """By level and schema."""
+        """Dispatched requests by level and schema."""
         self._flush_tallies()
         return self._dispatched.rows
 
     def tally(self, level: str, schema: str) -> Tally:
-        """Where ordinary requests are counted: cheaper than observing each in a histogram."""
+        """The tally of ordinary requests, which is cheaper than an observation of each in a histogram."""
         known = self._tallies.get((level, schema))
         if known is None:
             known = self._tallies[level, schema] = Tally(level, schema, self._runs)
@@ -142,7 +142,7 @@ class Meter(Collector):
         self._rejected.add(level, schema, reason)
 
     def watched(self, level: str, schema: str, watches: int) -> None:
-        """``watches`` is how many watches get the event of a write."""
+        """Records how many watches get the event of a write."""
         self._watches.observe(watches, level, schema)
 
     def queued(self, level: str, schema: str, length: int) -> None:

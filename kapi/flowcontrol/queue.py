@@ -1,6 +1,6 @@
 """A request that needs seats, and the queue in which it waits for them (upstream: ``fairqueuing/queueset/types.go``).
 
-Ordinary requests (one seat, no wait) are counted cheaply; histograms are brought up to date at a scrape.
+Ordinary requests (one seat, no wait) are only counted; the histograms are computed at a scrape.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kapi.machinery.meters import Histogram
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
-_MAX_DURATIONS = 256  # kept before they are moved to the histogram
-EXPECTED_SECONDS = 0.003  # seconds that a request is expected to take
+_MAX_DURATIONS = 256  # durations that are kept before they are moved to the histogram
+EXPECTED_SECONDS = 0.003  # expected duration of a request
 
 
 class Tally:
-    """Counts of one schema at one level; ``runs`` is the histogram of the seconds that requests ran."""
+    """Counts of one schema at one level; ``runs`` is the histogram of the seconds in which requests ran."""
 
     __slots__ = ("dispatched", "estimated", "_labels", "_ran", "_runs")
 
@@ -44,7 +44,7 @@ class Tally:
 
 
 class Seats(Protocol):
-    """Where a request gives its seats back (``FairQueues``)."""
+    """Takes the seats of a request back (``FairQueues``)."""
 
     def finish(self, request: Request, worked: float | None = None) -> None: ...
 
@@ -61,7 +61,7 @@ class Request:
         "queue", "queues", "schema", "started", "state", "tally", "until", "user", "waiting",
     )  # fmt: skip
 
-    queues: Seats  # of its level: where it is admitted
+    queues: Seats  # the queues of its level
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Request:
         self.max_seats = initial_seats if initial_seats >= final_seats else final_seats  # that must be free for it
         self.additional_latency = additional_latency
         self.distinguisher = distinguisher
-        self.tally: Tally | None = None  # where it is counted, when nothing about it is special
+        self.tally: Tally | None = None  # the tally of an ordinary request
         self.user = user
         self.info = info
         self.queue: Queue | None = None
@@ -100,18 +100,18 @@ NO_REQUESTS: deque[Request] = deque(maxlen=0)
 
 
 class Queue:
-    """Requests of the flows that were dealt to it, in the order in which they came."""
+    """Waiting requests of the flows that were dealt this queue, in the order of arrival."""
 
     __slots__ = ("executing", "expected", "requests", "served", "waiting_seats")
 
     def __init__(self) -> None:
         self.requests = NO_REQUESTS
-        self.executing = 0  # requests
+        self.executing = 0  # number of executing requests
         self.waiting_seats = 0
         self.served = 0.0  # seat-seconds of requests that have ended, on the scale of ``FairQueues.current_r``
         self.expected = 0.0  # seat-seconds that running requests are expected to need
 
     @property
     def served_after_next(self) -> float:
-        """Seat-seconds including the expected ones, once its first request is dispatched."""
+        """The seat-seconds, with the expected ones, after the dispatch of its first request."""
         return self.served + self.expected + self.requests[0].max_seats * EXPECTED_SECONDS

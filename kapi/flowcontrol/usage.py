@@ -1,9 +1,9 @@
-"""How full a priority level was, and for how long; and its demand for seats in one adjustment period.
+"""The utilization of a priority level over time, and its demand for seats in one adjustment period.
 
 Upstream: ``metrics/timing_ratio_histogram.go``, ``fairqueuing/integrator.go``.
 
-Upstream observes the figures "at the end of every nanosecond".  Here a change is only recorded.  The histograms of how long each
-state lasted are computed at a scrape, when the limits change, or after many changes.
+Upstream observes the ratios "at the end of every nanosecond".  Here a change is only recorded.  The histograms of the time in
+each state are computed at a scrape, when the limits change, or after many changes.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import math
 from bisect import bisect_left
 
 _SMOOTHING = 0.977  # weight of the previous periods in the smoothed demand
-_MAX_CHANGES = 512  # recorded before they are moved to the histograms
+_MAX_CHANGES = 512  # changes that are recorded before they are moved to the histograms
 _NANOSECONDS = 1e9
 SEATS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 REQUESTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
 DEMAND = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
-#: what a level holds at one moment: seats in use, requests that run, requests that wait, seats in use and waited for
+#: the state of a level: seats in use, running requests, waiting requests, seats in use and requested by waiting requests
 State = tuple[int, int, int, int]
 
 
 class Demand:
-    """Seats as a function of time; the caller keeps the time and adds the pieces."""
+    """Seats as a function of time; the caller measures the time and adds the pieces."""
 
     def __init__(self) -> None:
         self._elapsed = 0.0
         self._sum = 0.0
         self._squares = 0.0
-        self.peak = 0  # of this period so far
+        self.peak = 0  # the highest demand in this period so far
         self.average = 0.0
         self.deviation = 0.0
         self.high = 0
@@ -77,7 +77,7 @@ class Usage:
         self._limit = self._capacity = 1.0
         self._since = now
         self._state: State = (0, 0, 0, 0)
-        self._changes: list[tuple[float, State]] = []  # since then
+        self._changes: list[tuple[float, State]] = []  # changes since the last ``advance``
 
     def change(self, now: float, state: State) -> None:
         self._changes.append((now, state))
@@ -85,7 +85,7 @@ class Usage:
             self._flush()
 
     def sample(self, now: float) -> None:
-        """Ends an adjustment period of the demand for seats."""
+        """Ends an adjustment period, and computes the demand for seats."""
         self.advance(now)
         self.wanted.sample(self._state[3])
 
@@ -95,7 +95,7 @@ class Usage:
         self._limit, self._capacity = float(max(1, limit)), float(max(1, capacity))
 
     def advance(self, now: float) -> None:
-        """Brings the histograms up to ``now``."""
+        """Computes the histograms up to ``now``."""
         self._changes.append((now, self._changes[-1][1] if self._changes else self._state))
         self._flush()
 
