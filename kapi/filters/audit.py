@@ -28,7 +28,7 @@ def audit_init(auditor: Auditor) -> Filter:
 
     def finish(ctx: RequestContext, code: int) -> None:
         event = ctx.audit
-        ctx.audit = None  # breaks a reference cycle, so that no garbage collection is needed
+        ctx.audit = None  # breaks a reference cycle, so that freeing needs no garbage collection
         if not isinstance(event, AuditEvent):
             return  # not audited
         if event.config is None and ctx.info is not None:

@@ -1,4 +1,4 @@
-"""Authentication: who makes the request, or 401 (upstream: apiserver ``filters/authentication.go``)."""
+"""Authentication: determines the user of a request, or answers 401 (upstream: apiserver ``filters/authentication.go``)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STANDARD_HEADERS = ProxyHeaders()
 
 
 def _keep(ctx: RequestContext) -> None:
-    """Leaves the connection open."""
+    """The action without mitigation: leaves the connection open."""
 
 
 def authentication(
@@ -49,11 +49,11 @@ def authentication(
     *,
     mitigation: bool = True,
 ) -> Filter:
-    """Sets ``ctx.user``.  Raises Unauthorized, without the reason.  Without an authenticator every request passes.
+    """Sets ``ctx.user``.  Raises Unauthorized, which does not tell the reason.  Without an authenticator every request passes.
 
-    Removes credentials, the standard proxy headers and ``proxy_headers`` from the request.  With ``mitigation`` an anonymous
-    client gets one request on an HTTP/2 connection (CVE-2023-44487), but keeps it when it gets one of the ``public`` paths: a
-    browser loads a page's files together, before its user logs in.
+    Removes credentials, the standard proxy headers and ``proxy_headers`` from the request.  With ``mitigation`` an HTTP/2
+    connection ends after a request of an anonymous client (CVE-2023-44487), but not after one for a ``public`` path: a browser
+    loads a page's files together, before its user logs in.
     """
     end = end_http2 if mitigation else _keep
 

@@ -1,4 +1,4 @@
-"""Authorization: may the user do this, or 403 (upstream: apiserver ``filters/authorization.go``)."""
+"""Authorization: checks that the user may do this, or answers 403 (upstream: apiserver ``filters/authorization.go``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OUTCOMES = {Decision.ALLOW: "allowed", Decision.DENY: "denied", Decision.NO_OPI
 
 
 def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Filter:
-    """Raises Forbidden unless the authorizer allows the request; annotates the audit event either way.
+    """Raises Forbidden unless the authorizer allows the request; annotates the audit event in both cases.
 
     Answers 500 when an authorizer failed and none allowed it.
     """

@@ -18,7 +18,7 @@ Handler = Callable[[RequestContext], Response | Awaitable[Response]]
 
 
 class FilterChain:
-    """Runs the filters in order, then the handler.  Exceptions pass to the caller: see ``kapi.endpoints.errors``."""
+    """Runs the filters in order, then the handler.  The caller handles exceptions (``kapi.endpoints.errors``)."""
 
     def __init__(self, filters: Sequence[Filter], handler: Handler) -> None:
         self.filters = tuple(filters)

@@ -1,9 +1,9 @@
-"""Requests of pages of other origins: those of ``--cors-allowed-origins``, and all others, which may not use a certificate.
+"""Requests of pages from other origins: CORS for ``--cors-allowed-origins``; all other origins may not use a client certificate.
 
-Browsers show a client certificate whoever asks for it, so any page could act as the user (cross-site request forgery).  Upstream
-has no such filter, as it serves no pages.  It follows Go's ``http.CrossOriginProtection``; an upgrade is no safe method here,
-since any page may read a WebSocket.
-Pages that come through a proxy have the console's origin; ``kapi.endpoints.proxy_handler`` takes it from them.
+A browser sends the client certificate with the requests of every page, so any page could act as the user (cross-site request
+forgery).  Upstream has no such filter, since it serves no pages.  The filter follows Go's ``http.CrossOriginProtection``, but an
+upgrade is no safe method here, since any page may read a WebSocket.
+Pages that come through a proxy would have the console's origin; ``kapi.endpoints.proxy_handler`` prevents this.
 Upstream: apiserver ``server/filters/cors.go``.
 """
 
@@ -68,7 +68,7 @@ def cross_origin() -> Filter:
             return
         user = ctx.user
         if user is None or not user.extra.get(CREDENTIAL_ID, ("",))[0].startswith("X509SHA256="):
-            return  # a token is given by the page itself
+            return  # only the page itself can add a token, not the browser
         if _is_other(ctx) and not any(name == _ALLOWED for name, _ in ctx.response_headers):
             raise Forbidden("pages of other origins may not use a client certificate")
 

@@ -11,7 +11,7 @@ from kapi.request.context import RequestContext
 def request_deadline(maximum: float) -> Filter:
     """Sets ``ctx.deadline`` (reactor seconds).  ``maximum`` is in seconds; a client may ask for less, and 0 means the maximum.
 
-    Raises BadRequest for a timeout that cannot be read.
+    Raises BadRequest for an invalid timeout.
     """
 
     def limit(ctx: RequestContext) -> None:

@@ -21,7 +21,7 @@ def goaway(chance: float, draw: Callable[[], float] = random.random) -> Filter:
 
 
 def end_http2(ctx: RequestContext) -> None:
-    """Ends an HTTP/2 connection after the answer: there ``Connection: close`` means GOAWAY, as upstream."""
+    """Ends an HTTP/2 connection after the answer; as upstream, ``Connection: close`` causes GOAWAY."""
     protocol = getattr(ctx.http, "clientproto", b"")
     if protocol in (b"HTTP/2", b"HTTP/2.0") and not ctx.connection_closing:
         ctx.connection_closing = True

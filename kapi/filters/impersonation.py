@@ -1,4 +1,4 @@
-"""Impersonation: acting as somebody else, when policy allows (upstream: apiserver ``filters/impersonation``, KEP-5284).
+"""Impersonation: acts as another user, if authorized (upstream: apiserver ``filters/impersonation``, KEP-5284).
 
 Constrained impersonation makes two checks: may the requestor impersonate this kind of user at all, and may it do so for this
 verb on this resource?  The plain ``impersonate`` verb is tried last and covers everything.  When every mode is refused, the
@@ -43,7 +43,7 @@ from kapi.resources.shared.paths import domain_prefixed_path
 
 _USER, _UID, _GROUP, _EXTRA = "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-"
 _AUTHENTICATION = "authentication.k8s.io"
-_MIN_WILDCARD_CHECKED = 4  # from so many groups or extras on, one check for "*" is tried first
+_MIN_WILDCARD_CHECKED = 4  # from this many groups or extras on, one check for "*" comes first
 _CACHE_SIZE = 10_000
 
 
@@ -76,7 +76,7 @@ def impersonation(authorizer: Authorizer, *, constrained: bool = True, meter: Id
 
 
 def requested_user(ctx: RequestContext) -> UserInfo | None:
-    """The user that the headers name; removes the headers.  Raises BadRequest when they name no user but a uid or groups."""
+    """The user that the headers name; removes the headers.  Raises BadRequest when they name a uid or groups without a user."""
     name = first_header(ctx, _USER)
     uid = first_header(ctx, _UID)
     groups = tuple(all_headers(ctx, _GROUP))
@@ -119,7 +119,7 @@ def _associated(requestor: UserInfo, requested: UserInfo) -> bool:
 
 
 class _Modes:
-    """The modes of impersonation, in upstream's order; the one that last succeeded for a requestor is tried first."""
+    """The modes of impersonation, in upstream's order; the mode that last succeeded for a requestor is tried first."""
 
     def __init__(self, authorizer: Authorizer, constrained: bool, meter: IdentityMeter) -> None:
         self.authorizer = authorizer
@@ -182,7 +182,7 @@ class _Modes:
         return replace(requested, groups=groups)
 
     async def _check_name(self, mode: str, requested: UserInfo, requestor: UserInfo) -> tuple[str, ...]:
-        """Checks the name.  Returns the groups of the impersonated user, as far as its name determines them."""
+        """Checks the name.  Returns the groups of the impersonated user that its name determines."""
         verb = f"impersonate:{mode}" if mode else "impersonate"
         question = _ask(requestor, _AUTHENTICATION if mode else "", verb, "users", requested.name)
         groups = requested.groups
@@ -264,7 +264,7 @@ def _ask(requestor: UserInfo, group: str, verb: str, resource: str, name: str) -
 
 
 def _extra_problem(key: str, values: tuple[str, ...]) -> str:
-    """Why a constrained impersonation may not set this extra; "" when it may."""
+    """The reason why a constrained impersonation may not set this extra; "" when it may."""
     if not key:
         return "impersonating the empty string key in extra is not allowed"
     problems = aggregate(str(error) for error in domain_prefixed_path(key, Path("extra").child("key")))

@@ -1,4 +1,4 @@
-"""A plain bound on requests that run at once, for servers without priority and fairness.
+"""A plain limit of concurrent requests, for servers without priority and fairness.
 
 Upstream: ``maxinflight.go``.
 """

@@ -14,7 +14,7 @@ from kapi.machinery.meters import Counter, Histogram, coarser, exponential
 
 _SECONDS = exponential(0.001, 2, 15)
 _FILTER_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0)
-#: a duration is measured once, and shown by both lists of bounds
+#: a duration is counted once, in the buckets of both lists, from which two metrics are made
 _ALL_SECONDS = tuple(sorted({*_SECONDS, *_FILTER_SECONDS}))
 _KNOWN = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
 
@@ -80,7 +80,7 @@ class IdentityMeter:
             registry.register(FilterSeconds(self))
 
     def filter_seconds(self) -> dict[str, Histogram]:
-        """How long the filters took, by their names."""
+        """The durations of the filters, by name."""
         return {"authentication": self._authentication_seconds, "authorization": self._authorization_seconds}
 
     def authenticated(self, result: str, seconds: float, user: str = "") -> None:
@@ -96,7 +96,7 @@ class IdentityMeter:
         self._authorization_seconds.observe(seconds, result)
 
     def impersonated(self, mode: str, allowed: bool, seconds: float) -> None:
-        """``mode``: that of the attempt that succeeded, "" when none did."""
+        """``mode``: the mode that succeeded; "" when none did."""
         labels = (mode, "allowed" if allowed else "denied")
         self._impersonations.add(*labels)
         self._impersonation_seconds.observe(seconds, *labels)
@@ -127,7 +127,7 @@ class FilterSeconds(Collector):
 
 
 def _category(user: str) -> str:
-    """The label of a user name: few values, and no personal names."""
+    """The label for a user name, which has few values and no personal names."""
     if user in _KNOWN:
         return user
     return "email_id" if "@" in user else "other"

@@ -1,6 +1,6 @@
 """An unexpected exception becomes a 500; the connection stays open (upstream: apiserver ``server/filters/wrap.go``).
 
-Like the timeout this is no filter: the runner of the chain calls it for every exception that is no API error.
+This is no filter: the runner of the chain calls it for every exception that is not an API error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TEXT = "This request caused apiserver to panic. Look in the logs for details."
 
 
 def recover(ctx: RequestContext, failure: Failure) -> StatusError:
-    """The error to answer with.  The traceback goes to the log, under the audit id; the client learns nothing of it."""
+    """The error to answer with.  The traceback is logged with the audit id; the client does not get it."""
     error, info = failure.value, ctx.info
     if isinstance(error, StatusError):
         return error
@@ -33,7 +33,7 @@ def recover(ctx: RequestContext, failure: Failure) -> StatusError:
 
 
 def _without_text(failure: Failure) -> Failure:
-    """The same traceback; the error's text, and those of its causes, may quote a Secret."""
+    """The failure with its traceback, without the texts of the error and its causes, which may quote a Secret."""
     assert failure.value is not None
     kind = type(failure.value).__name__
     return Failure(RuntimeError(f"{kind}, whose text is withheld").with_traceback(failure.getTracebackObject()))

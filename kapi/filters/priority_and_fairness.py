@@ -1,4 +1,4 @@
-"""API priority and fairness: which requests wait, and which are rejected.
+"""API priority and fairness: lets requests wait for seats, or rejects them.
 
 Upstream: ``server/filters/priority-and-fairness.go``.
 """
@@ -28,7 +28,7 @@ _MAX_WAIT_SECONDS = 60.0
 
 
 def too_many_requests(retry_after: int) -> Response:
-    """429 in plain text, as upstream."""
+    """A 429 in plain text, as upstream."""
     headers = [(b"retry-after", b"%d" % retry_after), (b"x-content-type-options", b"nosniff")]
     body = b"Too many requests, please try again later.\n"
     return Response(429, body, b"text/plain; charset=utf-8", headers)
@@ -60,7 +60,7 @@ def priority_and_fairness(
 ) -> Filter:
     """Waits for a seat of the request's priority level, or answers 429.
 
-    ``default_wait`` is the seconds in a queue for requests without a deadline.  ``concurrency`` counts the waiting requests.
+    ``default_wait`` is the most seconds in a queue for requests without a deadline.  ``concurrency`` counts the waiting requests.
     """
     counted = concurrency or Concurrency()
     meter, turn = controller.meter, controller.turn

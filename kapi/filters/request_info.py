@@ -1,4 +1,4 @@
-"""What later filters read: when the request came in, from which deadlines and latencies count, and the parsed request line.
+"""Sets the context for later filters: the time of arrival, for deadlines and latencies, and the parsed request line.
 
 Upstream: ``filters/requestinfo.go``, ``filters/request_received_time.go``.
 """
@@ -24,7 +24,7 @@ def received_timestamp(seconds: Callable[[], float]) -> Filter:
 
 
 def request_info(ctx: RequestContext) -> Response | None:
-    """Sets ``ctx.info``, or answers 500 for a path that names no resource."""
+    """Sets ``ctx.info``, or answers 500 for a path whose RequestInfo cannot be determined."""
     if ctx.info is None:
         try:
             ctx.info = parse_request_info(ctx.method, ctx.path, ctx.query)

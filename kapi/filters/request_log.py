@@ -1,6 +1,6 @@
 """Logs one line for each request, with its duration (upstream: apiserver ``server/httplog`` and ``filterlatency``).
 
-Neither headers, bodies nor query values are written: a token in a URL stays out of the log.
+Headers, bodies and query values are not logged, since a URL may contain a token.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kapi.filters.chain import Filter
 from kapi.request.context import RequestContext
 
 _log = Logger()
-_SLOW_SECONDS = 1.0  # from which on a request is logged; watches are long in any case
+_SLOW_SECONDS = 1.0  # slower requests are logged, except watches, which always last long
 
 
 def request_log(seconds: Callable[[], float], *, verbose: bool) -> Filter:
-    """Logs every request when ``verbose``, else those that failed with 5xx or were slow."""
+    """Logs every request when ``verbose``, otherwise requests that failed with 5xx or were slow."""
 
     def start(ctx: RequestContext) -> None:
         ctx.finishers.append(finish)

@@ -1,7 +1,7 @@
 """Headers of answers: ``Cache-Control``, ``--strict-transport-security-directives``, and the texts of ``Warning``.
 
-No client caches an answer; a handler may replace the header by its own.  ``ctx.warn`` collects warnings, each text once; the
-response writer puts them into headers, within bounds.  A request starts without any.
+Clients must not cache answers, unless a handler sets another ``Cache-Control``.  ``ctx.warn`` collects warnings, each text once;
+the response writer puts them into headers, up to a limit.
 Upstream: ``endpoints/filters/{cachecontrol,warning}.go``, ``server/filters/hsts.go``; KEP-1693.
 """
 

@@ -25,7 +25,7 @@ def _exempt(ctx: RequestContext) -> bool:
 
 
 def retry_after(stopping: Callable[[], bool]) -> Filter:
-    """Answers 429 and ends the connection once ``stopping()``."""
+    """Answers 429 and ends the connection while ``stopping()`` is true."""
 
     def refuse(ctx: RequestContext) -> Response | None:
         if not stopping() or _exempt(ctx):
@@ -38,7 +38,7 @@ def retry_after(stopping: Callable[[], bool]) -> Filter:
 
 
 class RequestWaitGroup:
-    """Counts the requests under way.  Once ``wait`` was called, at shutdown, no more may be added."""
+    """Counts running requests.  After ``wait``, which is called at shutdown, no more may be added."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -65,7 +65,7 @@ class RequestWaitGroup:
 
 
 def wait_group(group: RequestWaitGroup) -> Filter:
-    """Counts requests that are not long-running; 503 for one that comes after the wait has begun."""
+    """Counts requests that are not long-running; answers 503 to requests after the wait has begun."""
 
     def join(ctx: RequestContext) -> None:
         if ctx.info is not None and ctx.info.long_running:

@@ -1,8 +1,8 @@
 """Spans of requests by OpenTelemetry's SDK (upstream: apiserver ``endpoints/filters/traces.go``, ``filterlatency``).
 
-Only for administrators and monitors is the span of a request a child of the client's span.  For other clients, which could choose
-by ``traceparent`` what is sampled, it is a root with a link to the client's span.  Filters and verbs have child spans; all end
-with the request.  This module is imported only with ``--tracing-config-file``.
+For administrators and monitors the span of a request is a child of the client's span.  Other clients could force sampling by
+``traceparent``, so their span is a root with a link to the client's span.  Filters and verbs have child spans; all end with the
+request.  This module is imported only with ``--tracing-config-file``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kapi.request.response import Response
 _PROPAGATOR = CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()])
 _FIELDS = ("traceparent", "tracestate", "baggage")
 _TRUSTED = frozenset(["system:masters", "system:monitoring"])
-#: verb -> what upstream calls its span; watches have none of their own
+#: verb -> upstream's name of its span; watches have no such span
 _VERBS = {
     "get": "Get",
     "list": "List",
@@ -37,7 +37,7 @@ _VERBS = {
     "delete": "Delete",
     "deletecollection": "Delete",
 }
-_MAX_TEXT = 1024  # characters of what a client sends, in an attribute
+_MAX_TEXT = 1024  # characters from a client in an attribute
 
 
 def _headers(context: Context) -> dict[bytes, list[bytes]]:
@@ -49,7 +49,7 @@ def _headers(context: Context) -> dict[bytes, list[bytes]]:
 class _Call:
     def __init__(self, span: Span, context: Context, withholds: bool) -> None:
         self._span = span
-        self._withholds = withholds  # texts of errors: they may quote a confidential body
+        self._withholds = withholds  # whether texts of errors are left out, which may quote a confidential body
         self.headers = _headers(set_span_in_context(span, context))
 
     def event(self, name: str) -> None:
@@ -106,7 +106,7 @@ class RequestTracing:
         self._seconds = seconds
 
     def filter(self, ctx: RequestContext) -> None:
-        """Begins the request's span.  Comes after authentication, since the user decides about its parent."""
+        """Begins the request's span.  Comes after authentication, since its parent depends on the user."""
         carrier = {name: value for name in _FIELDS if (value := ctx.header(name)) is not None}
         came = _PROPAGATOR.extract(carrier, Context())
         context, links = came, ()
@@ -129,7 +129,7 @@ class RequestTracing:
         ctx.finishers.append(_end)
 
     def step(self, name: str, step: Filter) -> Filter:
-        """``step``, which then begins a span ``name``."""
+        """Wraps ``step`` so that it begins a span ``name``."""
 
         def traced(ctx: RequestContext) -> MaybeResponse | Awaitable[MaybeResponse]:
             trace = ctx.trace
@@ -140,7 +140,7 @@ class RequestTracing:
         return traced
 
     def around(self, handler: Handler) -> Handler:
-        """``handler``, which then begins the span of its verb."""
+        """Wraps ``handler`` so that it begins the span of its verb."""
 
         def traced(ctx: RequestContext) -> Response | Awaitable[Response]:
             trace, info = ctx.trace, ctx.info
@@ -162,7 +162,7 @@ def _end(ctx: RequestContext, code: int) -> None:
 
 
 def span_name(method: str, info: RequestInfo | None) -> str:
-    """The method and the pattern of the path, so that few names stand for all requests."""
+    """The method and the pattern of the path, so that there are few different names."""
     if info is None or not info.is_resource:
         return method
     parts = ["apis" if info.group else "api", info.group, info.version]
