@@ -1,6 +1,6 @@
 """Builds auditing from the flags (upstream: apiserver ``server/options/audit.go``), with the webhook back end.
 
-That posts EventLists to a server named in a kubeconfig (upstream: ``plugin/pkg/audit/webhook``).
+The webhook back end posts EventLists to a server named in a kubeconfig (upstream: ``plugin/pkg/audit/webhook``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = Logger()
 Value = TypeVar("Value")
-MAX_OPEN_SECONDS = 10.0  # to open the log file; a start without limit would not say what it waits for
+MAX_OPEN_SECONDS = 10.0  # to open the log file; without a limit a start could hang without an error
 
 
 class Webhook:
@@ -65,7 +65,7 @@ class Webhook:
 
 
 class Options(Protocol):
-    """The audit flags, under their names with underscores; those that are missing have upstream's defaults."""
+    """The audit flags, under their names with underscores; missing flags have upstream's defaults."""
 
     audit_policy_file: str
     audit_log_path: str
@@ -73,7 +73,7 @@ class Options(Protocol):
 
 
 class Auditor:
-    """The policy, and the sink for its events.  ``clock`` gives unix seconds."""
+    """The policy, and the sink for its events.  ``clock`` returns unix seconds."""
 
     def __init__(self, policy: Policy, sink: UnionSink, meter: Meter, clock: Callable[[], float] = time.time) -> None:
         self.policy = policy
@@ -120,12 +120,12 @@ def _log_file(options: Options, reactor: Reactor) -> LogWriter:
             tidying.release()
 
     def in_thread(work: Callable[[], None]) -> None:
-        """Once at a time, and in no thread that the server's end waits for: the disk may hang."""
+        """Runs one call at a time, in a daemon thread: the disk may hang, and the server must still be able to end."""
         if not tidying.acquire(blocking=False):
             return
         try:
             threading.Thread(target=tidy, args=(work,), name="audit log tidying", daemon=True).start()
-        except RuntimeError as error:  # the limit of processes, which also counts threads
+        except RuntimeError as error:  # no more threads: the limit of processes also counts threads
             tidying.release()
             log.warn("old audit logs stay until the next rotation: {error}", error=str(error))
 
@@ -144,7 +144,7 @@ def _log_file(options: Options, reactor: Reactor) -> LogWriter:
 
 
 def _in_time(work: Callable[[], Value], path: str) -> Value:
-    """What ``work`` returns or raises; OSError when a mount that hangs holds it for too long."""
+    """Returns or raises the result of ``work``; raises OSError when a hanging mount delays it for too long."""
     found: list[Value] = []
     errors: list[Exception] = []
 

@@ -1,10 +1,10 @@
-"""The audit event of one request, which collects what filters and endpoints report: ``ctx.audit``.
+"""The audit event of one request, ``ctx.audit``, to which filters and endpoints report.
 
 Upstream: ``audit/context.go``, audit.k8s.io/v1; apimachinery ``util/net`` SourceIPs for addresses.
 
 Nothing is encoded before a stage is recorded.  A request with the level None costs one policy lookup.
 
-The text of a refusal may quote the body, and that of a patch the whole object: for Secrets it is not recorded, unlike upstream.
+The text of an error may quote the body, and for a patch the whole object.  Unlike upstream, it is not recorded for Secrets.
 
 A read has no effect before its answer is sent.  So its stage RequestReceived is deferred, and recorded together with
 ResponseComplete just before the answer.  Answers that are sent together are recorded together (``complete``), with one write to
@@ -37,7 +37,7 @@ from kapi.request.info import confidential
 from kapi.request.response import Response, leaves_whole
 from kapi.request.user import encoded_user
 
-_MAX_ADDRESS_LENGTH = 256  # characters, with the name of a zone
+_MAX_ADDRESS_LENGTH = 256  # characters, with the zone
 _MAX_AGENT_LENGTH = 1024  # characters
 log = Logger()
 _READS = frozenset({"get", "list"})
@@ -50,7 +50,7 @@ _CLOSED = {"metadata": {}, "status": "Success", "message": "Connection closed ea
 _MAX_STATUS_BYTES = 64 * 1024  # a larger answer is not parsed as a Status
 #: annotations with parts of bodies, which are recorded only from the level Request on
 _BODY_ANNOTATION_PREFIX = "patch.webhook.admission.k8s.io/"
-_AUTHORIZATION_ANNOTATIONS = 2  # how many every request has; any more are of admission
+_AUTHORIZATION_ANNOTATIONS = 2  # number of annotations of every request; further ones come from admission
 _SLOW_SECONDS = 0.5
 _LATENCY_PREFIX = "apiserver.latency.k8s.io/"
 _second = (0, "")
@@ -69,7 +69,7 @@ def origin(ctx: RequestContext) -> tuple[list[str], str]:
 
 @lru_cache(1024)
 def _direct(peer: str, agent: bytes) -> tuple[list[str], str]:
-    """``origin`` of a client that does not come through a proxy."""
+    """``origin`` of a request that does not come through a proxy."""
     return source_ips(b"", b"", peer), _text(agent)
 
 
@@ -79,7 +79,7 @@ def _text(agent: bytes) -> str:
 
 
 def source_ips(forwarded: bytes, real: bytes, peer: str) -> list[str]:
-    """Every valid address of X-Forwarded-For, then X-Real-Ip, then the peer's, the only one that a client cannot forge."""
+    """The valid addresses of X-Forwarded-For, then X-Real-Ip, then the peer's address, which alone a client cannot forge."""
     found = [address for part in forwarded.decode("latin-1").split(",") if (address := _address(part.strip()))]
     address = _address(real.decode("latin-1"))
     if address and address not in found:
@@ -91,7 +91,7 @@ def source_ips(forwarded: bytes, real: bytes, peer: str) -> list[str]:
 
 
 def _address(text: str) -> str:
-    """The address in its canonical form, or "" when ``text`` is not one."""
+    """The address in its canonical form; "" when ``text`` is not an address."""
     return _canonical(text) if 0 < len(text) <= _MAX_ADDRESS_LENGTH else ""
 
 
@@ -114,7 +114,7 @@ class AuditEvent:
     _request: bytes | None = None
     _response: bytes | None = None
     _reference: Object | None = None  # fields of the request's object that are added to objectRef
-    _event: Event | None = None  # as last recorded
+    _event: Event | None = None  # as in the last record
     #: the annotations of a deferred RequestReceived
     _deferred: dict[str, str] | None = None
     _started = False
@@ -131,10 +131,10 @@ class AuditEvent:
         """NONE .. REQUEST_RESPONSE; METADATA before the policy was evaluated."""
         return METADATA if self.config is None else self.config.level
 
-    # -- what the endpoints report
+    # -- reports of endpoints
 
     def request_object(self, obj: Object, served: Callable[[Object], Object] = lambda obj: obj) -> None:
-        """Takes the decoded body, before it is changed; ``served`` makes the version that was sent."""
+        """Takes the decoded body, before it is changed; ``served`` converts it to the version that was sent."""
         metadata = obj.get("metadata")
         if isinstance(metadata, dict):
             self._reference = {
@@ -153,12 +153,12 @@ class AuditEvent:
             self._request = one_line(patch)
 
     def response_object(self, make: Callable[[], Object]) -> None:
-        """Takes what makes the object of an answer whose bytes are not JSON."""
+        """Takes a function that makes the object of an answer whose bytes are not JSON."""
         if self.level >= REQUEST_RESPONSE:
             self._response = json_pieces.dumps(self._trimmed(make()))
 
     def panicked(self, error: BaseException) -> None:
-        """Notes that an unexpected exception ended the request."""
+        """Records that an unexpected exception ended the request."""
         self._panic = f"APIServer panic'd: {error}"
 
     def answered(self, response: Response) -> Outcome:
@@ -223,7 +223,7 @@ class AuditEvent:
             self.sink.process(*records)
 
     def last_records(self) -> list[Record]:
-        """The records of the last stage, once."""
+        """The records of the last stage; none at a second call."""
         if self._finished or self.level == NONE:
             return []
         self._finished = True
@@ -241,7 +241,7 @@ class AuditEvent:
         return self._stage("ResponseComplete")
 
     def _note_latency(self) -> None:
-        """Annotates a slow request with its seconds in all and in the layers where it had to wait."""
+        """Annotates a slow request with its total seconds, and its seconds in the layers where it waited."""
         ctx = self._ctx
         total = ctx.reactor.seconds() - ctx.received
         if total > _SLOW_SECONDS:
@@ -250,7 +250,7 @@ class AuditEvent:
 
     @staticmethod
     def complete(events: Sequence[AuditEvent]) -> Outcome:
-        """Records the last stages of events whose complete answers are about to be sent, which is to wait for a Deferred.
+        """Records the last stages of events before their complete answers are sent, which must wait for the Deferred, if any.
 
         Raises nothing; a fault of one event does not affect the others.  ``finish`` ends events without a policy decision.
         """
@@ -274,7 +274,7 @@ class AuditEvent:
         return self.sink.process(*records) if records else True
 
     def _stage(self, stage: str, at: float | None = None) -> list[Record]:
-        """The record of a stage, after that of a deferred RequestReceived."""
+        """The record of a stage, after the record of a deferred RequestReceived."""
         config = self.config
         assert config is not None
         records = self._take_deferred(config)
@@ -289,7 +289,7 @@ class AuditEvent:
         return records
 
     def _take_deferred(self, config: AuditConfig) -> list[Record]:
-        """The record of a deferred RequestReceived, if there is one."""
+        """The record of a deferred RequestReceived, if any."""
         held, self._deferred = self._deferred, None
         if held is None:
             return []
@@ -299,7 +299,7 @@ class AuditEvent:
         return [Record(encode(event), config.level)]
 
     def _begin_event(self, config: AuditConfig) -> Event:
-        """The event with everything known at the beginning."""
+        """The event with all fields that are known at the beginning."""
         ctx, info = self._ctx, self._ctx.info
         user = ctx.original_user or ctx.user
         addresses, agent = origin(ctx)
@@ -322,7 +322,7 @@ class AuditEvent:
         return event
 
     def _update(self, event: Event) -> None:
-        """Adds to the event what has become known since its beginning."""
+        """Adds the fields that have become known since the beginning."""
         ctx = self._ctx
         status = self._status
         if status is not None and status.get("message") and self._may_quote():
@@ -340,7 +340,7 @@ class AuditEvent:
             event.responseObject = Raw(self._response)
 
     def _may_quote(self) -> bool:
-        """Whether an error's text may have parts of a confidential body, which is not read before the request is allowed."""
+        """Whether an error's text may quote a confidential body, which is not read before the request is authorized."""
         info = self._ctx.info
         return (
             info is not None
@@ -351,7 +351,7 @@ class AuditEvent:
         )
 
     def _trimmed(self, obj: Object) -> Object:
-        """Without managedFields when the policy says so."""
+        """The object, without managedFields if the policy omits them."""
         if self.config is None or not self.config.omit_managed_fields:
             return obj
         if isinstance(obj.get("items"), list):
@@ -382,7 +382,7 @@ def _shown(annotations: dict[str, str], level: int) -> dict[str, str]:
 
 
 def _without_texts(status: Object) -> Object:
-    """Code, reason and the object's name stay."""
+    """The Status without texts; code, reason and the object's name stay."""
     details = status.get("details")
     shown = {**status, "message": _NOT_RECORDED}
     if isinstance(details, dict):

@@ -2,9 +2,9 @@
 
 Upstream: ``plugin/pkg/audit/log`` with lumberjack.  Rotated files are named ``name-2006-01-02T15-04-05.000.ext``.
 
-A line goes to a local disk within microseconds, and a thread for it would cost more than that: the reactor writes by itself as
-long as writing is quick.  Writing to a file on the network, to a file whose writing took long, or to a pipe whose reader has
-stopped may hang: a thread does it, and only requests whose events it has wait.  The order of the lines is kept.
+Writing a line to a local disk takes microseconds, less than handing it to a thread.  So the reactor writes as long as writing is
+quick.  Writing to a network file system, to a file whose last writes were slow, or to a pipe whose reader has stopped may hang.
+Then a thread writes, and only requests whose events the thread has wait.  The order of the lines is kept.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ MEGABYTE = 1024 * 1024
 _DAY = 86400
 _STAMP = "%Y-%m-%dT%H-%M-%S"
 InThread = Callable[[Callable[[], None]], None]
-SLOW_SECONDS = 0.1  # seconds of a write after which the file is a thread's
-QUICK_SECONDS = 60.0  # seconds without such a write after which it is the reactor's again
-LATE_SECONDS = 5.0  # seconds of a write after which the log says so
-Result = tuple[Deferred[None], Exception | None, float]  # and the seconds that it took
+SLOW_SECONDS = 0.1  # after a slower write a thread writes
+QUICK_SECONDS = 60.0  # after this time without a slow write the reactor writes again
+LATE_SECONDS = 5.0  # a longer write is logged
+Result = tuple[Deferred[None], Exception | None, float]  # fired with the result, the error, and the duration in seconds
 
 
 def may_wait(file: int, path: Path) -> bool:
-    """``file`` is open; it is at ``path`` unless it is a pipe or the like."""
+    """Whether writing to the open ``file`` may block; ``path`` is its place unless it is a pipe or a device."""
     mode = os.fstat(file).st_mode
     if stat.S_ISREG(mode):
         return file_system(path) not in _OWN_DISKS
@@ -59,7 +59,7 @@ def may_wait(file: int, path: Path) -> bool:
 
 
 def file_system(path: Path, mounts: Path = _MOUNTS) -> str:
-    """The type of the file system that holds ``path``; that of a local disk where the system does not tell."""
+    """The type of the file system of ``path``; the type of a local disk where the system does not tell it."""
     try:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -70,7 +70,7 @@ def file_system(path: Path, mounts: Path = _MOUNTS) -> str:
         before, _, after = line.partition(" - ")
         point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), before.split(" ")[4])
         inside = place == point or place.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= longest:  # of two at one place the later one hides the earlier
+        if inside and len(point) >= longest:  # a later mount hides an earlier one at the same place
             found, longest = after.split(" ")[0], len(point)
     return found
 
@@ -121,13 +121,13 @@ class LogFile:
         self.may_wait = may_wait(self._file, Path(f"/proc/self/fd/{self._file}") if self._stdout else self.path)
 
     def lines(self, records: Sequence[Record]) -> bytes:
-        """What is written of them."""
+        """The lines of the records."""
         if self._legacy:
             return "".join([record.legacy() + "\n" for record in records]).encode()
         return b"\n".join([*[record.data for record in records], b""])
 
     def append(self, data: bytes, patient: bool = True) -> bytes:
-        """Writes lines.  Returns what standard output does not take at once; who is ``patient`` waits until it does."""
+        """Writes lines.  Returns the rest that standard output does not take at once; ``patient``: waits until it does."""
         if self._limit and self._size + len(data) > self._limit and self._size:
             self._size = os.fstat(self._file).st_size  # another program may have copied and emptied it
             if self._size and self._size + len(data) > self._limit:
@@ -164,7 +164,7 @@ class LogFile:
         return data[written:]
 
     def leave_off(self) -> None:
-        """Called when what ``append`` has returned is not written: the next line is not to continue that one."""
+        """Called when the rest that ``append`` returned is not written, so that the next line starts on a new line."""
         self._torn = True
 
     def close(self) -> None:
@@ -178,16 +178,16 @@ class LogFile:
             fifo = stat.S_ISFIFO(os.stat(self.path).st_mode)
         except FileNotFoundError:
             fifo = False
-        # opened for reading and writing, a FIFO does not wait for a reader
+        # open() of a FIFO for reading and writing does not wait for a reader
         return os.open(self.path, flags | (os.O_RDWR | os.O_NONBLOCK if fifo else os.O_WRONLY), 0o600)
 
     def _rotate(self) -> None:
-        """Begins a new file; goes on with the old one when that fails."""
+        """Begins a new file; continues the old one when that fails."""
         now = self._clock()
         stamp = datetime.fromtimestamp(now, UTC).strftime(_STAMP) + f".{int(now * 1000) % 1000:03d}"
         backup = self.path.with_name(f"{self.path.stem}-{stamp}{self.path.suffix}")
         try:
-            with contextlib.suppress(FileNotFoundError):  # removed by hand, or renamed by the last attempt
+            with contextlib.suppress(FileNotFoundError):  # removed by an administrator, or renamed by the last attempt
                 self.path.rename(backup)
             file = self._open()
         except OSError as error:
@@ -203,7 +203,7 @@ class LogFile:
         self._in_thread(lambda: self._tidy(now))
 
     def _tidy(self, now: float) -> None:
-        """Removes old files and compresses the others."""
+        """Removes old files and compresses the rest."""
         pattern = re.compile(
             re.escape(self.path.stem)
             + r"-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})"
@@ -238,7 +238,7 @@ def _compress(file: Path) -> None:
 
 
 class LogWriter:
-    """``reactor`` calls what a thread asks it to; ``seconds`` is a monotonic clock."""
+    """Writes from the reactor or from a thread.  ``reactor`` runs calls from the thread; ``seconds`` is a monotonic clock."""
 
     name = "log"
     immediate = True
@@ -248,10 +248,10 @@ class LogWriter:
         self._reactor = reactor
         self._seconds = seconds
         self._slow_until = 0.0
-        self._bytes = 0  # of lines that the thread has
-        self._given: dict[Deferred[None], int] = {}  # with its bytes: what the thread has, in order
-        self._progress = 0.0  # when the thread began, or last ended a write
-        self._late = False  # it has been said that the thread hangs
+        self._bytes = 0  # size of the lines that the thread has
+        self._given: dict[Deferred[None], int] = {}  # the thread's work in order, with its size in bytes
+        self._progress = 0.0  # when the thread began, or last completed a write
+        self._late = False  # whether it was logged that the thread hangs
         self._queue: SimpleQueue[tuple[bytes, Deferred[None]] | None] = SimpleQueue()
         self._results: deque[Result] = deque()
         self._collecting = False
@@ -260,7 +260,7 @@ class LogWriter:
         self._ended: Deferred[None] | None = None
 
     def send(self, records: Sequence[Record]) -> Deferred[None] | None:
-        """None when they are written.  Raises OSError when they are not, or when too much waits already."""
+        """None when the records are written.  Raises OSError when writing fails, or too much waits already."""
         data = self._file.lines(records)
         if self._given or self._file.may_wait or self._slow_until:
             now = self._seconds()
@@ -306,7 +306,7 @@ class LogWriter:
         thread = Thread(target=self._write, name="audit log", daemon=True)  # its end is waited for, but not long
         try:
             thread.start()
-        except RuntimeError as error:  # the limit of processes, which also counts threads
+        except RuntimeError as error:  # no more threads: the limit of processes also counts threads
             raise OSError(f"the audit log cannot be written now: {error}") from None
         return thread
 
@@ -353,7 +353,7 @@ class LogWriter:
     # -- the end
 
     def close(self) -> Awaitable[None] | None:
-        """What a disk that hangs has not taken in time is lost, and counted by those who wait for it."""
+        """Ends the thread.  Lines that a hanging disk has not taken in time are lost; the sinks that wait for them count them."""
         self._closed = True
         self._slow_until = inf  # later events are refused by ``_hand_over``
         if self._thread is None:
@@ -363,7 +363,7 @@ class LogWriter:
         return self._end() if self._given else None
 
     async def _end(self) -> None:
-        """Also for lines whose requests have left.  A disk that has taken nothing for so long already gets no more time."""
+        """Waits for the thread, also for lines whose requests have ended.  A disk that hangs already gets no more time."""
         self._ended = Deferred()
         left = MAX_STOP_SECONDS - (self._seconds() - self._progress)
         giving_up = self._reactor.callLater(max(0.0, left), self._give_up)
@@ -386,4 +386,4 @@ class LogWriter:
 
 
 def _left(written: Deferred[None]) -> None:
-    """Who waited has gone; the lines are written nevertheless."""
+    """A cancelled request does not wait any more; its lines are still written."""

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 
 class Meter(Collector):
-    """Plain numbers, made into metrics at a scrape.  Registers itself with ``registry``."""
+    """Plain numbers, which become metrics at a scrape.  Registers itself with ``registry``."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.events = 0

@@ -54,7 +54,7 @@ class AuditConfig:
 
 @dataclass(frozen=True, slots=True)
 class GroupResources:
-    """``resources`` may be ``pods``, ``pods/log``, ``*``, ``*/scale`` or ``pods/*``; none means all of the group."""
+    """``resources`` may be ``pods``, ``pods/log``, ``*``, ``*/scale`` or ``pods/*``; without any, all resources of the group."""
 
     group: str
     resources: frozenset[str]
@@ -122,7 +122,7 @@ class Policy:
 
 
 def load_policy(path: str) -> tuple[Policy, list[str]]:
-    """The policy of a file, and warnings about what was ignored in it.  Raises PolicyError."""
+    """The policy of a file, and warnings about ignored fields.  Raises PolicyError."""
     from kapi.codecs import yaml_reading  # imported only when it is used
 
     try:
@@ -130,7 +130,7 @@ def load_policy(path: str) -> tuple[Policy, list[str]]:
     except OSError as error:
         raise PolicyError(f"loading audit policy file: {error.strerror}: {path}") from None
     try:
-        tree, warnings = yaml_reading.loads(text, math.inf)  # it is read at the start alone
+        tree, warnings = yaml_reading.loads(text, math.inf)  # the file is read only at the start
     except ValueError as error:
         raise PolicyError(f"loading audit policy file: failed decoding: {error}") from None
     policy, more = read_policy(tree)

@@ -20,12 +20,12 @@ def one_line(text: bytes) -> bytes:
 
 
 def without(text: bytes, *names: str) -> Members:
-    """The members of an object except ``names``.  Raises msgspec.DecodeError when ``text`` is no object."""
+    """The members of an object except ``names``.  Raises msgspec.DecodeError when ``text`` is not an object."""
     return {name: value for name, value in _members(text).items() if name not in names}
 
 
 def without_managed_fields(text: bytes) -> bytes:
-    """The JSON of an object, a list or a table, without managedFields.  Raises msgspec.DecodeError when it is no object."""
+    """The JSON of an object, a list or a table, without managedFields.  Raises msgspec.DecodeError when it is not an object."""
     if _MANAGED not in text:
         return text
     found = _members(text)

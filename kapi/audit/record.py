@@ -25,7 +25,7 @@ class Record:
         self.level = level
 
     def legacy(self) -> str:
-        """The format of ``--audit-log-format=legacy``: some of the fields, as text."""
+        """The line of ``--audit-log-format=legacy``: some of the fields, as text."""
         tree: Object = orjson.loads(_encode(without(self.data, *_BODIES)))
         user, other = tree["user"], tree.get("impersonatedUser")
         username = user.get("username") or "<none>"
@@ -68,5 +68,5 @@ def _list(values: list[str]) -> str:
 
 
 def _short(timestamp: str) -> str:
-    """Without trailing zeros, as RFC3339Nano has it."""
+    """A time without trailing zeros, as Go's RFC3339Nano."""
     return timestamp[:-1].rstrip("0").rstrip(".") + "Z"

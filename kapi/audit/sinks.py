@@ -2,8 +2,8 @@
 
 Upstream: ``plugin/pkg/audit``.
 
-``Sink.process(*records)`` returns False only when the request must fail.  A ``lenient`` sink never asks for that, and is
-done when it returns, as a rule.  ``Backend.send(records)`` raises, or its awaitable fails, when the records were not delivered.
+``Sink.process(*records)`` returns False only when the request must fail.  A ``lenient`` sink never returns False, and usually
+does not make the request wait.  ``Backend.send(records)`` raises, or its awaitable fails, when the records were not delivered.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from kapi.audit.policy import REQUEST
 from kapi.audit.record import Record
 
 log = Logger()
-_LOG_INTERVAL_SECONDS = 1.0  # between two log lines about events that a back end has lost
-MAX_BUFFERED_BYTES = 128 * 1024 * 1024  # of events that wait for a back end or are on their way to it
-MAX_SENDING = 64  # batches on their way at once
+_LOG_INTERVAL_SECONDS = 1.0  # between two log lines about lost events of a back end
+MAX_BUFFERED_BYTES = 128 * 1024 * 1024  # size of the events that wait for a back end or are being sent
+MAX_SENDING = 64  # batches that are sent concurrently
 #: for the last events when the server stops: enough for one request, and less than a service manager's time-out
 MAX_STOP_SECONDS = 30.0
 
-#: False when the request must fail; a Deferred of that when the back end makes it wait
+#: False when the request must fail; a Deferred when the request must wait for the back end
 Outcome = Union[bool, "Deferred[bool]"]
 
 
 class Backend(Protocol):
     name: str
-    immediate: bool  # as a rule ``send`` is done when it returns
+    immediate: bool  # whether ``send`` usually does not wait
 
     def send(self, records: Sequence[Record]) -> Awaitable[None] | None: ...
     def close(self) -> Awaitable[None] | None: ...
@@ -74,7 +74,7 @@ class UnionSink:
         return gathered.addCallbacks(lambda outcomes: accepted and all(outcomes), _first_error)
 
     async def stop(self) -> None:
-        """Stops all sinks at once, as each may take its time.  Raises nothing: the server's end goes on."""
+        """Stops all sinks concurrently, since each may take long.  Raises nothing, so that the shutdown continues."""
         await gatherResults([Deferred.fromCoroutine(_stopped(sink)) for sink in self._sinks])
 
 
@@ -183,11 +183,11 @@ class Batching:
         self._counted = reactor.seconds()
         self._max_bytes = max_bytes
         self._timer: IDelayedCall | None = None
-        self._sending: dict[Deferred[None], int] = {}  # batches on their way, with the number of their events
-        self._bytes = 0  # of events in the buffer and on their way
+        self._sending: dict[Deferred[None], int] = {}  # batches that are being sent, with the number of their events
+        self._bytes = 0  # size of the events in the buffer and of those being sent
         self._draining = False
         self._stopped = False
-        self._ended: Deferred[None] | None = None  # fires at the stop, when no batch is on its way any more
+        self._ended: Deferred[None] | None = None  # fires at the stop, when no batch is being sent any more
         self._given_up = False
 
     def process(self, *records: Record) -> Outcome:
@@ -212,13 +212,13 @@ class Batching:
             self._timer = self._reactor.callLater(self._max_wait, self._tick)
 
     def _drain(self, full_only: bool) -> None:
-        if self._draining:  # a batch that is delivered at once calls this again
+        if self._draining:  # called again by a batch that was delivered at once
             return
         self._draining = True
         try:
             while self._buffer and (not full_only or len(self._buffer) >= self._max_size):
                 if len(self._sending) >= MAX_SENDING:
-                    return  # continues when one was delivered
+                    return  # continues when a batch was delivered
                 wait = self._take_token()
                 if wait > 0:
                     if self._timer is not None:
@@ -240,7 +240,7 @@ class Batching:
         return batch
 
     def _take_token(self) -> float:
-        """Takes a token and returns 0, or returns the seconds until there is one."""
+        """Takes a token and returns 0, or returns the seconds until the next token."""
         if not self._qps:
             return 0.0
         now = self._reactor.seconds()
@@ -310,7 +310,7 @@ class Batching:
 
 
 def _first_error(failure: Failure) -> Failure:
-    """As one who waited for that sink alone would see it."""
+    """Unwraps the error of the sink that failed first."""
     return failure.value.subFailure if isinstance(failure.value, FirstError) else failure
 
 

@@ -46,7 +46,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def reference(info: RequestInfo, learned: Object | None = None) -> ObjectReference:
-    """The object that the path names; ``learned`` has fields of the object itself that the path lacks."""
+    """The object that the path names; ``learned`` has fields of the object that are not in the path."""
     made = ObjectReference(
         info.resource,
         info.namespace,
