@@ -32,7 +32,7 @@ class ReloadedFiles(Generic[T]):
         return self.value
 
     def reload(self) -> None:
-        """Reads again.  Invalid files, or files that are just being replaced, change nothing; the error is logged once."""
+        """Reads again.  Invalid files, such as files that are being replaced, change nothing; the error is logged once."""
         try:
             self.value = self._read()
         except ConfigError as error:

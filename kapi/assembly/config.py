@@ -60,21 +60,21 @@ class Reloaders:
 
 
 class LifecycleSignals:
-    """The state of the shutdown, and what is under way (upstream: ``server/lifecycle_signals.go``)."""
+    """The state of the shutdown, and the running requests and watches (upstream: ``server/lifecycle_signals.go``)."""
 
     def __init__(self) -> None:
-        self.stopping = False  # not ready any more
-        self.refusing = False  # takes no requests any more
+        self.stopping = False  # the server is not ready any more
+        self.refusing = False  # no new requests are accepted
         self.requests = RequestWaitGroup()
         self.watches = RequestWaitGroup()
 
 
-#: is told of so many blocks of memory that only a collection frees
+#: called with the number of memory blocks that only a garbage collection frees
 ExpectGarbage = Callable[[int], None]
 
 
 def ignore_garbage(blocks: int) -> None:
-    """Where the collector is not kapi's."""
+    """For processes whose garbage collector kapi does not control."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Config:
     reactor: Reactor
     files: Files
     store: RedisStore
-    advertise: str  # address
+    advertise: str  # the advertised address
     port: int
     overrides: Mapping[GroupResource, RedisStore] = field(
         default_factory=dict
@@ -96,7 +96,7 @@ class Config:
 
     @property
     def stores(self) -> Sequence[RedisStore]:
-        """Each store once, the main one first; the position is its number in metrics and health checks."""
+        """Each store once, the main one first; the position of a store is its number in metrics and health checks."""
         return (self.store, *dict.fromkeys(self.overrides.values()))
 
     def kept_by(self, store: Store) -> str:

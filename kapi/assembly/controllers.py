@@ -29,7 +29,7 @@ from kapi.runtime.persistent import Persistent
 from kapi.servers.chain import ServerChain
 
 POLICY_HOOK = "rbac/bootstrap-roles"
-#: upstream has separate hooks for these parts of ours
+#: upstream has separate hooks for these parts of one hook here
 _BOOTSTRAP = (
     "scheduling/bootstrap-system-priority-classes",
     "start-kubernetes-service-cidr-controller",
@@ -123,7 +123,7 @@ def _elected(
 ) -> list[Controller]:
     """The controllers of ``make``, behind a leader election: one of several servers runs them.
 
-    A server with an exclusive store needs no election.  Without Leases there is none: each server runs them.
+    A server with an exclusive store needs no election.  Without Leases there is no election: each server runs them.
     """
     wanted = options.controllers
     if registry.store.exclusive or not wanted.leader_elect or not registry.client.has("coordination.k8s.io", "leases"):

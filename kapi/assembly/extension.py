@@ -1,4 +1,4 @@
-"""The extension point: what a launcher adds to a server beside its flags (upstream: none; see ``kapi.testbed``)."""
+"""The extension point by which a launcher adds parts to a server (upstream: none; see ``kapi.testbed``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kapi.serving.site import Connections
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The stages that a server is prepared from."""
+    """The stages before PrepareRun."""
 
     config: CompletedConfig
     storage: Storage
@@ -34,13 +34,13 @@ class Extension(Protocol):
     """Adds flags, routes, hooks and steps around the handlers to one server."""
 
     def flags(self, processes: ProcessOptions) -> FlagSet:
-        """Its flags, which are parsed with those of the server."""
+        """Its flags, which are parsed with the server's flags."""
 
     def install(self, parts: Parts) -> None:
         """Adds routes and hooks to the servers.  Raises ConfigError."""
 
     def behind_filters(self, handler: Handler) -> Handler:
-        """``handler``, which answers requests that have passed the filters, with steps around it."""
+        """Wraps ``handler``, which answers requests that have passed the filters."""
 
     def before_filters(self, handler: Handler, behind: Sequence[Filter]) -> Handler:
-        """``handler``, which begins with the filters, with steps around it; ``behind`` are filters that come last."""
+        """Wraps ``handler``, which begins with the filters; ``behind`` are filters that come last."""

@@ -81,7 +81,7 @@ def build_handler_chain(
     flow: Filter | None,
     serves: Callable[[str, str, str, str], bool],
 ) -> list[Filter]:
-    """The filters, outermost first.  ``serves(group, version, resource, subresource)`` says whether it exists."""
+    """The filters, outermost first.  ``serves(group, version, resource, subresource)``: whether this resource is served."""
     generic, signals = config.options.generic, config.signals
     clock, meter, recorder, tracing = config.reactor.seconds, config.identity_meter, config.auditor, config.tracing
     constrained = generic.features["ConstrainedImpersonation"]

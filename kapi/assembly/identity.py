@@ -48,15 +48,15 @@ class Identity:
     requests: Authenticator
     tokens: TokenAuthenticator
     issuer: AnyIssuer
-    discovery: IssuerDiscovery | None  # of the issuer, when it has an https URL
+    discovery: IssuerDiscovery | None  # the issuer's, when it has an https URL
     proxy_headers: ProxyHeaders  # removed from requests by authentication
-    settings: AuthenticationSettings  # from which the authenticators were built
+    settings: AuthenticationSettings  # the settings of the authenticators
     usage: LegacyTokenUsage  # last use of tokens in Secrets
-    signer: ExternalSigner | None  # has to be started
-    external: ExternalIdentity  # as well
+    signer: ExternalSigner | None  # must be started
+    external: ExternalIdentity  # must be started
 
     async def start(self, max_token_seconds: int) -> None:
-        """Begins to look for issuers of tokens, and starts and waits for the external signer, if any.  Raises ConfigError.
+        """Begins the discovery of token issuers; starts the external signer, if any, and waits for it.  Raises ConfigError.
 
         ``max_token_seconds`` is the flag's limit of a token's lifetime.
         """
@@ -69,7 +69,7 @@ class Identity:
             raise ConfigError(f"--service-account-signing-endpoint: {error}") from None
 
     def client_authorities(self) -> Sequence[Certificate]:
-        """The certificates that client certificates have to lead to: of clients first, then of front proxies."""
+        """The CA certificates of clients, then of front proxies."""
         settings = self.settings
         authorities = [settings.client_ca, None if settings.front_proxy is None else settings.front_proxy.authority]
         return [one for authority in authorities if authority is not None for one in authority.certificates]
@@ -82,7 +82,7 @@ class Identity:
     def over(self, registry: Registry, realm: str) -> Identity:
         """The Identity for another registry in the process: the same keys, other ServiceAccounts and Secrets.
 
-        ``realm`` is that of the registry's store.
+        ``realm`` is the realm of the registry's store.
         """
         environment = registry.environment
         usage = LegacyTokenUsage(registry.client.named("kube-apiserver"), environment.clock)
@@ -135,7 +135,7 @@ def _proxy_headers(flags: AuthenticationOptions) -> tuple[list[str], list[str], 
 
 def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") -> CertificateAuthority:
     def bundle() -> bytes:
-        """Raises ValueError for a file without certificates, even when ``more`` has some."""
+        """The joined CA bundle.  Raises ValueError for a file without certificates, even when ``more`` has some."""
         if not path:
             return more
         content = read_file(path, flag)
@@ -154,7 +154,7 @@ def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") ->
             if content != seen[0]:
                 authority.reload(content)
                 seen[0] = content
-        except (ConfigError, ValueError) as error:  # a file that is just being replaced is complete at the next reload
+        except (ConfigError, ValueError) as error:  # a file that is being replaced is complete at the next reload
             _log.error("Not reloading --{flag}: {error}", flag=flag, error=str(error))
 
     reloaders.add(reload)

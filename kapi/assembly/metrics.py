@@ -1,6 +1,6 @@
 """Registers the metrics of all packages (upstream: component-base ``metrics/legacyregistry``).
 
-Metrics that exist once in a process are defined beside what they measure, or in the module ``metrics`` of their package.
+Metrics that exist once in a process are defined in the module that they measure, or in the module ``metrics`` of its package.
 """
 
 from __future__ import annotations

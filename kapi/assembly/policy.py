@@ -49,7 +49,7 @@ def complete_policy(
 ) -> Policy:
     """Builds admission, and makes the registry use it.  Raises ConfigError.
 
-    ``configurations`` are those of plugins; None: they are read from the file of --admission-control-config-file.
+    ``configurations`` belong to plugins; None: they are read from the file of --admission-control-config-file.
     """
     options, registry = config.options, storage.registry
     initializer = Initializer(
@@ -89,13 +89,13 @@ def complete_policy(
 
 
 def without_webhook_credentials(configurations: Mapping[str, Tree]) -> Object:
-    """Without the webhook plugins: their credentials must not be sent to webhooks of a logical cluster.
+    """The configurations without the webhook plugins, whose credentials must not be sent to webhooks of a logical cluster.
 
-    The server's files do not concern logical clusters, either.
+    The server's manifest files do not apply to logical clusters either.
     """
     return {name: given for name, given in configurations.items() if name not in (*_WEBHOOKS, *_POLICIES)}
 
 
 def _webhook_configuration(configurations: Mapping[str, Tree]) -> Tree:
-    """The configuration for conversion webhooks: that of a webhook plugin, the mutating one first."""
+    """The configuration for conversion webhooks, taken from a webhook plugin, the mutating one first."""
     return next((configurations[name] for name in _WEBHOOKS if configurations.get(name)), None)

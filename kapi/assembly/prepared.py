@@ -41,13 +41,13 @@ from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import StorageSize, size_families, store_id
 from kapi.watchcache.caches import Caches
 
-#: upstream has separate hooks for these; here they are done when the informers are synced
+#: upstream has separate hooks for these; here their work is done when the informers are synced
 _INFORMERS = ("start-apiserver-admission-initializer", "storage-readiness")
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedServer:
-    """A server that only has to be started."""
+    """A complete server, which is not started yet."""
 
     config: CompletedConfig
     storage: Storage
@@ -74,7 +74,7 @@ class PreparedServer:
         return FilterChain(before, extension.before_filters(own.handle, behind))
 
     def streams_body(self, uri: bytes) -> bool:
-        """Whether the body of a request to this target goes to another server."""
+        """Whether the body of a request to this target is passed on to another server."""
         return is_proxied(uri) or self.chain.aggregator.is_remote(uri)
 
 
@@ -86,7 +86,7 @@ def prepare_run(
     outgoing: Outgoing,
     extension: Extension | None,
 ) -> PreparedServer:
-    """Adds everything that only the process's own server has, and builds the filters.  Raises ConfigError."""
+    """Adds the parts that only the process's own server has, and builds the filters.  Raises ConfigError."""
     options, server, core = config.options, chain.aggregator, chain.core
     site = Connections(server, config.reactor, options.serving.http2_max_streams_per_connection)
     _install_identity(config, storage, policy, chain)
@@ -123,7 +123,7 @@ def _install_identity(config: CompletedConfig, storage: Storage, policy: Policy,
 
 
 def _document(path: str, handler: Handler) -> Handler:
-    """``handler`` of a path with or without a slash at its end, and NotFound below the path."""
+    """Routes to ``handler`` for a path with or without a slash at its end, and NotFound below the path."""
 
     def answer(ctx: RequestContext) -> Answer:
         if ctx.path.removesuffix("/") != path:
@@ -147,7 +147,7 @@ def _install_informers(config: CompletedConfig, storage: Storage, chain: ServerC
 
 
 def _install_sizes(config: CompletedConfig, chain: ServerChain) -> None:
-    """Adds the sizes of the stores to the metrics.  A hook asks for them, so that the first scrape has them."""
+    """Adds the sizes of the stores to the metrics.  A hook requests them, so that the first scrape has them."""
     interval = config.options.storage.etcd_db_metric_poll_interval
     stores = config.given.stores if interval > 0 else ()
     sizes = [StorageSize(store.info, config.reactor, interval) for store in stores]
@@ -218,7 +218,7 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
                 name = f"the store of {config.given.kept_by(part.store)}"
                 answers = store_check(config.given.stores[number], flags.etcd_readycheck_timeout, name)
                 checks.note(store_id(number), partial(_store_problems, part, name, answers))
-        if checks is not livez and has_plugins:  # restarting the server would not bring a plugin back
+        if checks is not livez and has_plugins:  # a restart of the server would not repair a plugin
             checks.add("kms-providers", partial(_encryption_problems, config.given.stores))
         for name in hooks.names:
             check = _hook_check(hooks, name)
@@ -243,7 +243,7 @@ def store_check(store: RedisStore, timeout: float, name: str = "the store") -> C
 def _store_problems(caches: Caches, name: str, answers: Check) -> str:
     """The problems of a store of single resources.  They do not make the server unready, since its other resources are served.
 
-    Without reasons, which are in the log: /readyz is public.
+    Reasons are only in the log, since /readyz is public.
     """
     failing = ", ".join(each for each, check in caches.store.checks().items() if check())
     found = (answers(), failing and f"{name} fails {failing}", caches.failing(), caches.store_warnings())
@@ -260,7 +260,7 @@ def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:
 
 
 def install_hooks(config: CompletedConfig, storage: Storage, chain: ServerChain) -> None:
-    """Raises ValueError for a name that a hook has already."""
+    """Adds hooks.  Raises ValueError for the name of an existing hook."""
     additions, client = config.given.additions, storage.registry.client
 
     def context(name: str) -> HookContext:
@@ -273,7 +273,7 @@ def install_hooks(config: CompletedConfig, storage: Storage, chain: ServerChain)
 
 
 def install_added_routes(config: CompletedConfig, chain: ServerChain) -> None:
-    """Adds routes to the outermost server.  Raises ValueError for a path that a server of the chain has already."""
+    """Adds routes to the outermost server.  Raises ValueError for a path that a server of the chain serves already."""
     for part in config.given.additions.routes:
         for url in part.app.urls:
             if any(url in app.served for app in chain.aggregator.apps()):

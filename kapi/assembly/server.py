@@ -1,7 +1,7 @@
 """Builds a server from flags in stages, each of which returns a dataclass (upstream: cmd/kube-apiserver ``app/server.go``).
 
 A later stage may add to the results of earlier ones (admission to the registry, routes and hooks to the servers), but replaces
-nothing.  The only I/O is reading files that flags name; nothing runs yet.
+nothing.  The only I/O is reading the files of flags; nothing runs yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kapi.assembly.storage import open_storage
 
 
 def assemble(given: Config, extension: Extension | None = None) -> PreparedServer:
-    """A server that only has to be started; ``extension`` adds to it.  Raises ConfigError."""
+    """A complete server, which is not started yet; ``extension`` adds to it.  Raises ConfigError."""
     config = given.complete()
     storage = open_storage(config)
     policy = build_policy(config, storage)

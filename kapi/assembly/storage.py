@@ -80,7 +80,7 @@ class BuiltIn:
     """The built-in resources of one server of the chain."""
 
     groups: frozenset[str]
-    rows: list[Resource]  # those that the flags enable
+    rows: list[Resource]  # the enabled resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def build_storage(
     aggregator = _register(registry, flags, rows_of(AGGREGATOR_GROUP))
     registry.stores.off = switched_off(registry)
     if groups:
-        from kapi.servers.groups import group_rows  # with the code for custom resources: only when it is needed
+        from kapi.servers.groups import group_rows  # imports the code for custom resources
 
         rows = group_rows(groups, extensions.groups | core.groups | aggregator.groups)
         register(registry, rows)
