@@ -26,7 +26,7 @@ class AdmissionOptions(FlagSet):
             self.admission_control and (self.enable_admission_plugins or self.disable_admission_plugins)
         )
         if self.admission_control:
-            from kapi.admission.catalogue import PLUGINS  # many modules, imported only with the flag
+            from kapi.admission.catalogue import PLUGINS  # it imports many modules, so only with the flag
 
             self.enable_admission_plugins = list(self.admission_control)
             self.disable_admission_plugins = sorted(set(PLUGINS) - set(self.admission_control))
@@ -44,5 +44,5 @@ class AdmissionOptions(FlagSet):
 
     @property
     def service_addresses(self) -> dict[str, str]:
-        """By namespace/name or namespace/name:port."""
+        """The addresses by namespace/name or namespace/name:port."""
         return dict(pair.split("=", 1) for pair in self.service_address)

@@ -1,4 +1,4 @@
-"""Which APIs are served (upstream: apiserver ``server/options/api_enablement.go``, ``server/resourceconfig``)."""
+"""The choice of the served APIs (upstream: apiserver ``server/options/api_enablement.go``, ``server/resourceconfig``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kapi.machinery.golang import quote
 from kapi.options.flags import FlagSet, mapping, pairs
 from kapi.schema.builtin import names_by_kind
 
-#: settings of many versions at once, the later ones over the earlier ones
+#: settings of many versions at once; later ones override earlier ones
 _STAGES = ("api/all", "api/ga", "api/beta", "api/alpha")
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True", ""))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
@@ -21,8 +21,8 @@ def _registered() -> frozenset[tuple[str, str]]:
 
 
 def _absent(key: str) -> str:
-    """Why the group version or resource of a key cannot be enabled; "" when it can."""
-    from kapi.resources.catalogue import BUILT_IN  # many modules, which the start of the store does not need
+    """The reason why the group version or resource of a key cannot be enabled; "" when it can."""
+    from kapi.resources.catalogue import BUILT_IN  # it imports many modules, which the start of the store does not need
     from kapi.resources.previews import PREVIEWS
 
     group, version, *plural = key.split("/")
@@ -82,7 +82,7 @@ class APIEnablementOptions(FlagSet):
         return next((on for on in settings if on is not None), stage == "ga")
 
     def setting(self, group: str, version: str, plural: str = "") -> bool | None:
-        """What is set for exactly this group version, or this resource of it; None when nothing is."""
+        """The setting of exactly this group version, or this resource of it; None without one."""
         key = f"{group}/{version}"  # "/v1" is the core group
         value = self.runtime_config.get(f"{key}/{plural}" if plural else key)
         return None if value is None else value in _TRUE

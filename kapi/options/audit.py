@@ -81,7 +81,7 @@ class AuditOptions(FlagSet):
         return errors
 
     def _backend(self, name: str) -> list[str]:
-        """Checks that log and webhook have in common; as upstream, only the first error of batches and of sizes."""
+        """Common checks of log and webhook; as upstream, only the first error of batches and of sizes."""
 
         def value(rest: str) -> float:
             return cast(float, getattr(self, f"audit_{name}_{rest}"))

@@ -136,7 +136,7 @@ class AuthenticationOptions(FlagSet):
         return errors + self._overlap()
 
     def _overlap(self) -> list[str]:
-        """A CA for both users and proxies would let any user act as a proxy, unless the proxies' names are given."""
+        """Errors of a CA for both users and proxies: any user could act as a proxy, unless the proxies' names are given."""
         users, proxies = self.client_ca_file, self.requestheader_client_ca_file
         if not users or not proxies or self.requestheader_allowed_names:
             return []

@@ -18,9 +18,9 @@ _TLS = {"caBundle", "clientKey", "clientCert", "tlsServerName"}
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """A network behind a proxy, which has a unix socket or a URL; the files are for TLS with an https URL.
+    """A network that is reached through a proxy at a unix socket or a URL; the files are for TLS with an https URL.
 
-    ``is_grpc``: it speaks konnectivity's protocol, instead of HTTP's CONNECT.
+    ``is_grpc``: the proxy speaks konnectivity's protocol, instead of HTTP's CONNECT.
     """
 
     name: str
@@ -43,7 +43,7 @@ class EgressOptions(FlagSet):
     )
 
     def selections(self) -> list[Selection]:
-        """The networks that are reached through a proxy.  Raises ConfigError."""
+        """The networks with a proxy.  Raises ConfigError."""
         if not self.egress_selector_config_file:
             return []
         tree = read_yaml(self.egress_selector_config_file, "egress-selector-config-file")

@@ -32,7 +32,7 @@ def make_egress(selections: Sequence[Selection]) -> Egress:
 
 
 def _proxy(selection: Selection, meter: EgressMeter) -> EgressProxy:
-    """Raises ConfigError."""
+    """The proxy of a network.  Raises ConfigError."""
     endpoint, name, transport = _endpoint(selection)
     if selection.is_grpc:
         return EgressProxy(endpoint, by_call, ("grpc", transport), meter)

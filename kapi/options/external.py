@@ -65,8 +65,8 @@ class ExternalIdentity:
         self._collectors = registry
         self._meter: JWTMeter | None = None
         self._jwt = ReplaceableTokenAuthenticators()
-        self._content = b""  # of the configuration file that is in force
-        self._providers: list[Provider] = []  # in force
+        self._content = b""  # content of the configuration file in force
+        self._providers: list[Provider] = []  # the providers in force
         self._switching = False
         self.tokens: list[TokenAuthenticator] = []
         self.anonymous: bool = flags.anonymous_auth
@@ -161,12 +161,12 @@ class ExternalIdentity:
         return made
 
     def start(self) -> None:
-        """Begins to look for the issuers, before a token of theirs comes."""
+        """Begins the discovery of the issuers, before a token of them comes."""
         for provider in self._providers:
             provider.begin(self._reactor)
 
     def stop(self) -> None:
-        """Ends the search for issuers, and the connections to them."""
+        """Ends the discovery of issuers, and the connections to them."""
         for provider in self._providers:
             provider.leave()
 
@@ -176,7 +176,7 @@ class ExternalIdentity:
         self._leave(old)
 
     def _leave(self, providers: Iterable[Provider]) -> None:
-        """Ends providers that are not in force, and what metrics have of issuers without another one."""
+        """Ends providers that are not in force, and removes the metrics of issuers without another provider."""
         used = {each.issuer for each in self._providers}
         for provider in providers:
             if provider.issuer not in used:
@@ -201,7 +201,7 @@ class ExternalIdentity:
     def reload(self) -> Deferred[None] | None:
         """Applies a changed file once all its issuers answer; until then the previous one stays in force.
 
-        An invalid file, or one with an issuer that does not answer, is logged and tried again the next time.
+        An invalid file, or one with an issuer that does not answer, is logged and tried again at the next reload.
         """
         path = self._flags.authentication_config
         if not path or self._switching:

@@ -35,7 +35,7 @@ def _as_flag(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
     return read
 
 
-#: seconds of a Go duration such as ``1h30m``; a number of 64 bits, a float64, a bool as Go's ``strconv`` reads them
+#: parsers: seconds of a Go duration such as ``1h30m``; a 64-bit number, a float64 and a bool as in Go's ``strconv``
 duration = _as_flag(golang.parse_duration)
 integer = _as_flag(golang.parse_literal)
 number = _as_flag(golang.parse_float)
@@ -47,7 +47,7 @@ def string(text: str) -> str:
 
 
 def ip_address(text: str) -> str:
-    """An IP address in its canonical form; as Go's, without a zone."""
+    """An IP address in its canonical form; as with Go's ``net.ParseIP``, without a zone."""
     address = parse_ip(text.strip())
     if address is None:
         raise FlagError(f'failed to parse IP: "{text}"')
@@ -73,7 +73,7 @@ def port_range(text: str) -> tuple[int, int]:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """``a=b,c=d``; an item without ``=`` is given the text "true"."""
+    """``a=b,c=d`` as a mapping; an item without ``=`` gets the value "true"."""
     found: dict[str, str] = {}
     for item in text.split(","):
         if not item.strip():
@@ -86,10 +86,10 @@ def pairs(text: str) -> dict[str, str]:
 class Flag(msgspec.Struct, frozen=True):
     """A flag of the command line.
 
-    ``kind`` says how repeated flags combine: "value" and "bool" (the last one counts), "list" (comma-separated, adds up), "array"
-    (adds up) or "map" (adds up).  ``type`` is the name of its values in the help text, ``group`` its heading when that differs
-    from its FlagSet's.  ``inert`` is the reason why it is accepted without effect.  ``refused`` names what to use instead.
-    ``deprecated`` is upstream's text about a flag that the help text does not show any more.
+    ``kind`` is the way in which repeated flags combine: "value" and "bool" (the last one counts), "list" (comma-separated, adds
+    up), "array" (adds up) or "map" (adds up).  ``type`` is the name of its values in the help text; ``group`` is its heading when
+    it differs from the FlagSet's heading.  ``inert`` is the reason why it is accepted without effect.  ``refused`` names the
+    replacement of a flag that is not accepted.  ``deprecated`` is upstream's text about a flag that the help text does not show.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 def value(parse: Callable[[str], Parsed], default: Parsed, help: str, **more: str) -> Parsed:
-    """Declares a flag in the body of a FlagSet; for a type checker it is the value that the attribute has."""
+    """Declares a flag in the body of a FlagSet; for a type checker it returns the flag's value."""
     return cast(Parsed, Flag("", parse, default, help, **more))
 
 
@@ -137,9 +137,9 @@ def mapping(parse: Callable[[str], Mapping[str, Parsed]], help: str, **more: str
 
 
 class FlagSet:
-    """The flags of one group, and their values as attributes: ``serving.secure_port`` is that of ``--secure-port``.
+    """The flags of one group, and their values as attributes: ``serving.secure_port`` is the value of ``--secure-port``.
 
-    A subclass declares them as its attributes: ``secure_port = value(integer, 6443, "Port for HTTPS.")``.
+    A subclass declares the flags as its attributes: ``secure_port = value(integer, 6443, "Port for HTTPS.")``.
     """
 
     #: heading in the help text
@@ -154,7 +154,7 @@ class FlagSet:
         self.add()
 
     def add(self) -> None:
-        """Declares further flags, whose values no attribute is read for, or whose names are computed."""
+        """Declares further flags: flags whose attribute is not used, or whose names are computed."""
 
     def complete(self) -> None:
         """Derives values from other flags; may read files and raise ConfigError."""

@@ -148,9 +148,9 @@ class GenericOptions(FlagSet):
 
 
 def _origin_problem(origin: str) -> str:
-    """Why a regular expression of origins cannot be used; "" when it can.
+    """The reason why a regular expression of origins cannot be used; "" when it can.
 
-    It must name the start and the end of the host: else "example.com" would match example.com.evil.org (CVE-2022-1996).
+    It must match the start and the end of the host; otherwise "example.com" would match example.com.evil.org (CVE-2022-1996).
     """
     problem = pattern_error(origin)
     if problem:
@@ -165,7 +165,7 @@ _VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)")
 
 
 def effective_version(emulated: Sequence[str], compatible: Sequence[str]) -> tuple[EffectiveVersion, list[str]]:
-    """The version for the values of both flags, each with its component or without, and upstream's errors."""
+    """The version from the values of both flags, which may name a component, and upstream's errors."""
     try:
         release = _value(emulated)
         least = _value(compatible)

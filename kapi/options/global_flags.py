@@ -1,4 +1,4 @@
-"""Flags of what starts a server: --help, --version, --config-file, --testbed, --workers (component-base ``cli/globalflag``)."""
+"""Flags of the launchers of a server: --help, --version, --config-file, --testbed, --workers (upstream: ``cli/globalflag``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kapi.options.flags import FlagSet, integer, string, switch, value
 
 
 class GlobalOptions(FlagSet):
-    """Flags that launchers handle before it parses the others; declared here for the help text."""
+    """Flags that launchers handle before the server parses the others; declared here for the help text."""
 
     title = "Global"
 
@@ -31,7 +31,7 @@ class GlobalOptions(FlagSet):
 
 
 class ProcessOptions(FlagSet):
-    """How many processes serve (upstream has no such flags: a Go process uses all cores)."""
+    """The number of processes (upstream has no such flags: a Go process uses all cores)."""
 
     title = "Kapi"
 

@@ -28,13 +28,11 @@ _WIDTH = 112
 
 
 def show(text: str) -> NoReturn:
-    """Prints the text and ends the process with 0, also when its reader ends before it, as ``head`` does."""
+    """Prints the text and ends the process with 0, even when its reader ends early, as ``head`` does."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), 1
-        )  # Python writes the rest there at its end, instead of failing again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that Python can flush the rest at exit without an error
     raise SystemExit(0)
 
 
@@ -87,7 +85,7 @@ def type_of(flag: Flag) -> str:
 
 
 def default_of(flag: Flag) -> str:
-    """The default as the help text shows it; "" for an empty or zero default."""
+    """The default in the help text; "" for an empty or zero default."""
     default = flag.default
     if flag.type in ("int32Slice", "namedCertKey", "stringToString"):
         return "[]"
@@ -101,7 +99,7 @@ def default_of(flag: Flag) -> str:
 
 
 def value_text(flag: Flag, value: object) -> str:
-    """A value as written on the command line."""
+    """A value in the form of the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if flag.parse is duration and isinstance(value, float):

@@ -15,7 +15,7 @@ _HIDDEN = "1.35"  # the minor version whose deprecated metrics can be shown
 
 
 def allowed_labels(text: str) -> dict[str, str]:
-    """``metric,label=value,value`` as one pair, as values are separated by commas, too; several pairs are each in quotes.
+    """``metric,label=value,value`` is one pair, since commas also separate values; with several pairs each is in quotes.
 
     Upstream: pflag's ``stringToString``, which reads a line of CSV if there is more than one ``=``.
     """

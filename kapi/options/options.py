@@ -30,7 +30,7 @@ from kapi.store.address import without_passwords
 
 
 class Extension(Protocol):
-    """Has flags of its own."""
+    """An object with flags of its own."""
 
     def flags(self, processes: ProcessOptions) -> FlagSet: ...
 
@@ -109,7 +109,7 @@ class Options:
         return [path for path in named if path]
 
     def inert(self) -> list[tuple[str, str]]:
-        """(name, reason) of each flag on the command line that has no effect here."""
+        """(name, reason) of each flag on the command line that has no effect in kapi."""
         return [(flag.name, flag.inert) for flag in self._given() if flag.inert]
 
     def deprecated(self) -> list[tuple[str, str]]:

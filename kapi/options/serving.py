@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.options.flags import FlagError, FlagSet, integer, ip_address, items, string, strings, switch, value
 
-#: Go's names -> OpenSSL's
+#: Go's names -> OpenSSL's names
 CIPHER_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -27,7 +27,7 @@ CIPHER_SUITES = {
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
     "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
 }
-#: accepted, but never offered: OpenSSL does not have them any more
+#: accepted, but never offered, since OpenSSL does not have them any more
 MISSING_SUITES = (
     "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
     "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
@@ -35,7 +35,7 @@ MISSING_SUITES = (
     "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
     "TLS_RSA_WITH_RC4_128_SHA",
 )
-#: of TLS 1.3: always offered, not configurable
+#: cipher suites of TLS 1.3, which are always offered and cannot be configured
 TLS13_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 VERSIONS = ("VersionTLS12", "VersionTLS13")
 
@@ -94,10 +94,10 @@ class ServingOptions(FlagSet):
     def complete(self) -> None:
         self.minimum_version = self.tls_min_version or VERSIONS[0]
         self.ciphers = [CIPHER_SUITES[name] for name in self.tls_cipher_suites if name in CIPHER_SUITES]
-        if self.tls_cipher_suites and not self.ciphers:  # TLS 1.2 has none of them
+        if self.tls_cipher_suites and not self.ciphers:  # they are all of TLS 1.3
             self.minimum_version = VERSIONS[1]
         ec_suites = {suite.startswith("ECDHE-ECDSA-") for suite in self.ciphers}
-        #: a generated certificate has a key of one of these kinds, else of the first; upstream's are RSA always
+        #: a generated certificate has a key of one of these kinds, by default of the first; upstream always uses RSA
         self.key_kinds = ("RSA",) if False in ec_suites else ("ECDSA",) if ec_suites else ("ECDSA", "RSA")
 
     def validate(self) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kapi.store.address import Address
     from kapi.store.encryption.configuration import Rule
 
-#: flag, default, type, what to use instead
+#: flag, default, type, replacement
 _NOT_ETCD = (
     ("etcd-servers", "", "strings", "use --redis-servers, or nothing for an embedded store in --data-dir"),
     ("etcd-servers-overrides", "", "strings", "use --redis-servers-overrides"),
@@ -29,7 +29,7 @@ _NOT_ETCD = (
 
 
 class StorageOptions(FlagSet):
-    """Upstream's flags for etcd apply to the store here, or are refused with a hint what to use instead."""
+    """Upstream's flags for etcd apply to kapi's store, or are refused with the name of a replacement."""
 
     title = "Storage"
     data_dir = value(string, ".kapi", "Directory of the embedded store and of the generated keys; owner only.")
@@ -123,7 +123,7 @@ class StorageOptions(FlagSet):
                 self.declare(name, value(parse, parsed, "Of etcd.", refused=use, group="Etcd"))
 
     def complete(self) -> None:
-        #: None: not given, so the server chooses
+        #: None: not given, and the server chooses
         self.delete_workers = self.delete_collection_workers if self.is_set("delete-collection-workers") else None
         if self.is_set("etcd-compaction-interval") and not self.is_set("redis-compaction-interval"):
             self.redis_compaction_interval = self.etcd_compaction_interval

@@ -24,7 +24,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
 
     ``group/*`` means all resources of a group without an entry of their own.  Raises ConfigError with all errors.
     """
-    from kapi.servers.core.install import core_rows  # the catalogue is large, and needed here only with the flag
+    from kapi.servers.core.install import core_rows  # it imports the large catalogue, so only with the flag
 
     errors: list[str] = []
     stored = {row.group_resource: row.storage_resource for row in core_rows() if not row.handler}
@@ -59,7 +59,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
 
 
 def _main(urls: Sequence[str]) -> Address | None:
-    """The main store.  None: the embedded one, or one with an invalid URL, which is reported when it is opened."""
+    """The main store's address; None for the embedded store, or for an invalid URL, which is reported when it is opened."""
     try:
         return parse(urls[0]) if urls else None
     except ValueError:
@@ -87,7 +87,7 @@ def _address(urls: Sequence[str]) -> Address:
 
 
 def _stored(resource: GroupResource, stored: Mapping[GroupResource, GroupResource]) -> GroupResource:
-    """The resource under which it is stored: events of both groups are stored as one.  Raises ValueError."""
+    """The stored resource of a resource: Events of both groups are stored as one.  Raises ValueError."""
     found = stored.get(resource)
     if found is None:
         raise ValueError(_UNKNOWN)
