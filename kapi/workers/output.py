@@ -1,7 +1,7 @@
 """Standard output, to which the supervisor passes on what its workers print, such as the audit log ``-``.
 
-A pipe whose reader has stopped holds up the workers that print, as it would one process alone; not the supervisor, which is to
-replace and stop them.
+A pipe whose reader has stopped blocks the workers that print, as it blocks a single process.  It does not block the supervisor,
+which must be able to replace and stop them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from kapi.observability.log_stream import Write, writer_without_waiting
 
-_LOOK_SECONDS = 0.05  # between two looks whether the pipe takes more
-MAX_END_SECONDS = 5.0  # for who reads nothing when the supervisor ends
+_LOOK_SECONDS = 0.05  # between two checks that the pipe takes more
+MAX_END_SECONDS = 5.0  # the most time for a slow reader when the supervisor ends
 
 
 class Source(Protocol):
@@ -30,14 +30,14 @@ class Output:
         self._reactor = reactor
         self._take: Write | None = None  # None: standard output is no pipe or socket
         self._opened = False
-        self._rest = b""  # what the pipe has not taken
+        self._rest = b""  # bytes that the pipe has not taken
         self._paused: set[Source] = set()
         self._call: IDelayedCall | None = None
-        self._progress = 0.0  # reactor seconds; when the pipe last took something
+        self._progress = 0.0  # reactor seconds when the pipe last took bytes
         self._ended: Deferred[None] | None = None
 
     def write(self, lines: bytes, source: Source) -> None:
-        """``source`` is paused as long as not all is written."""
+        """Writes lines; ``source`` is paused until all are written."""
         if not self._opened:
             self._opened = True
             found = writer_without_waiting(sys.stdout.fileno())
@@ -54,13 +54,13 @@ class Output:
             source.pause()
 
     def leave(self, source: Source) -> None:
-        """It has ended: what it has printed is read, so that its end is known."""
+        """Called when the process of a source has ended: its output is read to the end."""
         if source in self._paused:
             self._paused.remove(source)
             source.resume()
 
     def end(self) -> Deferred[None]:
-        """Fires when all is written, or when it is not read any more."""
+        """Fires when all is written, or when the reader takes nothing any more."""
         self._ended = Deferred()
         self._progress = self._reactor.seconds()
         if not self._rest:
@@ -85,7 +85,7 @@ class Output:
             else:
                 self._call = self._reactor.callLater(_LOOK_SECONDS, self._go_on)
             return
-        except OSError:  # its reader has gone
+        except OSError:  # the reader has closed the pipe
             self._rest = b""
         self._fire_ended()
         paused, self._paused = self._paused, set()

@@ -46,7 +46,7 @@ from kapi.workers.worker import LISTENER, READINESS, REVISIONS
 log = Logger()
 _BACK_OFF_SECONDS = (0.0, 0.5, 2.0, 5.0)
 _STEADY_SECONDS = 30.0  # a worker that lived so long resets the back-off
-#: processes for each worker that may live at a time: a replaced one ends only when its requests have ended
+#: the most processes of each slot at a time: a replaced worker ends only when its requests have ended
 _SLOTS_PER_WORKER = 4
 _MIN_SLOTS = 16
 _KILL_SECONDS = 75.0  # from SIGTERM to SIGKILL, in addition to the shutdown delay
@@ -71,10 +71,10 @@ class Worker(ProcessProtocol):
         self.ready: Deferred[None] = Deferred()
         self.ended: Deferred[int] = Deferred()
         self._standard_output = output
-        self._log_stream = log_stream  # takes its standard error
+        self._log_stream = log_stream  # gets the worker's standard error
         self._exited = False
-        self._lines = {1: b"", 2: b""}  # by descriptor; without their ends
-        self._reload = False  # send SIGHUP as soon as it is ready
+        self._lines = {1: b"", 2: b""}  # the incomplete last lines, by descriptor
+        self._reload = False  # whether to send SIGHUP as soon as it is ready
 
     @property
     def pid(self) -> int | None:
@@ -101,7 +101,7 @@ class Worker(ProcessProtocol):
                 self.signal(signal.SIGHUP)
 
     def pause(self) -> None:
-        """What it prints is not read for now, so that it waits when it prints much."""
+        """Stops reading its output, so that the worker waits when it prints much."""
         printed = self._printed()
         if not self._exited and printed is not None:
             printed.stopReading()
@@ -112,7 +112,7 @@ class Worker(ProcessProtocol):
             printed.startReading()
 
     def _printed(self) -> Any:
-        """The reading end of its standard output, None when there is none."""
+        """The reading end of its standard output; None when it is closed."""
         transport: Any = self.transport
         return transport.pipes.get(1) if transport is not None else None
 
@@ -121,7 +121,7 @@ class Worker(ProcessProtocol):
         self._standard_output.leave(self)
 
     def reload(self) -> None:
-        """Makes it read certificates and keys again; not before it handles SIGHUP, which would end it."""
+        """Makes it read certificates and keys again, once it handles SIGHUP; before, the signal would end it."""
         if self.ready.called:
             self.signal(signal.SIGHUP)
         else:
@@ -166,7 +166,7 @@ class Supervisor(Service):
         self._revisions = -1  # descriptor of the memory that the workers share
         self._slots: list[_Slot] = []
         self._stopping: Deferred[None] | None = None
-        self._replacing = True  # or being started
+        self._replacing = True  # whether workers are being replaced or started
 
     def prepare(self) -> None:
         """Opens the listening socket and the shared memory.  Raises ConfigError."""
@@ -190,7 +190,7 @@ class Supervisor(Service):
         Deferred.fromCoroutine(self._start()).addErrback(self._failed)
 
     async def _start(self) -> None:
-        gc.enable()  # as a server does when it is ready: the start turned it off
+        gc.enable()  # the start has disabled it, as in a server
         await self._foundation.start_server()
         if not self.running:
             return
@@ -210,14 +210,15 @@ class Supervisor(Service):
         print(announcement(self.url, self.kubeconfig, address, terminal=sys.stdout.isatty()), flush=True)
 
     def spawn(self, number: int) -> Worker:
-        """Starts a process for the slot of that number."""
+        """Starts a process for a slot, by its number."""
         assert self._listener is not None
         worker = Worker(self._output, self.log_stream)
         flags = [*self._arguments, f"--secure-port={self._listener.getsockname()[1]}"]
         log_path = self.options.audit.audit_log_path
         if number > 1 and log_path not in ("", "-"):
             flags.append(f"--audit-log-path={worker_log_path(log_path, number)}")
-        # until it watches the supervisor itself it ends with it: the listening socket, which it has, is needed by the next one
+        # until the worker watches the supervisor itself, the kernel ends both together: the worker's listening socket would block
+        # the next supervisor
         setpriv = shutil.which("setpriv")  # some platforms lack it
         command = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
         command += [sys.executable, "-m", "kapi.workers.worker", *flags]
@@ -275,7 +276,7 @@ class Supervisor(Service):
         return self._stopping
 
     def _signalled_again(self) -> None:
-        """As of a server that is one process."""
+        """Ends the workers at once at a second signal, as in a server with one process."""
         for slot in self._slots:
             slot.kill()
         os._exit(1)
@@ -284,7 +285,7 @@ class Supervisor(Service):
         self._extension.end()
         notify("STOPPING=1")
         if self._listener is not None:
-            self._listener.close()  # the workers close theirs; a client must not wait at a socket without a reader
+            self._listener.close()  # the workers close theirs; clients must not wait at a socket that nobody accepts from
         await gatherResults([slot.stop() for slot in self._slots])
         await self._output.end()
         await self._foundation.stop_server()
@@ -305,15 +306,15 @@ class _Slot:
         self._reactor = supervisor.reactor
         self._number = number
         self.worker: Worker | None = None
-        self._replaced: set[Worker] = set()  # have successors, and have not ended yet
-        self._started = False  # before that an end is handled by ``start``
+        self._replaced: set[Worker] = set()  # workers that have successors, and have not ended yet
+        self._started = False  # before the first start, ``start`` handles the end of a worker
         self._stopped = False
         self._failures = 0
         self._since = 0.0
         self._restart_call: IDelayedCall | None = None
 
     async def start(self) -> None:
-        """Returns when a worker is ready; one that is killed before is started again.  Raises StartFailed."""
+        """Returns when a worker is ready; a worker that is killed before is started again.  Raises StartFailed."""
         while not self._stopped:
             self.worker = self._spawn()
             try:
@@ -358,7 +359,7 @@ class _Slot:
             return
         try:
             self.worker = self._spawn()
-        except Exception as error:  # no descriptors, memory or processes: maybe later
+        except Exception as error:  # no descriptors, memory or processes: it is tried again later
             self._restart_call = self._reactor.callLater(self._delay(f"cannot be started ({error})"), self._restart)
             return
         self.worker.ready.addErrback(lambda failure: failure.trap(StartFailed) and None)
@@ -411,7 +412,7 @@ class _Slot:
 
 
 def _when_fired(deferred: Deferred[int]) -> Deferred[None]:
-    """A Deferred of its own that fires when ``deferred`` does."""
+    """A new Deferred that fires when ``deferred`` does."""
     done: Deferred[None] = Deferred()
 
     def fire(value: int) -> int:

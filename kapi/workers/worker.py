@@ -1,8 +1,8 @@
 """One of several servers on a port: what ``python -m kapi.workers.worker flags...`` runs, started by the supervisor.
 
-It is an ordinary server, except for what the supervisor has: it inherits the listening socket, does not lock the data directory,
-and finds the store's server running.  Which revisions of the embedded store it has shown to clients it writes to shared memory,
-also inherited, for the other workers.  It ends when its standard input is closed: then the supervisor is gone.
+A worker is an ordinary server, except for the parts of the supervisor: it inherits the listening socket, does not lock the data
+directory, and does not start the store's server.  It writes the revisions of the embedded store that it has shown to clients to
+shared memory, for the other workers.  It ends when its standard input is closed, because the supervisor has ended.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LISTENER = 3  # the listening socket's file descriptor
 REVISIONS = 4  # descriptor of the shared memory with the revisions shown to clients
-READINESS = 5  # descriptor of a pipe to the supervisor: standard output may be full of what others read
+READINESS = 5  # descriptor of a pipe to the supervisor, since standard output may be full
 READY = b"ready"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -61,13 +61,13 @@ class SupervisorWatch:
             return None
 
     def connectionLost(self, reason: object) -> None:
-        """The supervisor is gone; or the reactor itself is stopping."""
+        """Called when the supervisor has ended, or when the reactor stops."""
         if self._reactor.running:
             self._ended()
 
 
 def supervised() -> bool:
-    """Whether the supervisor lives: only it has the other end of standard input."""
+    """Whether the supervisor runs, which alone has the other end of standard input."""
     poll = select.poll()
     poll.register(0, 0)  # a hang-up is always reported
     return not poll.poll(0)
@@ -87,8 +87,8 @@ def orphaned(app: App, reactor: Reactor) -> None:
 
 
 def outlive_supervisor() -> None:
-    """From now on it ends in order without a supervisor; until here the kernel ended it (``setpriv`` in the supervisor)."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)  # Linux has it
+    """Makes this process outlive the supervisor, to end in order; until now the kernel would end both (``setpriv``)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)  # None on other systems than Linux
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
