@@ -3,13 +3,13 @@
 A page that watched every resource would hold a stream of HTTP/2 for each, and a browser has a hundred of them for all its tabs.
 Here one observer of the caches serves all streams, and an event has the object before the change and after it.
 
-Who may watch a resource sees its changes.  The authorizer is asked for each resource, and asked again after a while.  A client
-that does not read is bounded as one of a watch is: by events, by bytes, and by what waits for all clients
+A user sees the changes of the resources that the user may watch.  The authorizer is called for each resource, and again after a
+while.  A slow client has the same limits as in a watch: of events, of bytes, and of the bytes that wait for all clients
 (``kapi.request.pending``).
 
-The first event is ``resources``, with those that the user may watch: {"resources": ["pods", "deployments.apps"]}.  A change is an
-event without a name: {"type": "MODIFIED", "resource": "pods", "before": {...}, "object": {...}}.  Objects are in the version
-in which they are stored.  ``missed`` says that changes may be missing.
+The first event is ``resources``, with the resources that the user may watch: {"resources": ["pods", "deployments.apps"]}.  A
+change is an event without a name: {"type": "MODIFIED", "resource": "pods", "before": {...}, "object": {...}}.  Objects are in
+the version in which they are stored.  ``missed`` says that changes may be missing.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from kapi.watchcache.event import CacheEvent
 log = Logger()
 
 EVENT_STREAM = b"text/event-stream"
-RIGHT_SECONDS = 30.0  # after which the authorizer is asked again
-MAX_QUEUED_EVENTS = 1000  # for a client that does not read
+RIGHT_SECONDS = 30.0  # after this time the authorizer is called again
+MAX_QUEUED_EVENTS = 1000  # the most events for a slow client
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 _MISSED = b"event: missed\ndata: {}\n\n"
 
 
 class Change:
-    """A change as it is sent to every stream that may show it."""
+    """A change, shared by all streams to which it is sent."""
 
     __slots__ = ("cache", "event", "size")
 
@@ -58,13 +58,13 @@ class Change:
         self.size = sum(map(len, self.objects()))  # bytes
 
     def objects(self) -> Iterator[bytes]:
-        """The bytes that it refers to."""
+        """The bytes of the objects."""
         if self.event.previous is not None:
             yield self.event.previous.data
         yield self.event.entry.data
 
     def parts(self) -> Iterator[bytes]:
-        """The lines of its event.  Large objects are not copied."""
+        """The lines of the event.  Large objects are not copied."""
         kind, resource = self.event.kind.encode(), str(self.cache.resource).encode()
         yield b'data: {"type":"%s","resource":"%s"' % (kind, resource)
         if self.event.previous is not None:
@@ -85,7 +85,7 @@ class Changes:
         self.streams: dict[ChangeStream, None] = {}
 
     async def handle(self, ctx: RequestContext) -> Response:
-        """``?namespace=`` restricts it to one.  Raises Forbidden when the user may watch nothing."""
+        """Begins a stream; ``?namespace=`` selects one namespace.  Raises Forbidden when the user may watch nothing."""
         stream = ChangeStream(self, ctx, ctx.first("namespace"))
         refusal = None
         for resource, row in list(self.registry.stores.rows()):
@@ -112,7 +112,7 @@ class Changes:
             if not self.streams:
                 self.registry.caches.ignore(self)
 
-    # -- of all caches
+    # -- observing all caches
 
     def concerns(self, event: CacheEvent) -> bool:
         return True
@@ -138,12 +138,12 @@ class ChangeStream:
         self._ctx = ctx
         self._http: HTTPRequest | None = None
         self._call: IDelayedCall | None = None
-        self._rights: dict[GroupResource, tuple[float, bool]] = {}  # until when, and whether it may be shown
+        self._rights: dict[GroupResource, tuple[float, bool]] = {}  # (valid until, whether the user may watch)
         self._queue: deque[tuple[Change, HeldBytes | None]] = deque()
         self._queued_bytes = 0
-        self._paused = self._held = False  # by the client; by ``hold``
+        self._paused = self._held = False  # paused by the client; held by ``hold``
         self._missed = False
-        self._asking: Deferred[None] | None = None  # for the first change in the queue
+        self._asking: Deferred[None] | None = None  # the call of the authorizer for the first change in the queue
         self.done: Deferred[None] = Deferred()
 
     # -- rights
@@ -164,11 +164,11 @@ class ChangeStream:
         self._rights[resource] = (self._ctx.reactor.seconds() + RIGHT_SECONDS, verdict.decision is Decision.ALLOW)
 
     def allowed(self) -> list[str]:
-        """The resources that may be shown, so far as the authorizer was asked."""
+        """The resources that the user may watch, as far as the authorizer was called."""
         return sorted(str(resource) for resource, (_, allowed) in self._rights.items() if allowed)
 
     def _may_show(self, resource: GroupResource) -> bool:
-        """Whether a change may be sent; False as well while the authorizer is being asked."""
+        """Whether a change may be sent; False also during a call of the authorizer."""
         until, allowed = self._rights.get(resource, (-math.inf, False))
         if self._ctx.reactor.seconds() < until:
             return allowed
@@ -238,7 +238,7 @@ class ChangeStream:
         return self._paused or self._held or self._asking is not None
 
     def _drain(self) -> None:
-        """Sends what is queued, until the client is slow, or the authorizer has to be waited for."""
+        """Sends the queue until the client is slow, or the authorizer does not answer at once."""
         sent = False
         while self._queue and not self._stopped:
             change = self._queue[0][0]
@@ -283,7 +283,7 @@ class ChangeStream:
             self.done.callback(None)
 
     def end(self) -> None:
-        """Ends it without an error.  The page begins another one."""
+        """Ends the stream without an error.  The page begins another stream."""
         if self.done.called:
             return
         self._stop()
@@ -293,7 +293,7 @@ class ChangeStream:
         self.done.callback(None)
 
     def cut_off(self) -> None:
-        """Ends it as its client is slow, or as the memory is needed for others."""
+        """Ends the stream because its client is slow, or because other clients need the memory."""
         self.end()
 
     def fail(self, error: StatusError) -> None:

@@ -1,8 +1,8 @@
 """``/kapi/console``: static files, the same for every user; the page calls the API with its user's credentials.
 
-Who wrote what is no part of the API.  The page gets it from ``/kapi/console/authors``, if its user may GET that path.
+The API does not tell which user wrote an object.  The page gets it from ``/kapi/console/authors``, if its user may GET it.
 
-All files come from this server, and the Content-Security-Policy enforces it: own scripts and styles only, no frames.
+All files come from this server, which the Content-Security-Policy enforces: only scripts and styles of this server, no frames.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 )  # fmt: skip
-#: paths without any data, which anonymous users may read; and the changes, whose handler asks for each resource
+#: paths without data, which anonymous users may read; and the changes, whose handler authorizes each resource
 PATHS = (ROOT, f"{ROOT}/", f"{ROOT}/changes", *(f"{ROOT}/{name}" for name in _FILES))
 
 
@@ -50,7 +50,7 @@ def install_console(server: GenericServer, registry: Registry, authors: Authors)
 
     @server.app.route(ROOT, methods=("GET", "HEAD"), listed=False)
     def to_the_page(ctx: RequestContext) -> Response:
-        """Redirects to the path with a slash, to which the page's links are relative."""
+        """Redirects to the path with a slash, since the page's links are relative to it."""
         return Response(301, b"", b"text/plain", ((b"location", ROOT.encode() + b"/"),))
 
     server.app.route(f"{ROOT}/changes", methods=("GET",), listed=False)(Changes(registry).handle)
