@@ -1,7 +1,7 @@
 """``python -m kapi`` and the console script: starts quickly, then hands over to ``kapi.tap``.
 
-What a start makes stays for the life of the process, so the garbage collector would only look at it again and again; it is turned
-on when the server is ready (``App._tune_interpreter``).
+The objects of a start stay for the life of the process, so the garbage collector would only visit them again and again.  It is
+turned on when the server is ready (``App._tune_interpreter``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kapi.kubectl.commands import ENTRIES, client_command
 
 
 def _answer(arguments: list[str]) -> None:
-    """Answers a question about the program itself, and ends: its help, its version, a command that it does not have."""
+    """Answers a command line about the program itself, and exits: help, version, or an unknown command."""
     match arguments:
         case ["help", *words]:
             text = _help(words)
@@ -35,7 +35,7 @@ def _answer(arguments: list[str]) -> None:
     try:
         print(text, end="", flush=True)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more at exit
     raise SystemExit(0)
 
 
@@ -73,8 +73,8 @@ def main() -> None:
         module, _, function = entry.program.partition(":")
         getattr(importlib.import_module(module), function)(arguments[1:])
     _answer(arguments)
-    # Ctrl-C ends the process on the spot until the reactor takes the signals over: an exception in the middle of an
-    # import is a traceback, or is swallowed
+    # Ctrl-C ends the process at once until the reactor handles signals: an exception in the middle of an
+    # import prints a traceback, or is lost
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from kapi.tap import main as run

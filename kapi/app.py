@@ -1,7 +1,7 @@
 """An API server as a process: its port, its certificates, its signals, its memory (upstream: cmd/kube-apiserver ``app``).
 
-Everything that is wrong with flags, files, ports and directories is found in ``prepare`` and reported in one line each; what
-needs the network is found when the service starts.
+``prepare`` finds all errors of flags, files, ports and directories, and reports each in one line.  Errors of the network
+are found when the service starts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kapi.observability.profiling import DebugSocket
 
 log = Logger()
-_LAST_BYTES = 3.0  # seconds for the last bytes of answers to leave, and for the last requests of busy connections
+_LAST_BYTES = 3.0  # seconds to send the last bytes of answers, and for the last requests of busy connections
 
 
 class App(APIService):
@@ -77,14 +77,14 @@ class App(APIService):
         self.connections: Connections
         self._contexts: ServerContexts
         self.files: pki.Files
-        self._kept: tuple[datetime.datetime, datetime.datetime]  # when no generated certificate is made again
-        self._renewal_problem = ""  # as it was logged
-        self._problems: list[str] = []  # with certificates, as they were logged
+        self._kept: tuple[datetime.datetime, datetime.datetime]  # when generated certificates need no renewal
+        self._renewal_problem = ""  # the last logged error of a renewal
+        self._problems: list[str] = []  # the last logged problems of certificates
 
     # -- prepare: no network but the listening socket
 
     def prepare(self) -> None:
-        """Raises ConfigError for whatever an operator has to put right."""
+        """Checks the settings and opens the port.  Raises ConfigError for errors that an operator has to correct."""
         serving = self.options.serving
         raise_file_limit()
         self.reactor.installNameResolver(NameLookups(self.reactor))
@@ -127,7 +127,7 @@ class App(APIService):
             config.metrics.registry.register(collector)
 
     def _log_validity(self) -> None:
-        """Once for each certificate that clients cannot trust."""
+        """Logs once for each certificate that clients cannot trust."""
         serving = self.options.serving
         given = [serving.tls_cert_file, *(pair[0] for pair in serving.tls_sni_cert_key)]
         problems = []
@@ -135,14 +135,14 @@ class App(APIService):
             try:
                 problems.append(pki.validity_problem(path))
             except (OSError, ValueError):
-                continue  # who loads it tells
+                continue  # the code that loads it reports the error
         for why in problems:
             if why and why not in self._problems:
                 log.error("{why}", why=why)
         self._problems = problems
 
     def _renew_certificates(self) -> None:
-        """A server may run for longer than its certificates are valid, and its clock may be set."""
+        """Renews generated certificates: a server may run longer than they are valid, and its clock may be set."""
         self._log_validity()
         begin, end = self._kept
         if begin <= pki.now() < end:
@@ -150,7 +150,7 @@ class App(APIService):
         try:
             self.files = self._make_files(self._names())
             self._write_kubeconfig()
-        except ConfigError as error:  # it is tried again at the next look
+        except ConfigError as error:  # it is tried again at the next check
             if str(error) != self._renewal_problem:
                 log.error("certificates could not be renewed: {error}", error=error)
             self._renewal_problem = str(error)
@@ -200,7 +200,7 @@ class App(APIService):
         where = socket_name(self._socket)
         try:
             self._port = Port(self.reactor, self._socket, self.connections, self._contexts, shared=self._is_worker)
-        except ListenError as error:  # another process that was bound to it listens first
+        except ListenError as error:  # another process, also bound to the port, has called listen() first
             raise ConfigError(f"--secure-port: {error}") from None
         log.info("Serving securely on {where}", where=where)
         self._write_kubeconfig()
@@ -225,7 +225,7 @@ class App(APIService):
         print(announcement(self.url, self.kubeconfig, address, terminal=sys.stdout.isatty()), flush=True)
 
     def _write_kubeconfig(self) -> None:
-        """Raises ConfigError."""
+        """Writes the administrator's kubeconfig.  Raises ConfigError."""
         serving = self.options.serving
         authority = (
             read_file(serving.tls_cert_file, "tls-cert-file") if serving.tls_cert_file else self.files.ca.read_bytes()
@@ -236,7 +236,7 @@ class App(APIService):
             raise ConfigError(f"--data-dir: {self.kubeconfig}: {error.strerror or error}") from None
 
     def _handle_hangup(self) -> None:
-        """SIGHUP reads certificates and keys again at once."""
+        """Makes SIGHUP read certificates and keys again at once."""
         on_signal(signal.SIGHUP, lambda: self.reactor.callFromThread(self.reload))
 
     def startService(self) -> None:
@@ -245,9 +245,9 @@ class App(APIService):
         self.reactor.callWhenRunning(stop_at_signals, self.reactor, self._signalled_again)
 
     def _signalled_again(self) -> None:
-        """Who cannot wait signals a second time, as upstream.  What was acknowledged is on disk.
+        """Exits at once at a second signal, as upstream.  Acknowledged writes are on disk.
 
-        A worker's supervisor decides for it: whoever signals all processes has signalled them twice.
+        In a worker the supervisor decides: a signal to the whole process group reaches a worker twice.
         """
         if not self._is_worker:
             os._exit(1)
@@ -260,7 +260,7 @@ class App(APIService):
         self._freeing.install()
 
     def reload(self) -> None:
-        """Serving certificates too."""
+        """Reads the serving certificates again too."""
         self._renew_certificates()
         self._contexts.reload()
         super().reload()

@@ -6,8 +6,8 @@
     api.service.setServiceParent(application)
     StreamServerEndpointService(endpoint, Site(api)).setServiceParent(application)
 
-Sockets, TLS and their limits are the Site's; authentication, authorization, admission, audit, flow control, watches and
-errors are those of a server of its own.  ``Additions`` are filters, hooks, routes and API groups of the program.
+The Site has sockets, TLS and their limits.  Authentication, authorization, admission, audit, flow control, watches and errors are
+the same as in a server of its own process.  ``Additions`` are filters, hooks, routes and API groups of the program.
 Upstream: embedding ``k8s.io/apiserver`` as a library.
 """
 
@@ -64,7 +64,7 @@ _NOT_UPGRADED = (
 
 
 class APIResource(MountedResource):
-    """The server.  ``service`` starts and stops it; before and after, every request is answered with 503."""
+    """The server as a resource.  ``service`` starts and stops it; before and after, every request is answered with 503."""
 
     def __init__(self, service: EmbeddedService) -> None:
         super().__init__(service.prepared.site.requestFactory)
@@ -117,7 +117,7 @@ class EmbeddedService(APIService):
             raise status.ServiceUnavailable("the server is not running")
 
     def when_ready(self) -> Deferred[None]:
-        """Fires when all that is done at the start is done; fails with the reason when the start has failed."""
+        """Fires when the start is complete; fails with the reason when the start has failed."""
         if self._is_ready:
             return succeed(None)
         ready: Deferred[None] = Deferred()
@@ -137,7 +137,7 @@ class EmbeddedService(APIService):
             ready.callback(None)
 
     def _log_failure(self, error: Exception) -> None:
-        """The application keeps running; what the server has started ends with the service."""
+        """Logs a failed start.  The application keeps running; the parts that were started end with the service."""
         _log.error("The embedded API server could not be started: {error}", error=str(error))
         self._serves = False
         self._error = error
@@ -150,7 +150,7 @@ class EmbeddedService(APIService):
 
 
 def _refuse_upgrades(ctx: RequestContext) -> Response | None:
-    """For exec, attach, port-forward, and watches over a WebSocket; ``h2c`` is an offer that nobody has to take."""
+    """Refuses upgrades of exec, attach, port-forward, and watches over a WebSocket; an offer of ``h2c`` is ignored."""
     assert ctx.info is not None
     if ctx.info.long_running and wants_upgrade(ctx) and (ctx.header("upgrade") or "").lower() != "h2c":
         raise status.bad_request(_NOT_UPGRADED)
@@ -162,8 +162,8 @@ def resource(*flags: str, reactor: Reactor | None = None, additions: Additions |
 
     Raises ``kapi.options.errors.ConfigError``, and ValueError for ``additions`` with a name that is taken.
 
-    It answers as soon as its ``service`` runs.  ``--secure-port`` and ``--advertise-address`` say where clients reach the Site;
-    flags of listening and of the serving certificate do nothing.
+    It answers as soon as its ``service`` runs.  ``--secure-port`` and ``--advertise-address`` are the address of the Site for
+    clients; flags of the listening socket and of the serving certificate have no effect.
     """
     extension = extension_for(flags)
     options = Options.from_command_line(flags, extension)

@@ -1,4 +1,4 @@
-"""Finds the extension that a command line asks for; without ``--testbed`` nothing of ``kapi.testbed`` is imported."""
+"""Finds the extension for a command line; without ``--testbed`` nothing of ``kapi.testbed`` is imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SWITCH = "--testbed"
 
 
 def extension_for(arguments: Sequence[str]) -> Extension | None:
-    """The testbed if its switch is on, else None.  The parser of the flags reports an invalid value."""
+    """The testbed if ``--testbed`` is set, else None.  The parser of the flags reports an invalid value."""
     given = next((flag for flag in reversed(arguments) if flag.partition("=")[0] == _SWITCH), f"{_SWITCH}=false")
     try:
         if not parse_bool(given.partition("=")[2] or "true"):

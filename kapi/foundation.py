@@ -1,7 +1,7 @@
-"""What a server stands on and what takes longest to stand: its data directory and its store.
+"""The data directory and the store of a server, whose start takes longest.
 
-Apart from ``kapi.app`` and imported before it, so that the embedded store's server can read its files while the rest of kapi is
-imported and put together.
+This module is separate from ``kapi.app`` and imported before it, so that the embedded store's server can read its files while the
+rest of kapi is imported and built.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def egress_of(options: Options) -> Egress:
 
 
 def dial_to_stores(options: Options, egress: Egress) -> Dial | None:
-    """How stores are reached that an egress selection puts behind a proxy; None: directly.  Raises ConfigError."""
+    """The dialer for stores behind an egress proxy; None when stores are reached directly.  Raises ConfigError."""
     proxy = egress.proxy(STORE)
     if proxy is None:
         return None
@@ -51,9 +51,9 @@ def dial_to_stores(options: Options, egress: Egress) -> Dial | None:
 
 
 class Foundation:
-    """The data directory, which no other kapi may use from now on, and the store.  Raises ConfigError.
+    """The data directory, which it locks, and the store.  Raises ConfigError.
 
-    ``shared`` is that of a worker process: its supervisor holds the directory and runs the embedded store's server.
+    ``shared`` is set in a worker process, whose supervisor locks the directory and runs the embedded store's server.
     ``revisions`` is the memory that workers share.
     """
 
@@ -69,7 +69,7 @@ class Foundation:
             self._lock: int | None = None if shared else self._take_lock()
         except OSError as error:
             raise ConfigError(f"--data-dir: {self.directory}: {error.strerror or error}") from None
-        #: how this server reaches others, which its store may be behind
+        #: the proxies to other servers, also to stores
         self.egress = egress_of(options)
         self.store = self._make_store(options, reactor)
         #: the stores of the resources that are not in ``store``
@@ -127,24 +127,27 @@ class Foundation:
         )
 
     def make_private(self) -> None:
-        """What is there, and from now on what this process and its store make, is their owner's alone."""
+        """Makes existing files, and new files of this process and its store, accessible only for their owner."""
         os.umask(0o077)
         make_private(self.directory)
 
     def launch(self) -> None:
-        """Begins to start the store.  Only in the process that will serve: its server ends with it.  Raises ConfigError."""
+        """Begins to start the store.  Only in the process that will serve, since the store's server ends with its parent.
+
+        Raises ConfigError.
+        """
         try:
             self.store.launch()
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None
 
     async def start_server(self) -> None:
-        """Only the embedded store's server, for others to use.  Raises StoreError."""
+        """Starts only the embedded store's server, for other processes.  Raises StoreError."""
         if isinstance(self.store, EmbeddedStore):
             await self.store.server.start()
 
     def supervise_server(self) -> None:
-        """It serves well: from now on it is started again when it ends."""
+        """Called when the embedded store's server works: from now on it is started again whenever it ends."""
         if isinstance(self.store, EmbeddedStore):
             self.store.server.supervise()
 
@@ -153,12 +156,12 @@ class Foundation:
             await self.store.server.stop()
 
     def abandon(self) -> None:
-        """Takes everything back; the store was not started."""
+        """Undoes the preparation; the store was not started."""
         self.store.abandon()
         self.release()
 
     def release(self) -> None:
-        """Gives the directory free."""
+        """Unlocks the directory."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -1,7 +1,7 @@
-"""The life of one API server, whoever takes its requests in (upstream: ``genericapiserver.go``, RunWithContext).
+"""Starts and stops an API server (upstream: ``genericapiserver.go``, RunWithContext).
 
-Here are the steps of start and stop in their order.  What belongs to the process and its port alone stands in ``kapi.app``,
-what belongs to a server inside of another application in ``kapi.embedding``.
+Here are the steps of start and stop in their order, without the code that accepts requests.  That is in ``kapi.app`` for a server
+with its own process and port, and in ``kapi.embedding`` for a server inside of another application.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from kapi.store.errors import StoreError
 
 _log = Logger()
 _RELOAD_SECONDS = 60.0
-_LOOK_SECONDS = 1.0  # between two looks whether a file was changed
-_WATCHES_TIMEOUT = 5.0  # seconds for watches that were ended
+_LOOK_SECONDS = 1.0  # between two checks for changed files
+_WATCHES_TIMEOUT = 5.0  # seconds that ended watches have to send their last bytes
 
 
 class APIService(Service):
-    """A server that is put together: ``prepared`` and ``runner`` are there before it starts."""
+    """The service of a server.  ``prepared`` and ``runner`` are built before it starts."""
 
     exit_code = 0
 
@@ -65,30 +65,30 @@ class APIService(Service):
         self.prepared: PreparedServer
         self.runner: RequestRunner
 
-    # -- who takes requests in
+    # -- hooks of subclasses, which accept requests
 
     def _open(self) -> None:
-        """Everything can be answered from now on."""
+        """Called when all requests can be answered."""
 
     def _ready(self) -> None:
-        """All that had to be done at the start is done."""
+        """Called when the start is complete."""
 
     def _leaving(self) -> None:
-        """The server is to stop; for some time it serves on."""
+        """Called at the beginning of the shutdown, in which the server still serves for some time."""
 
     async def close_port(self) -> None:
-        """Takes no more connections."""
+        """Accepts no more connections."""
 
     async def _close_idle(self) -> None:
-        """Ends connections on which nothing goes on."""
+        """Closes idle connections."""
 
     async def _close_all(self) -> None:
-        """Ends the rest, when all is answered."""
+        """Closes the other connections, when all requests are answered."""
 
     # -- the steps
 
     def _make_files(self, names: list[str]) -> pki.Files:
-        """Keys and certificates, made where they are missing.  Raises ConfigError."""
+        """Makes missing keys and certificates.  Raises ConfigError."""
         directory = self.options.serving.cert_dir
         keys = Path(directory).absolute() if directory else self._foundation.directory / "pki"
         try:
@@ -100,7 +100,7 @@ class APIService(Service):
     def _config(
         self, files: pki.Files, advertise: str, port: int, expect_garbage: ExpectGarbage = ignore_garbage
     ) -> Config:
-        """``advertise`` and ``port``: where clients find the server."""
+        """``advertise`` and ``port`` are the address of the server for clients."""
         foundation = self._foundation
         store, overrides = foundation.store, foundation.overrides
         return Config(
@@ -114,7 +114,7 @@ class APIService(Service):
         self._starting.addErrback(self._failed)
 
     def _log_settings(self) -> None:
-        """As upstream begins its log; what was asked for and has no effect is logged at any verbosity."""
+        """Logs the settings, as upstream at its start.  Flags without effect are logged at any verbosity."""
         _log.info("Version: {version}", version=VERSION["gitVersion"])
         _log.info("Python settings: {python}, {compiler}", python=VERSION["goVersion"], compiler=VERSION["compiler"])
         for name, value in self.options.settings():
@@ -150,11 +150,11 @@ class APIService(Service):
         self._ready()
 
     def reload(self) -> None:
-        """Certificates, keys and configuration as the files are now."""
+        """Reads the files of certificates, keys and configuration again."""
         self.prepared.config.reloaders.run()
 
     def reloaded_files(self) -> list[str]:
-        """The files and directories for which ``reload`` looks."""
+        """The files and directories that ``reload`` reads."""
         plugins = self.prepared.policy.admission.plugins
         return [*self.options.reloaded_files(), *(path for plugin in plugins for path in plugin.reloaded_files())]
 
@@ -165,7 +165,7 @@ class APIService(Service):
     def _failed(self, failure: Failure) -> None:
         error = failure.value
         if not self.running and isinstance(error, (StoreError, ConfigError, HookError, CancelledError)):
-            return  # somebody stopped it while it waited for the store, the signer of tokens or a hook
+            return  # it was stopped while it waited for the store, the signer of tokens or a hook
         if not isinstance(error, (StoreError, ConfigError, HookError)):
             _log.failure("The server could not be started", failure)
         self.exit_code = 1
@@ -173,7 +173,7 @@ class APIService(Service):
         self._give_up()
 
     def _give_up(self) -> None:
-        """The start has failed, and the reason was logged."""
+        """Called when the start has failed and the reason was logged."""
 
     def stopService(self) -> Deferred[None]:
         if self._stopping is None:
@@ -189,14 +189,14 @@ class APIService(Service):
         prepared = self.prepared
         signals, server, caches = prepared.config.signals, prepared.chain.aggregator, prepared.storage.caches
         signals.stopping = True
-        if self._hooks is not None:  # what was never started need not be ended
+        if self._hooks is not None:  # otherwise the hooks were not started
             self._hooks.stop()
             pause = self._pause(0.0 if self.exit_code else self.options.generic.shutdown_delay_duration)
             await run_hooks(server.pre_shutdown_hooks())
             await pause
         signals.refusing = True
         if self.options.generic.shutdown_send_retry_after and not self.exit_code:
-            await self._drain()  # requests that come meanwhile are answered with Retry-After
+            await self._drain()  # new requests are meanwhile answered with Retry-After
         await self.close_port()
         if self._hooks is not None:
             await run_hooks(server.closing_hooks())
@@ -216,11 +216,11 @@ class APIService(Service):
         return pause
 
     async def _drain(self) -> None:
-        """Waits for the requests that run, and ends the watches."""
+        """Waits for the running requests, and ends the watches."""
         generic, signals = self.options.generic, self.prepared.config.signals
         requests = bounded(signals.requests.wait(), generic.request_timeout, self.reactor)
         grace = generic.shutdown_watch_termination_grace_period
-        if not grace:  # no hurry with watches: they still get what the last requests change
+        if not grace:  # watches end last, so that they get the changes of the last requests
             await requests
             end_watches(self.runner.watches)
             await bounded(signals.watches.wait(), _WATCHES_TIMEOUT, self.reactor)

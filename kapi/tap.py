@@ -1,4 +1,4 @@
-"""How kapi is started: as a twistd plugin, from a tac file, or by the console script ``kapi``."""
+"""The ways to start kapi: as a twistd plugin, from a tac file, or by the console script ``kapi``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def flags_from_file(path: str) -> list[str]:
 
 
 def expand(arguments: Sequence[str]) -> list[str]:
-    """``--config-file`` replaced by what the file says; flags on the command line come after it and win."""
+    """The arguments with ``--config-file`` replaced by the flags in the file; later flags of the command line override them."""
     rest, files, pending = [], [], False
     for argument in arguments:
         if pending:
@@ -68,9 +68,9 @@ def make_service_from_flags(
     stays: bool = False,
     additions: Additions | None = None,
 ) -> App | Supervisor:
-    """The service.  Writes what is wrong to stderr and raises SystemExit.
+    """The service.  Writes errors to stderr and raises SystemExit.
 
-    ``stays``: this very process will serve, so its store may begin to start at once; twistd may fork before that.
+    ``stays``: this process itself will serve, so its store may start at once; twistd may fork before it serves.
     """
     if any(argument in ("--help", "-h", "--help-server") for argument in arguments):
         show("Usage: kapi [flags]\n\n" + help_text(extension_for(arguments)))
@@ -97,13 +97,13 @@ def make_service_from_flags(
 
 
 def asks_version(arguments: Sequence[str]) -> str:
-    """The flag that asks for it; empty when none does."""
+    """The flag ``--version`` on the command line; empty when it is not there."""
     version = next((argument for argument in arguments if argument.partition("=")[0] == "--version"), "")
     return "" if version == "--version=false" else version
 
 
 def _show_version(what: str) -> None:
-    """Ends the process."""
+    """Prints the version and ends the process."""
     from kapi.machinery.version import VERSION
 
     if what not in ("", "true", "raw"):
@@ -129,7 +129,7 @@ def _prepared(
 
             app = Supervisor(options, arguments, reactor, foundation)
         else:
-            from kapi.app import App  # two thirds of all modules: the store's server starts meanwhile
+            from kapi.app import App  # this imports two thirds of all modules, while the store's server starts
 
             app = App(options, reactor, foundation, extension=extension, additions=additions)
         app.prepare()
@@ -140,7 +140,7 @@ def _prepared(
 
 
 class Options(usage.Options):
-    """What twistd hands over; the flags are parsed by our own rules."""
+    """The command line from twistd; kapi parses the flags itself."""
 
     synopsis = "[kapi flags]"
     longdesc = "Runs a Kubernetes API server. `kapi --help-server` shows all flags."
@@ -155,7 +155,7 @@ class Options(usage.Options):
 
 def makeService(options: Options, additions: Additions | None = None) -> TwistdService:
     """Called by twistd, by ``etc/kapi.tac``, and by programs with ``additions``."""
-    from kapi.twistd import TwistdService, log_place  # not for the console script
+    from kapi.twistd import TwistdService, log_place  # the console script does not need it
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in kapi.__main__
@@ -169,7 +169,7 @@ def makeService(options: Options, additions: Additions | None = None) -> TwistdS
 
 
 def main(arguments: Sequence[str] | None = None, additions: Additions | None = None) -> None:
-    """The console script, and that of a program with ``additions``."""
+    """The console script of kapi, or of a program with ``additions``."""
     run(sys.argv[1:] if arguments is None else arguments, additions=additions)
 
 
@@ -178,7 +178,7 @@ def run(
     prepared: Callable[[App | Supervisor], object] = lambda app: None,
     additions: Additions | None = None,
 ) -> None:
-    """In the foreground, without a pid file.  Ends with the exit code.
+    """Runs the service in the foreground, without a pid file.  Ends the process with the exit code.
 
     ``prepared`` is called with the service before it starts.
     """
@@ -192,7 +192,7 @@ def run(
     app.startService()
     running.addSystemEventTrigger("before", "shutdown", app.stopService)
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # which is what the reactor replaces
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the reactor only replaces the default handler
     running.run()
     sys.exit(app.exit_code)
 

@@ -1,7 +1,7 @@
-"""kapi under twistd: the log, the streams, the signals and the exit code are those of the console script.
+"""kapi under twistd: log, streams, signals and exit code are the same as with the console script.
 
-Left to itself twistd logs everything as text to standard output, makes lines of the log of what is printed, and ends with 0
-whatever became of the service.  What it was told of the log's place (``--logfile``, ``--syslog``, ``--logger``) holds.
+By default twistd logs everything as text to standard output, turns printed text into log lines, and exits with 0 even when the
+service has failed.  Its own flags for the place of the log (``--logfile``, ``--syslog``, ``--logger``) still apply.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ _log = Logger()
 
 class _Twistd(ServerOptions):
     def opt_reactor(self, _: str) -> None:
-        """It is installed."""
+        """Does nothing, since the reactor is already installed."""
 
     opt_r = opt_reactor
 
 
 def twistd_options() -> Options:
-    """Those of the twistd that runs this process: a tac file is not given them."""
+    """The options of the twistd that runs this process; twistd does not pass them to a tac file."""
     options = _Twistd()
     options.parseOptions()
     return options
 
 
 class LogPlace(NamedTuple):
-    """The streams that the log goes to.  None: the standard ones."""
+    """The streams of the log.  None: the standard streams."""
 
     out: Stream | None = None
     err: Stream | None = None
-    apart: bool = False  # errors go to ``err`` alone, whatever the log flags say
+    apart: bool = False  # errors go only to ``err``, regardless of the log flags
 
 
 def log_place(options: Options | None, reactor: Reactor) -> LogPlace:
-    """As twistd's options say.  Raises ConfigError."""
-    if options is None or options["logger"] is not None:  # an observer of somebody else's, which twistd prefers to ours
+    """The place of the log from twistd's options.  Raises ConfigError."""
+    if options is None or options["logger"] is not None:  # another program's observer, which twistd prefers
         return LogPlace()
     if options["syslog"]:
         syslog.openlog(options["prefix"])
@@ -79,7 +79,7 @@ def log_place(options: Options | None, reactor: Reactor) -> LogPlace:
 
 
 class _Syslog:
-    """A stream whose lines are messages of one priority."""
+    """A stream whose lines become syslog messages of one priority."""
 
     def __init__(self, priority: int) -> None:
         self._priority = priority
@@ -89,7 +89,7 @@ class _Syslog:
             syslog.syslog(self._priority, line)
 
     def flush(self) -> None:
-        """Nothing is kept."""
+        """Does nothing, since nothing is buffered."""
 
 
 class TwistdService(MultiService):
@@ -113,11 +113,11 @@ class TwistdService(MultiService):
         super().setServiceParent(parent)
 
     def privilegedStartService(self) -> None:
-        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # of which twistd has made the log
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # twistd has replaced them by its log
         super().privilegedStartService()
 
     def _leave(self) -> None:
-        """twistd ends with 0 whatever became of the service."""
+        """Ends the process with the service's exit code, since twistd would exit with 0."""
         if self._app.exit_code:
             sys.stdout.flush()
             sys.stderr.flush()
