@@ -11,8 +11,12 @@ import importlib
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from kapi.kubectl.commands import ENTRIES, client_command
+
+if TYPE_CHECKING:
+    from kapi.client.exec_credential import PluginPolicy
 
 
 def _answer(arguments: list[str]) -> None:
@@ -52,6 +56,31 @@ def _version() -> str:
     return f"kapi {__version__}, Kubernetes {VERSION['major']}.{VERSION['minor']}\n"
 
 
+def _preferred(arguments: list[str]) -> tuple[list[str], PluginPolicy | None]:
+    """The arguments with the user's preferences, and the policy for credential plugins; ends the process for bad ones."""
+    usual = os.path.join(os.path.expanduser("~"), ".kube", "kuberc")
+    named = "KUBERC" in os.environ or any(argument.startswith("--kuberc") for argument in arguments)
+    if not arguments or not (named or os.path.exists(usual)):
+        return arguments, None
+    from kapi.kubectl.flags import leading
+
+    place = leading(arguments)
+    words = arguments[place : place + 1]
+    if client_command(arguments) is None and (not words or not words[0].isalpha() or words[0] in ENTRIES):
+        return arguments, None  # of the server or of another program
+    from kapi.kubectl.postponed import postpone
+
+    postpone()
+    from kapi.kubectl.messages import CommandError
+    from kapi.kubectl.preferences import applied
+
+    try:
+        return applied(arguments, sys.argv[0], sys.stderr)
+    except CommandError as error:
+        sys.stderr.write(f"error occurred while applying preferences {error}\n")
+        raise SystemExit(1) from None
+
+
 def main() -> None:
     if os.name == "nt":
         sys.exit(
@@ -59,7 +88,7 @@ def main() -> None:
             " and install kapi there."
         )
     gc.disable()
-    arguments = sys.argv[1:]
+    arguments, policy = _preferred(sys.argv[1:])
     command = client_command(arguments)
     if command is not None:
         from kapi.kubectl.postponed import postpone
@@ -67,7 +96,7 @@ def main() -> None:
         postpone()
         from kapi.kubectl.main import main as run_command
 
-        run_command(command)
+        run_command(command, policy)
     entry = ENTRIES.get(arguments[0]) if arguments else None
     if entry is not None and entry.program:
         module, _, function = entry.program.partition(":")

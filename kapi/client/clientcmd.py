@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
@@ -17,6 +18,9 @@ from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
 from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor, installed_reactor
+
+if TYPE_CHECKING:  # few files name a plugin
+    from kapi.client.exec_credential import PluginPolicy
 
 
 @dataclass(slots=True)
@@ -42,6 +46,7 @@ class Overrides:
     password: str = ""
     proxy_url: str = ""
     timeout: float = 0.0
+    plugin_policy: PluginPolicy | None = None
 
 
 class Kubeconfig:
@@ -193,7 +198,7 @@ class Kubeconfig:
         if username:
             return basic(str(username), str(password or ""))
         if user.get("exec"):
-            return _exec(user["exec"], name, file, cluster, reactor)
+            return _exec(user["exec"], name, file, cluster, reactor, over.plugin_policy)
         if user.get("auth-provider"):
             raise ConfigError("no Auth Provider found for that name", file=file, field="auth-provider")
         return NO_CREDENTIALS
@@ -230,7 +235,9 @@ def load_config(
     return files.config(reactor, over, **more)
 
 
-def _exec(plugin: Object, user: str, file: str, cluster: Object, reactor: Reactor | None) -> Authenticator:
+def _exec(
+    plugin: Object, user: str, file: str, cluster: Object, reactor: Reactor | None, policy: PluginPolicy | None
+) -> Authenticator:
     from kapi.client.exec_credential import ExecPlugin
 
     if not isinstance(plugin, dict) or not plugin.get("command"):
@@ -249,6 +256,7 @@ def _exec(plugin: Object, user: str, file: str, cluster: Object, reactor: Reacto
         cluster=known if plugin.get("provideClusterInfo") else None,
         install_hint=str(plugin.get("installHint") or ""),
         file=file,
+        policy=policy,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
@@ -28,6 +29,47 @@ MAX_RUN_SECONDS = 120.0
 _EARLY_SECONDS = 10.0  # so long before it expires a credential is no longer used
 
 
+class PluginPolicy(NamedTuple):
+    """Which plugins may run.  ``kind`` is "", AllowAll, DenyAll or Allowlist, which has ``allowed``: names, or paths."""
+
+    kind: str
+    allowed: tuple[str, ...] | None = None
+
+    def problem(self) -> str:
+        """What is wrong with the policy itself."""
+        kind, allowed = self
+        if kind not in ("", "AllowAll", "DenyAll", "Allowlist"):
+            return f'unknown plugin policy: "{kind}"'
+        if kind != "Allowlist":
+            text = f'misconfigured credential plugin allowlist: plugin policy is "{kind}" but allowlist is non-nil'
+            return "" if allowed is None else text
+        if not allowed:
+            what = "unspecified" if allowed is None else 'empty; use "DenyAll" policy instead'
+            return f'credential plugin policy set to "Allowlist", but allowlist is {what}'
+        for number, entry in enumerate(allowed, 1):
+            if not entry:
+                return f"misconfigured credential plugin allowlist: empty allowlist entry #{number}"
+            if entry != (cleaned := os.path.normpath(entry)):
+                return f'non-normalized file path: "{entry}" vs "{cleaned}"'
+        return ""
+
+    def refusal(self, command: str, path: str | None, search: str) -> str:
+        """Why the plugin may not run; "" when it may.  ``path`` is where ``command`` was found in the directories ``search``."""
+        if self.kind == "DenyAll":
+            return f'plugin "{command}" not allowed: policy set to "DenyAll"'
+        if self.kind != "Allowlist":
+            return ""
+        allowed = self.allowed or ()
+        if command in allowed:
+            return ""
+        if path is None:
+            why = f'exec: "{command}": executable file not found in $PATH'
+            return f'plugin path "{command}" cannot be resolved for credential plugin allowlist check: {why}'
+        if path in (*allowed, *(_executable(one, search) for one in allowed)):
+            return ""
+        return f'plugin path "{path}" is not permitted by the credential plugin allowlist'
+
+
 class ExecPlugin:
     """An Authenticator.  ``cluster`` is given to the plugin when its configuration asks for it (``provideClusterInfo``)."""
 
@@ -42,6 +84,7 @@ class ExecPlugin:
         cluster: Object | None = None,
         install_hint: str = "",
         file: str = "",
+        policy: PluginPolicy | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         if api_version not in VERSIONS:
@@ -49,6 +92,7 @@ class ExecPlugin:
         self._reactor, self._now = reactor, now
         self._command, self._arguments, self._environment = command, list(arguments), dict(environment or {})
         self._api_version, self._cluster, self._hint, self._file = api_version, cluster, install_hint, file
+        self._policy = policy
         self._headers: list[Header] = []
         self._certificate: ClientCertificate | None = None
         self._until: float | None = None  # Unix seconds; None: nothing is known yet
@@ -105,6 +149,8 @@ class ExecPlugin:
         info = {"kind": "ExecCredential", "apiVersion": self._api_version, "spec": spec}
         environment = {**os.environ, **self._environment, "KUBERNETES_EXEC_INFO": orjson.dumps(info).decode()}
         path = _executable(self._command, environment.get("PATH", ""))
+        if self._policy is not None and (why := self._policy.refusal(self._command, path, os.environ.get("PATH", ""))):
+            raise ConfigError(f"getting credentials: {why}", file=self._file, field="exec")
         if path is None:
             raise self._problem(f"executable {self._command} not found")
         run = _Run()

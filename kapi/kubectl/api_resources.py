@@ -111,7 +111,7 @@ def _print_list(factory: Factory, chosen: list[APIResource], output: str) -> Non
         item |= {"shortNames": list(one.short_names)} if one.short_names else {}
         item |= {"categories": list(one.categories)} if one.categories else {}
         resources.append(item)
-    tree = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "", "resources": resources}
+    tree = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "", "resources": resources or None}
     if output == "json":
         import json
 

@@ -22,7 +22,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.go_json import json_text, sorted_fields
 from kapi.kubectl.info import Info, items_of
-from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.messages import CommandError, ListErrors, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import FLAGS as DELETE
@@ -39,7 +39,7 @@ from kapi.kubectl.writing import (
     with_source,
 )
 from kapi.machinery.status import Conflict, Invalid, NotFound
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, dig
 
 MAX_RETRIES, RETRY_SECONDS = 5, 1.0  # after a conflict; the wait before each retry but the first
 _MISSING = (
@@ -125,7 +125,10 @@ class ClientSideApply:
         if self._dry_run == "client":
             return await self._pretend(info, modified, current)
         patch = await self.merge(info, modified, current)
-        if patch and metadata.get("deletionTimestamp"):
+        return self._done(info, patch)
+
+    def _done(self, info: Info, patch: Object) -> str:
+        if dig(info.object, "metadata", "deletionTimestamp"):
             self._factory.err.write(_DELETED.format(info.name))
         return "configured" if patch else "unchanged"
 
@@ -139,13 +142,13 @@ class ClientSideApply:
         return "created"
 
     async def _pretend(self, info: Info, modified: Object, current: Object) -> str:
-        patch, _ = await self._patch(info, modified, current)
-        if patch and self._whole:
-            raise CommandError(
-                f"{info.text} exists: what it would become is known to the server alone (use --dry-run=server)"
-            )
+        patch, strategic = await self._patch(info, modified, current)
         info.object = current
-        return "configured" if patch else "unchanged"
+        if patch and self._whole:
+            from kapi.kubectl.local_patch import patched
+
+            info.object = patched(current, orjson.dumps(patch), "strategic" if strategic else "merge").tree
+        return self._done(info, patch)
 
     async def merge(self, info: Info, modified: Object, current: Object) -> Object:
         """The patch that was sent, {} for none.  After a conflict the object is read again and a new patch is made."""
@@ -367,7 +370,8 @@ async def run(factory: Factory, program: str) -> int:
             applied.append(info.object or {})
         else:
             factory.out.write(printer_for(flags, done + dry_run_suffix(dry_run)).print(info.object or {}))
-    raise_errors(errors + result.errors)
+    unread = result.errors if len(result.errors) < 2 else [ListErrors(result.errors)]
+    raise_errors(unread + errors)
     if not found:
         raise CommandError("no objects passed to apply")
     if whole:

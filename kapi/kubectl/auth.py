@@ -160,7 +160,10 @@ async def reconcile(factory: Factory, program: str) -> int:
         raise CommandError("must specify one of -f and -k")
     if flags.arguments:
         raise CommandError("no arguments are allowed")
-    dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    try:
+        dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    except CommandError as error:
+        raise CommandError(f"error accessing --dry-run flag for command reconcile: {error}") from None
     if dry_run == "server":
         raise CommandError("--dry-run=server for command reconcile is not supported yet")
     printer = printer_for(flags, "reconciled" + (" (dry run)" if dry_run == "client" else ""))
@@ -239,7 +242,7 @@ def _role(current: Object, wanted: Object, remove: bool) -> Outcome:
 def _binding(current: Object, wanted: Object, remove: bool) -> Outcome:
     have, want = current.get("subjects") or [], wanted.get("subjects") or []
     if current["roleRef"] != _role_ref(wanted):
-        return Outcome(wanted, "recreate", want, [])
+        return Outcome(wanted, "recreate", [], [])
     obj, changed = _merged(current, wanted)
     identities = [_subject(one) for one in have]
     missing = [one for one in want if _subject(one) not in identities]

@@ -21,6 +21,7 @@ from kapi.kubectl.visitor import (
     Chain,
     Failed,
     Flattened,
+    Items,
     Named,
     NoObject,
     Result,
@@ -236,20 +237,24 @@ class Builder:
         for source in sources:
             try:
                 name = "STDIN" if source == "-" else source
-                for obj, listed in read_documents(await self._read(source), name):
+                lists: dict[int, list[Visitor]] = {}
+                for obj, number in read_documents(await self._read(source), name):
                     if isinstance(obj, NoObject):
                         if self._validated:
                             raise _unvalidated(name, "invalid object to validate")
                         visitors.append(Failed(obj))
                     elif matches((obj.get("metadata") or {}).get("labels") or {}):
-                        visitors.append(await self._visitor(obj, name, listed))
+                        if number and number not in lists:
+                            lists[number] = []
+                            visitors.append(Items(lists[number]))
+                        (lists[number] if number else visitors).append(await self._visitor(obj, name))
             except CommandError as error:
                 visitors.append(Failed(error))
         return self._result(visitors, single=len(sources) == 1 and (self._latest or self._local), targets=True)
 
-    async def _visitor(self, obj: Object, source: str, listed: bool) -> Visitor:
+    async def _visitor(self, obj: Object, source: str) -> Visitor:
         try:
-            return Named(await self._from_object(obj, source), self._transform, self._latest, listed=listed)
+            return Named(await self._from_object(obj, source), self._transform, self._latest)
         except CommandError as error:
             return Failed(error)
 
@@ -332,7 +337,7 @@ def builder_of(factory: Factory, program: str) -> Builder:
     flags = factory.flags
     builder = Builder(factory, program).flatten()
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    return builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    return builder.filenames(flags.get_list("filename"), flags.has("recursive") and flags.get_bool("recursive"))
 
 
 def _unvalidated(source: str, what: str) -> CommandError:

@@ -79,6 +79,7 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
         Entry("api-resources", "List the resources that the server has"),
         Entry("api-versions", "List the group versions that the server has"),
         Entry("config", "Show and change kubeconfig files"),
+        Entry("kuberc", "Show and change preferences of commands"),
         Entry("options", "List the flags that all client commands have"),
         Entry("plugin", "Find plugins of kubectl"),
         Entry("version", "Show the versions of client and server"),

@@ -10,11 +10,11 @@ from kapi.client.clientcmd import Kubeconfig
 from kapi.client.kubeconfig_changes import default_file, document
 from kapi.client.kubeconfig_entries import LISTS
 from kapi.kubectl.command import Command, Help
-from kapi.kubectl.config_changing import changing, help_text, unexpected
 from kapi.kubectl.config_entries import COMMANDS as SET_ENTRIES
+from kapi.kubectl.config_entries import changing, help_text, unexpected
 from kapi.kubectl.config_properties import COMMANDS as SET_PROPERTIES
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.flags import PRINT_YAML, Flag
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.machinery.golang import quote
@@ -73,8 +73,6 @@ async def _view(factory: Factory, program: str) -> int:
     flags = factory.flags
     if flags.arguments:
         raise CommandError(f"unexpected arguments: [{' '.join(flags.arguments)}]", usage=f"{program} {factory.command}")
-    if not flags.get_string("output") and not flags.get_string("template"):
-        flags.set("output", "yaml")
     printer = printer_for(flags, typed=True)
     if not flags.get_bool("merge") and not flags.get_string("kubeconfig"):
         raise CommandError(_NO_FILE)
@@ -228,7 +226,7 @@ SUBCOMMANDS = (
         "view", "Show the files as one",
         _view,
         (
-            *PRINT,
+            *PRINT_YAML,
             Flag("flatten", "bool"),
             Flag("merge", "bool", default=True),
             Flag("minify", "bool"),

@@ -1,12 +1,18 @@
-"""``kapi config set-context``, ``set-cluster`` and ``set-credentials`` (upstream: kubectl ``cmd/config``)."""
+"""``kapi config set-context``, ``set-cluster`` and ``set-credentials`` (upstream: kubectl ``cmd/config``).
+
+``changing`` is for all subcommands that change files.
+"""
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import copy
 import os
+from collections.abc import Iterator
 
+from kapi.client.clientcmd import Kubeconfig
 from kapi.kubectl.command import Command, Help
-from kapi.kubectl.config_changing import changing, help_text, unexpected
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, Flags, UsageError, read_pairs
 from kapi.kubectl.messages import CommandError
@@ -15,6 +21,32 @@ from kapi.machinery.tree import Object
 
 _MODES = ("IfAvailable", "Never", "Always")
 _CERTIFICATES = ("client-certificate", "client-key")
+
+
+@contextlib.contextmanager
+def changing(factory: Factory, *, relative: bool = True) -> Iterator[Kubeconfig]:
+    """The files to be changed, which are written at the end.  ``relative``: paths become relative to their file.
+
+    Raises ConfigError.
+    """
+    from kapi.client.kubeconfig_changes import save
+
+    before = factory.kubeconfig(must_exist=False)
+    after = copy.deepcopy(before)
+    yield after
+    save(before, after, relative=relative)
+
+
+def help_text(factory: Factory) -> str:
+    """The help of the command itself."""
+    from kapi.kubectl.main import help_of
+
+    return help_of(factory.command.split())
+
+
+def unexpected(factory: Factory, what: str = "Unexpected args") -> CommandError:
+    """The error for a wrong number of arguments, after the help."""
+    return CommandError(f"{what}: [{' '.join(factory.flags.arguments)}]", output=help_text(factory))
 
 
 async def _set_context(factory: Factory, program: str) -> int:

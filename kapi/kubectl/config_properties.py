@@ -9,7 +9,7 @@ import base64
 
 from kapi.client.clientcmd import Kubeconfig
 from kapi.kubectl.command import Command, Help
-from kapi.kubectl.config_changing import changing, unexpected
+from kapi.kubectl.config_entries import changing, unexpected
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError

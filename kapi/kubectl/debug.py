@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
+import orjson
+
 from kapi.kubectl.attach import attach_when_running
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
@@ -12,7 +14,9 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
+from kapi.kubectl.run import IMAGE
 from kapi.machinery import tree
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, dig
 
 FLAGS = (
@@ -22,7 +26,7 @@ FLAGS = (
     Flag("container", short="c"),
     Flag("copy-to"),
     Flag("replace", "bool"),
-    Flag("env", "list"),
+    Flag("env", "pairs"),
     Flag("image"),
     Flag("keep-labels", "bool"),
     Flag("keep-annotations", "bool"),
@@ -30,7 +34,7 @@ FLAGS = (
     Flag("keep-readiness", "bool"),
     Flag("keep-startup", "bool"),
     Flag("keep-init-containers", "bool", default=True),
-    Flag("set-image", "list"),
+    Flag("set-image", "pairs"),
     Flag("image-pull-policy"),
     Flag("stdin", "bool", short="i"),
     Flag("quiet", "bool", short="q"),
@@ -43,6 +47,7 @@ FLAGS = (
         default="general",
         help="What the container may do: general, baseline, restricted, netadmin or sysadmin.",
     ),
+    Flag("custom", help="A file in JSON or YAML with further fields of the container."),
 )
 HELP = Help(
     "(POD | TYPE/NAME) [-- COMMAND [ARGUMENTS]]",
@@ -61,6 +66,9 @@ _NOT_ROOT = (
     "Warning: Non-root user is configured for the entire target Pod, and some capabilities granted by debug profile may not "
     'work. Please consider using "--custom" with a custom profile that specifies "securityContext.runAsUser: 0".\n'
 )
+_FIXED = ("name", "command", "image", "lifecycle", "volumeDevices")  # what --custom may not have
+_NO_SPEC = "does not contain a valid container spec"
+_FORMAT = "invalid reference format"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of generated names
 
 
@@ -123,8 +131,12 @@ async def run(factory: Factory, program: str) -> int:
 class Debugging:
     def __init__(self, factory: Factory, command: list[str]) -> None:
         self._factory, self._command = factory, command
-        self._images = _pairs(factory, "set-image")
-        self._environment = [{"name": key, "value": value} for key, value in _pairs(factory, "env").items()]
+        images, variables = (
+            dict(pair.split("=", 1) for pair in factory.flags.get_list(name)) for name in ("set-image", "env")
+        )
+        self._images = images
+        self._environment = [{"name": key, "value": value} for key, value in variables.items()]
+        self._custom = _custom(factory.flags.get_string("custom"))
 
     def check(self, names: list[str]) -> None:
         """Raises CommandError for flags that do not go together."""
@@ -149,10 +161,15 @@ class Debugging:
             (not copy and flags.get_bool("same-node"), "--same-node may only be used with --copy-to."),
             (not copy and self._images, "--set-image may only be used with --copy-to."),
             (not copy and not image, "you must specify --image when not using --copy-to."),
+            (image and not IMAGE.fullmatch(image), f"invalid image name {quote(image)}: {_FORMAT}"),
             (not names and not flags.get_list("filename"), "NAME or filename is required for debug"),
             (
                 flags.get_string("image-pull-policy") not in ("", "Always", "IfNotPresent", "Never"),
                 f"invalid image pull policy: {flags.get_string('image-pull-policy')}",
+            ),
+            *(
+                (not IMAGE.fullmatch(one), f"invalid image name {quote(one)} for container {quote(name)}: {_FORMAT}")
+                for name, one in self._images.items()
             ),
             (
                 flags.get_string("target") and copy,
@@ -169,6 +186,10 @@ class Debugging:
             )
         if flags.get_bool("tty") and not flags.get_bool("stdin"):
             raise CommandError("-i/--stdin is required for containers with -t/--tty=true")
+        if any(self._custom.get(field) for field in _FIXED):
+            raise CommandError(
+                "name, command, image, lifecycle and volume devices are not modifiable via custom profile"
+            )
         if flags.get_string("profile") == "legacy":
             self._factory.err.write(_LEGACY)
 
@@ -188,6 +209,7 @@ class Debugging:
             spec.update({"hostNetwork": True, "hostPID": True, "hostIPC": True})
         if not profile.traced:
             _secure(container, profile)
+        container = spec["containers"][0] = self._customized(container)
         labels = {"app.kubernetes.io/managed-by": "kubectl-debug"}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
         request = self._factory.client("v1").post().namespace(self._factory.namespace).resource("pods")
@@ -203,6 +225,7 @@ class Debugging:
             container["targetContainerName"] = target
         _secure(container, PROFILES[flags.get_string("profile")])
         self._warn(container, info.object or {})
+        container = self._customized(container)
         patch = {"spec": {"ephemeralContainers": [container]}}
         request = info.request(info.client.patch("strategic")).subresource("ephemeralcontainers")
         return await request.body(patch).do(), str(container["name"])
@@ -229,6 +252,7 @@ class Debugging:
             self._change(container)
             _secure(container, profile)
             self._warn(container, pod)
+            spec["containers"][spec["containers"].index(container)] = self._customized(container)
         elif not self._images:
             raise CommandError("you must specify image when creating new container")
         metadata: Object = {"name": flags.get_string("copy-to"), "namespace": info.namespace}
@@ -276,6 +300,19 @@ class Debugging:
         container.update({key: value for key, value in given if value})
         container.update({"stdin": flags.get_bool("stdin"), "tty": flags.get_bool("tty")})
 
+    def _customized(self, container: Object) -> Object:
+        """With the fields of ``--custom``.  Raises CommandError."""
+        if not self._custom:
+            return container
+        from kapi.kubectl.local_patch import patched
+
+        def pod(one: Object) -> Object:
+            return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [one]}}
+
+        custom = {**self._custom, "name": container["name"]}
+        found: Object = patched(pod(container), orjson.dumps(pod(custom)), "strategic").tree["spec"]["containers"][0]
+        return found
+
     def _name(self, pod: Object) -> str:
         """The name of ``--container``, or a new one."""
         if name := self._factory.flags.get_string("container"):
@@ -299,19 +336,34 @@ class Debugging:
             self._factory.out.write(f"{text}\n")
 
 
+def _custom(path: str) -> Object:
+    """A container's fields in a file, as its type has them; none without a path.  Raises CommandError."""
+    if not path:
+        return {}
+    from kapi.codecs import yaml_reading
+    from kapi.codecs.json_reading import kind_of
+    from kapi.kubectl.local_patch import decoded
+
+    try:
+        with open(path, "rb") as file:
+            container, _ = yaml_reading.loads(file.read())
+    except OSError as error:
+        what = f"open {path}: {str(error.strerror).lower()}"
+        raise CommandError(f"must pass a container spec json file for custom profile: {what}") from None
+    except ValueError as error:
+        raise CommandError(f"{path} {_NO_SPEC}: error converting YAML to JSON: {error}") from None
+    if container is None:
+        return {}
+    if not isinstance(container, dict):
+        what = f"json: cannot unmarshal {kind_of(container)} into Go value of type v1.Container"
+        raise CommandError(f"{path} {_NO_SPEC}: error unmarshaling JSON: while decoding JSON: {what}")
+    pod = decoded({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}})
+    found: Object = pod["spec"]["containers"][0]
+    return found
+
+
 def _suffix() -> str:
     return "".join(random.choices(_LETTERS, k=5))
-
-
-def _pairs(factory: Factory, name: str) -> dict[str, str]:
-    """The values of a flag with ``KEY=VALUE``.  Raises CommandError."""
-    found: dict[str, str] = {}
-    for text in factory.flags.get_list(name):
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise CommandError(f"{text} must be formatted as key=value")
-        found[key] = value
-    return found
 
 
 def _secure(container: Object, profile: Profile) -> None:

@@ -117,6 +117,8 @@ async def _about(factory: Factory, text: str) -> str:
         mapping = await factory.mapper.resource_for(resource.lower())
     except NoMatch as error:
         raise CommandError(str(error), plain=True) from None
+    if not name:
+        return ""  # all events, as kubectl
     kind, version = mapping.kind, mapping.group_version
     return f"involvedObject.kind={kind},involvedObject.apiVersion={version},involvedObject.name={name}"
 

@@ -17,6 +17,7 @@ from kapi.process.reactor import Reactor, installed_reactor
 
 if TYPE_CHECKING:  # not every command discovers, or asks a server at all
     from kapi.client.discovery_cache import CachedDiscovery
+    from kapi.client.exec_credential import PluginPolicy
     from kapi.client.mapper import RESTMapper
     from kapi.client.rest import RESTClient
     from kapi.client.session import Session
@@ -38,7 +39,9 @@ class Factory:
         out: TextIO | None = None,
         err: TextIO | None = None,
         stdin: TextIO | None = None,
+        plugin_policy: PluginPolicy | None = None,
     ) -> None:
+        self._plugin_policy = plugin_policy
         self.command, self.flags, self._reactor = command, flags, reactor
         self.out, self.err, self.stdin = out or sys.stdout, err or sys.stderr, stdin or sys.stdin
         self._config: Config | None = None
@@ -81,6 +84,7 @@ class Factory:
                 password=flags.get_string("password"),
                 proxy_url=flags.get_string("proxy-url"),
                 timeout=_timeout(flags.get_string("request-timeout")),
+                plugin_policy=self._plugin_policy,
             )
             self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent="kapi-cli")
         return self._config
@@ -153,7 +157,7 @@ class Factory:
     async def check_flags(self) -> None:
         """Raises CommandError for flags of all commands that cannot be met, ClientError and StatusError."""
         flags = self.flags
-        if flags.given("kustomize"):
+        if flags.given("kustomize") and self.command != "run":
             from kapi.kubectl.kustomization import built_file
 
             errors: list[BaseException] = []
@@ -169,8 +173,6 @@ class Factory:
             raise CommandError("profiles of Go are not written here; use python -m cProfile -m kapi ...")
         if profile != "none":
             raise CommandError(f"unknown profile '{profile}'")
-        if flags.get_string("kuberc") not in ("", "off"):
-            raise CommandError('preferences of kuberc files are not applied; --kuberc takes only "off"')
         if flags.get_bool("match-server-version"):
             from kapi.machinery.version import VERSION
 

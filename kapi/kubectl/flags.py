@@ -13,7 +13,7 @@ from kapi.machinery.golang import parse_bool, parse_duration, parse_literal
 _BARE = 'bare " in non-quoted-field'
 _UNBALANCED = 'extraneous or missing " in quoted-field'
 Value = str | bool | int | float | list[str]
-_ZERO: dict[str, Value] = {"bool": False, "string": "", "int": 0, "duration": 0.0, "list": [], "array": []}
+_ZERO: dict[str, Value] = {"bool": False, "string": "", "int": 0, "duration": 0.0, "list": [], "pairs": [], "array": []}
 
 
 def read_record(text: str) -> list[str]:
@@ -68,7 +68,8 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """``kind``: bool, string, int, duration, list (comma-separated, may be repeated) or array (may be repeated).
+    """``kind``: bool, string, int, duration, list (comma-separated, may be repeated), pairs (a list of KEY=VALUE) or array
+    (may be repeated).
 
     ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).
     ``help`` is for the flags that have no text in ``help.py``.
@@ -132,6 +133,10 @@ class Flags:
     def get_global(self, name: str) -> str:
         """The value of a flag of ``GLOBAL``; "" where a flag of the command has its name."""
         return "" if name in self._own else self.get_string(name)
+
+    def has(self, name: str) -> bool:
+        """Whether the command has such a flag."""
+        return name in self._known
 
     def given(self, name: str) -> bool:
         return name in self._values
@@ -211,10 +216,19 @@ class Flags:
             value = _READERS[flag.kind](text)
         except ValueError as error:
             raise UsageError(f'invalid argument "{text}" for "{shown}" flag: {error}') from None
-        if flag.kind in ("list", "array"):
+        if flag.kind in ("list", "pairs", "array"):
             before = self._values.get(flag.name)
             value = [*(before if isinstance(before, list) else ()), *(value if isinstance(value, list) else ())]
         self._values[flag.name] = value
+
+
+def _read_pairs(text: str) -> list[str]:
+    """Raises ValueError."""
+    pairs = read_record(text) if text.count("=") > 1 else [text.strip('"')]
+    for pair in pairs:
+        if "=" not in pair:
+            raise ValueError(f"{pair} must be formatted as key=value")
+    return pairs
 
 
 _READERS: dict[str, Callable[[str], Value]] = {
@@ -223,6 +237,7 @@ _READERS: dict[str, Callable[[str], Value]] = {
     "int": parse_literal,
     "duration": parse_duration,
     "list": lambda text: read_record(text) if text else [],
+    "pairs": _read_pairs,
     "array": lambda text: [text],
 }
 
@@ -259,17 +274,21 @@ GLOBAL = (
     Flag("profile-output", default="profile.pprof"),
     Flag("kuberc"),
 )
+_FILES = Flag("filename", "list", short="f")
 FILENAME = (
-    Flag("filename", "list", short="f"),
+    _FILES,
     Flag("recursive", "bool", short="R"),
     Flag("kustomize", short="k"),
 )
-PRINT = (
-    Flag("output", short="o"),
+#: of commands that also look below directories, and know no kustomizations
+FILES_BELOW = (_FILES, Flag("recursive", "bool", short="R", default=True))
+_TEMPLATES = (
     Flag("template"),
     Flag("allow-missing-template-keys", "bool", default=True),
     Flag("show-managed-fields", "bool"),
 )
+PRINT = (Flag("output", short="o"), *_TEMPLATES)
+PRINT_YAML = (Flag("output", short="o", default="yaml"), *_TEMPLATES)
 
 
 def leading(arguments: Sequence[str]) -> int:

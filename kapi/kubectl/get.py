@@ -147,7 +147,7 @@ class GetOptions:
     async def _print_generic(self, result: Result) -> int:
         infos = await result.infos()
         if result.errors and result.single:
-            raise result.errors[0].__cause__ or result.errors[0]
+            raise result.errors[0]
         if not infos and result.ignore_not_found:
             result.raise_errors()
             return 0

@@ -80,7 +80,7 @@ def _default(flag: Flag) -> str:
             return str(default or 0)
         case "duration":
             return duration_text(float(default) if isinstance(default, int | float) else 0.0)
-        case "list" | "array":
+        case "list" | "pairs" | "array":
             return f"[{','.join(default)}]" if isinstance(default, Sequence) else "[]"
     return f"'{default}'"
 
@@ -152,7 +152,7 @@ TEXTS = {
     "keep-startup": "Keep the startup probes in the copy.",
     "keepalive": "Has no effect: the system decides when idle connections are checked.",
     "kubeconfig": "The kubeconfig file; before $KUBECONFIG and ~/.kube/config.",
-    "kuberc": "off; preferences of kuberc files are not applied.",
+    "kuberc": "The file of preferences; KUBERC=off in the environment turns them off.",
     "kustomize": "A kustomization directory; not together with -f and -R.",
     "label-columns": "Labels to show as columns, separated by commas; may be repeated.",
     "limit-bytes": "The most bytes of logs to print; 0 for all.",

@@ -23,6 +23,7 @@ class Kubectl:
     """``await kubectl("get", "pods", "-o", "name")`` returns the standard output of the command.
 
     ``config`` is a client's configuration; without one, that of the kubeconfig files, as on the command line.
+    Preferences of the user (``kuberc``) have no effect.
     """
 
     def __init__(self, config: Config | None = None, reactor: Reactor | None = None) -> None:

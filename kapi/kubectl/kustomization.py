@@ -7,17 +7,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 from kapi.kubectl.messages import CommandError
 
 _NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
-def build(directory: str) -> str:
-    """The manifests of a kustomization, which may be a remote one.  Raises CommandError."""
+def build(directory: str, options: Sequence[str] = ()) -> str:
+    """The manifests of a kustomization, which may be a remote one; ``options`` are the program's.  Raises CommandError."""
     if "://" not in directory and "?ref=" not in directory:
         _check(directory)
-    done = subprocess.run([*_program(), directory], capture_output=True, text=True, check=False)
+    done = subprocess.run([*_program(), directory, *options], capture_output=True, text=True, check=False)
     if done.returncode:
         raise CommandError(done.stderr.strip() or f"the build of {directory} ended with {done.returncode}")
     return done.stdout

@@ -18,7 +18,7 @@ from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, with_source
+from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation, with_source
 from kapi.machinery.golang import quote
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object, Tree, dig
@@ -151,7 +151,8 @@ async def _edit(factory: Factory, program: str) -> int:
             "no last-applied-configuration annotation found on resources, to create the annotation, use command "
             f"`{program} apply set-last-applied --create-annotation`"
         )
-    return await _EditingManifests(factory, program, manifests, "Strict").run()
+    fields = validation(factory.flags.get_string("validate"))
+    return await _EditingManifests(factory, program, manifests, fields).run()
 
 
 COMMANDS = (
@@ -170,13 +171,13 @@ COMMANDS = (
     ),
     Command(
         "set-last-applied", "Note a file as the last applied manifest", _set,
-        (*FILENAME, *PRINT, DRY_RUN, Flag("create-annotation", "bool", help="Also for an object that was never applied.")),
+        (FILENAME[0], *PRINT, DRY_RUN, Flag("create-annotation", "bool", help="Also for an object that was never applied.")),
         Help("-f FILENAME", "", (("Note a file", "apply set-last-applied -f web.yaml --create-annotation"),)),
     ),
     Command(
         "edit-last-applied", "Edit the last applied manifest of objects", _edit,
         (
-            *FILENAME, *PRINT, Flag("field-manager"),
+            *FILENAME, *PRINT, Flag("field-manager"), Flag("validate", no_opt_default="strict", default="strict"),
             Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
         ),
         Help("(RESOURCE/NAME | -f FILENAME)", "", (("Edit that of a deployment", "apply edit-last-applied deployment/web"),)),

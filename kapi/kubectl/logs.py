@@ -21,6 +21,7 @@ from kapi.kubectl.pods_of import (
     write_bytes,
 )
 from kapi.machinery.status import NotFound
+from kapi.machinery.time import time
 from kapi.machinery.tree import Object
 
 FLAGS = (
@@ -95,6 +96,11 @@ async def run(factory: Factory, program: str) -> int:
 def _options(factory: Factory) -> Object:
     """The query parameters of the request.  Raises CommandError."""
     flags = factory.flags
+    if flags.get_string("since-time"):
+        try:
+            time(flags.get_string("since-time"))
+        except ValueError as error:
+            raise CommandError(str(error)) from None
     if flags.get_duration("since") and flags.get_string("since-time"):
         raise CommandError("at most one of `sinceTime` or `sinceSeconds` may be specified")
     if flags.get_int("tail") < -1:
@@ -102,7 +108,7 @@ def _options(factory: Factory) -> Object:
     if flags.get_int("limit-bytes") < 0:
         raise CommandError("--limit-bytes must be greater than 0")
     tail = flags.get_int("tail")
-    if flags.get_string("selector") and not flags.given("tail") and not flags.get_bool("follow"):
+    if flags.get_string("selector") and not flags.given("tail"):
         tail = 10
     return {
         "follow": flags.get_bool("follow"),

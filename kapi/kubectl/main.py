@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from kapi.client.config import Config
+    from kapi.client.exec_credential import PluginPolicy
 
 PROGRAM = "kapi"
 
@@ -31,10 +32,12 @@ async def run(
     err: TextIO | None = None,
     stdin: TextIO | None = None,
     config: Config | None = None,
+    plugin_policy: PluginPolicy | None = None,
 ) -> int:
     """Runs one command; with ``config``, not with that of the kubeconfig.  Returns its exit code.
 
-    Without ``reactor`` the process's one is used, and imported when something of it is needed.
+    ``plugin_policy`` says which credential plugins of a kubeconfig may run.  Without ``reactor`` the process's one is used, and
+    imported when something of it is needed.
     """
     from kapi.client.errors import ClientError, ConfigError, StatusError
     from kapi.kubectl.factory import Factory
@@ -50,7 +53,12 @@ async def run(
     except UsageError as error:
         if str(error) == "pflag: help requested":
             return _show_help(out, path, command)
-        err.write(f"error: {error}\nSee '{PROGRAM} {path} --help' for usage.\n")
+        hint = (
+            f"See '{PROGRAM} {path} --help' for usage."
+            if path != "options"
+            else f"Run '{PROGRAM} {path}' without flags."
+        )
+        err.write(f"error: {error}\n{hint}\n")
         return command.failure
     except CommandError as error:
         err.write(message_of(error))
@@ -62,7 +70,7 @@ async def run(
         words = " ".join(flags.arguments)
         err.write(f"error: unknown command \"{words}\"\nSee '{PROGRAM} {path} -h' for help and examples\n")
         return 1
-    factory = Factory(path, flags, reactor, out, err, stdin)
+    factory = Factory(path, flags, reactor, out, err, stdin, plugin_policy)
     if config is not None:
         factory.use(config)
     code = 0
@@ -115,7 +123,7 @@ def _buffered(stream: TextIO) -> TextIO:
     return open(stream.fileno(), "w", 1, stream.encoding, stream.errors, closefd=False)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], plugin_policy: PluginPolicy | None = None) -> int:
     """Runs one command, then ends the process at once: an orderly exit of Python would take longer.
 
     The reactor is half of what a command imports, so it is imported for those only that wait for something.
@@ -125,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
     sys.stdout, sys.stderr = _buffered(sys.stdout), _buffered(sys.stderr)
     codes: list[int] = []
     failures: list[Failure] = []
-    running = Deferred.fromCoroutine(run(arguments))
+    running = Deferred.fromCoroutine(run(arguments, plugin_policy=plugin_policy))
     running.addCallbacks(codes.append, failures.append)
     if not codes and not failures:
         _run_reactor(running)

@@ -25,8 +25,16 @@ class Aggregate(Exception):
     def __init__(self, errors: Iterable[BaseException]) -> None:
         self.errors: list[BaseException] = []
         for error in errors:
-            self.errors += error.errors if isinstance(error, Aggregate) else [error]
+            self.errors += error.errors if type(error) is Aggregate else [error]
         super().__init__("; ".join(str(error) for error in self.errors))
+
+
+class ListErrors(Aggregate):
+    """The errors of the items of a list in a file: beside other errors they are one, in one line."""
+
+    def __str__(self) -> str:
+        texts = [str(getattr(error, "message", "") or error) for error in self.errors]
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def aggregate(errors: list[BaseException]) -> None:
@@ -72,6 +80,8 @@ def message_of(error: BaseException, host: str = "") -> str:
         return f"error: {error}\nSee '{error.usage} -h' for help and examples\n"
     if isinstance(error, ConfigError) and error.field == "current-context":
         return f"Error in configuration: {error.why}\n"
+    if isinstance(error, ConfigError) and error.field == "exec":  # a plugin has not given credentials
+        return f"Unable to connect to the server: {error.why}\n"
     if isinstance(error, ConfigError) and (
         error.field.startswith(("users[", "contexts[")) or error.field == "exec.interactiveMode"
     ):

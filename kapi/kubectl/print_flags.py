@@ -24,7 +24,9 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typ
 
     ``typed``: JSON and KYAML have their fields in the order in which the server sends them, and not sorted.
     """
-    output = flags.get_string("output") or ("go-template" if flags.get_string("template") else "")
+    output = flags.get_string("output")
+    if flags.get_string("template") and not (output and flags.given("output")):
+        output = "go-template"
     allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
     kind, equals, rest = output.partition("=")
     kind = kind.lower() if kind.lower() in _ANY_CASE else kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.attach import attach_when_running, state_of
@@ -12,12 +13,13 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.creating import DRY_RUN, OVERRIDES, create_generated, labels_of, overridden
 from kapi.kubectl.expose import service, service_ports
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import PRINT, Flag, UsageError, read_pairs
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, UsageError, read_pairs
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
+from kapi.kubectl.writing import FLAGS as DELETE
 from kapi.kubectl.writing import delete_options, dry_run_strategy, dry_run_suffix
 from kapi.machinery.golang import quote
 from kapi.machinery.status import NotFound
@@ -28,7 +30,7 @@ _VARIABLE = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z][-._a-zA-Z0-9]*")
 _WORD = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _HOST = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 #: a reference to an image (upstream: ``distribution/reference``)
-_IMAGE = re.compile(
+IMAGE = re.compile(
     rf"(?:(?:{_HOST}(?:\.{_HOST})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?{_WORD}(?:/{_WORD})*(?::\w[\w.-]{{0,127}})?"
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
     re.ASCII,
@@ -60,13 +62,7 @@ FLAGS = (
     Flag("tty", "bool", short="t"),
     Flag("quiet", "bool", short="q"),
     Flag("pod-running-timeout", "duration", default=60.0),
-    *(
-        Flag(name, kind, default=default, help="Has no effect here.")
-        for name, kind, default in (
-            ("cascade", "string", "background"), ("force", "bool", ""), ("grace-period", "int", -1), ("timeout", "duration", 0.0),
-            ("wait", "bool", ""),
-        )
-    ),
+    *(replace(flag, help="Has no effect here.") for flag in (*FILENAME, *DELETE, Flag("wait", "bool"))),
 )  # fmt: skip
 HELP = Help(
     "NAME --image=IMAGE [--env=KEY=VALUE] [--port=PORT] [--overrides=JSON] [--command] -- [COMMAND] [ARGUMENT ...]",
@@ -104,7 +100,7 @@ def _check(factory: Factory, dry_run: str, attached: bool) -> None:
     checks = (
         (not flags.arguments or flags.dash == 0, "NAME is required for run"),
         (not image, "--image is required"),
-        (not _IMAGE.fullmatch(image), f"invalid image name {quote(image)}: invalid reference format"),
+        (not IMAGE.fullmatch(image), f"invalid image name {quote(image)}: invalid reference format"),
         (
             flags.get_bool("tty") and not flags.get_bool("stdin"),
             "-i/--stdin is required for containers with -t/--tty=true",

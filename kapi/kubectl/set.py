@@ -7,7 +7,7 @@ from kapi.kubectl.command import Command, Help
 from kapi.kubectl.create_access import subjects
 from kapi.kubectl.create_workloads import label_selector, quantities
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import FILENAME, FILES_BELOW, Flag
 from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
@@ -138,14 +138,16 @@ async def _selector(factory: Factory, program: str) -> int:
                 )
                 raise CommandError(f"match expression [{shown}] not supported on this object")
             obj["spec"]["selector"] = wanted.get("matchLabels") or {}
+            if version := flags.get_string("resource-version"):
+                obj["metadata"]["resourceVersion"] = version
 
+        if flags.get_string("resource-version"):  # so that it is in the patch, whatever it is
+            (info.object or {})["metadata"].pop("resourceVersion", None)
         try:
             await updates.patch(info, changed(info, change))
             factory.out.write(printer.print(info.object or {}))
-        except CommandError as error:
+        except (CommandError, StatusError) as error:
             errors.append(error)
-        except StatusError as error:
-            errors.append(CommandError(f"failed to patch selector update to {info.mapping.kind}: {error.message}"))
     raise_errors(errors + result.errors)
     return 0
 
@@ -186,6 +188,8 @@ async def _subject(factory: Factory, program: str) -> int:
     return 0
 
 
+#: of what does not select by labels
+_OWN = tuple(flag for flag in OBJECTS if flag not in FILENAME and flag.name != "selector")
 HELP = Help("SUBCOMMAND", "Sets single parts of objects that are there.")
 SUBCOMMANDS = (
     Command(
@@ -212,13 +216,13 @@ SUBCOMMANDS = (
         ),
     ),
     Command(
-        "serviceaccount", "Set the service account of pods", _service_account,
-        OBJECTS,
+        "serviceaccount", "Set the service account of pods", _service_account, (*FILENAME, *_OWN),
         Help("(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT", "", (("Set it", "set serviceaccount deployment/web robot"),)),
         aliases=("sa",),
     ),
     Command(
-        "selector", "Set the selector of services", _selector, OBJECTS,
+        "selector", "Set the selector of services", _selector,
+        (*FILES_BELOW, *_OWN, Flag("resource-version")),
         Help("(-f FILENAME | TYPE NAME) EXPRESSIONS", "", (("Set it", "set selector service/web app=web"),)),
     ),
     Command(

@@ -63,12 +63,13 @@ def pod_spec(obj: Object, info: Info) -> Object:
 
 def is_local(factory: Factory) -> bool:
     """Whether ``--local`` is given, which not all of these commands have."""
-    return factory.flags.given("local") and factory.flags.get_bool("local")
+    return factory.flags.has("local") and factory.flags.get_bool("local")
 
 
 async def read_objects(factory: Factory, program: str, resources: Sequence[str], *, whole: bool = True) -> Result:
     """The objects that arguments, files and selector name, as they are now.  ``whole``: a type alone means all of it."""
-    builder = builder_of(factory, program).labels(factory.flags.get_string("selector"))
+    flags = factory.flags
+    builder = builder_of(factory, program).labels(flags.get_string("selector") if flags.has("selector") else "")
     if is_local(factory):
         return await builder.local(known=True).resource_type_or_name(resources).do()
     builder.latest()

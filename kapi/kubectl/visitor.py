@@ -12,7 +12,7 @@ from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
 from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
-from kapi.kubectl.messages import Aggregate, CommandError, aggregate, raise_errors
+from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, aggregate, raise_errors
 from kapi.machinery.status import BadRequest, NotFound
 from kapi.machinery.tree import Object
 
@@ -27,27 +27,19 @@ class Visitor(Protocol):
 
 
 class Named:
-    """One object; with ``latest`` it is read from the server by its name.
+    """One object; with ``latest`` it is read from the server by its name."""
 
-    ``listed``: it comes from a list in a file; kubectl prints only the message of its errors then.
-    """
-
-    def __init__(self, info: Info, transform: Transform | None, latest: bool, *, listed: bool = False) -> None:
-        self._info, self._transform, self._latest, self._listed = info, transform, latest, listed
+    def __init__(self, info: Info, transform: Transform | None, latest: bool) -> None:
+        self._info, self._transform, self._latest = info, transform, latest
 
     async def visit(self) -> AsyncIterator[Info | Exception]:
         if self._latest and self._info.name:
             try:
                 await self._info.get(self._transform)
             except StatusError as error:
-                yield self._bare(error) if self._listed else error
+                yield error
                 return
         yield self._info
-
-    def _bare(self, error: StatusError) -> CommandError:
-        bare = CommandError(error.message, plain=True)
-        bare.__cause__ = error
-        return bare
 
 
 class Known:
@@ -148,6 +140,20 @@ class Chain:
                 yield info
 
 
+class Items(Chain):
+    """Of one list in a file."""
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        errors = []
+        async for info in super().visit():
+            if isinstance(info, Exception):
+                errors.append(info)
+            else:
+                yield info
+        if errors:
+            yield ListErrors(errors)
+
+
 def is_url(path: str) -> bool:
     return path.startswith(("http://", "https://"))
 
@@ -182,15 +188,15 @@ class NoObject(CommandError):
     """A document that is no object, such as a list."""
 
 
-def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject, bool]]:
-    """The objects of a file of JSON values or YAML documents, each with whether it was in a list; an error for what is none.
+def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject, int]]:
+    """The objects of a file of JSON values or YAML documents, each with the number of its list or 0; an error for what is none.
 
     Raises CommandError at the first error.
     """
     from kapi.codecs import yaml_reading
 
     is_json = data.lstrip()[:1] == b"{"
-    for part in _parts(data):
+    for number, part in enumerate(parts(data), 1):
         if not part.strip():
             continue
         try:
@@ -204,12 +210,12 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject
             from kapi.codecs.json_reading import kind_of
 
             what = f"json: cannot unmarshal {kind_of(tree)} into Go value of type unstructured.detector"
-            yield NoObject(f'unable to decode "{source}": {what}'), False
+            yield NoObject(f'unable to decode "{source}": {what}'), 0
         elif is_list(tree):
             for item in items_of(tree) if tree.get("kind") != "List" else tree["items"]:
-                yield item, True
+                yield item, number
         else:
-            yield tree, False
+            yield tree, 0
 
 
 def _is_cut(text: bytes) -> bool:
@@ -224,12 +230,12 @@ def _is_cut(text: bytes) -> bool:
     return False
 
 
-def _parts(data: bytes) -> list[bytes]:
+def parts(data: bytes) -> list[bytes]:
     """The YAML documents or JSON values of a file."""
     if data.lstrip()[:1] == b"{":
         import json
 
-        text, parts, position = data.decode("utf-8", "replace"), [], 0
+        text, values, position = data.decode("utf-8", "replace"), [], 0
         decoder = json.JSONDecoder()
         try:
             while position < len(text):
@@ -239,8 +245,8 @@ def _parts(data: bytes) -> list[bytes]:
                 if start == len(text):
                     break
                 _, position = decoder.raw_decode(text, start)
-                parts.append(text[start:position].encode())
-            return parts
+                values.append(text[start:position].encode())
+            return values
         except ValueError:
             return [data]
     documents: list[bytes] = []
@@ -277,7 +283,11 @@ class Result:
         async for info in self._visitor.visit():
             if not isinstance(info, Exception):
                 yield info
-            elif not (self.ignore_not_found and isinstance(info, NotFound)):
+                continue
+            if self.ignore_not_found and isinstance(info, ListErrors):
+                info = ListErrors(error for error in info.errors if not isinstance(error, NotFound))
+            ignored = isinstance(info, ListErrors) and not info.errors
+            if not ignored and not (self.ignore_not_found and isinstance(info, NotFound)):
                 self.errors.append(info)
                 if to_first_error:
                     return

@@ -9,7 +9,7 @@ from twisted.internet.task import deferLater
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILES_BELOW, PRINT, Flag
 from kapi.kubectl.info import Info
 from kapi.kubectl.jsonpath import Template, relaxed
 from kapi.kubectl.messages import CommandError, raise_errors
@@ -24,7 +24,7 @@ from kapi.machinery.tree import Object
 POLL_SECONDS = 0.5  # between looks for objects that are not there yet
 
 FLAGS = (
-    *FILENAME,
+    *FILES_BELOW,
     *PRINT,
     Flag("selector", short="l"),
     Flag("field-selector"),
@@ -34,6 +34,7 @@ FLAGS = (
     Flag("for", "array"),
     Flag("timeout", "duration", default=30.0),
 )
+_NO_VALUE = "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
 Done = Callable[[Object | None], bool]
 HELP = Help(
     "([-f FILENAME] | TYPE/NAME | TYPE [(-l LABEL | --all)]) --for=CONDITION",
@@ -63,9 +64,8 @@ async def run(factory: Factory, program: str) -> int:
     builder.select_all(flags.get_bool("all")).resource_type_or_name(
         flags.arguments, allow_empty_selector=False
     ).flatten()
-    deleting = all(text.lower() == "delete" for text in flags.get_list("for"))
-    if not deleting:
-        builder.latest()
+    builder.latest()
+    deleting = _deleted in conditions
     if _created in conditions:
         await _appeared(factory, builder, end)
     result = await builder.do()
@@ -99,32 +99,11 @@ async def _appeared(factory: Factory, builder: Builder, end: float) -> None:
 
 async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: float | None, printer: Printer) -> None:
     """``end``: None for a single look.  Raises CommandError."""
-    final = None
     for done in conditions:
         if done is _deleted and end is not None and end <= factory.reactor.seconds():
             raise CommandError("context deadline exceeded")  # as for all objects after the one that took the time
-        if info.object is None and done is _deleted:
-            if not await _exists(info):
-                return
-            shown = {
-                "apiVersion": info.mapping.group_version,
-                "kind": info.mapping.kind,
-                "metadata": {"name": info.name},
-            }
-            await wait_for(factory, info, done, end)
-            final = shown
-            continue
         final = await wait_for(factory, info, done, end) or info.object
-    if final is not None:
-        factory.out.write(printer.print(final))
-
-
-async def _exists(info: Info) -> bool:
-    try:
-        await info.get()
-    except NotFound:
-        return False
-    return True
+        factory.out.write(printer.print(final or {}))
 
 
 def _deleted(obj: Object | None) -> bool:
@@ -141,10 +120,10 @@ def _condition(text: str) -> Done:
         return _deleted
     if lower == "create":
         return _created
-    if lower.startswith("condition="):
+    if text.startswith("condition="):
         name, equals, value = text[len("condition=") :].partition("=")
         return _of_type(name, value if equals else "true")
-    if lower.startswith("jsonpath="):
+    if text.startswith("jsonpath="):
         return _of_path(text[len("jsonpath=") :])
     raise CommandError(f'unrecognized condition: "{text}"')
 
@@ -171,18 +150,21 @@ def _of_path(text: str) -> Done:
         path, equals, wanted = text[:mark], "=", text[mark + 1 :].strip("'\"")
     path = path.strip("'\"")
     if equals and not wanted:
-        raise CommandError("jsonpath wait condition has an empty value")
+        raise CommandError(_NO_VALUE)
     try:
         template = Template(relaxed(path))
     except JSONPathError as error:
         raise CommandError(str(error)) from None
 
     def done(obj: Object | None) -> bool:
-        found = [value for values in template.find(obj or {}) for value in values]
-        if not equals:
-            return bool(found)
-        if len(found) > 1:
-            raise CommandError("given jsonpath expression matches more than one value")
-        return bool(found) and value_text(found[0]) == wanted
+        found = template.find(obj or {})
+        if not found or not found[0]:
+            return False
+        for several, what in ((found, "list"), (found[0], "value")):
+            if len(several) > 1:
+                raise CommandError(f"given jsonpath expression matches more than one {what}")
+        if equals and isinstance(found[0][0], dict | list):
+            raise CommandError("jsonpath leads to a nested object or list which is not supported")
+        return not equals or value_text(found[0][0]).strip() == wanted.strip()
 
     return done

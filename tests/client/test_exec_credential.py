@@ -8,13 +8,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred, DeferredList, gatherResults
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.client.config import ConfigError
-from kapi.client.exec_credential import ExecPlugin
+from kapi.client.exec_credential import ExecPlugin, PluginPolicy
 
 SCRIPT = """#!/bin/sh
 echo run >> "$LOG"
@@ -117,3 +118,23 @@ class ExecPluginCase(TestCase):
         process = Path(f"/proc/{self.log.read_text().strip()}")
         while process.exists():
             await deferLater(reactor, 0.01)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "allowed"),
+    [
+        ("sh", "/bin/sh", ("sh",)),
+        ("/bin/sh", "/bin/sh", ("sh",)),
+        ("sh", "/bin/sh", ("/bin/sh",)),
+        ("/x/sh", "/x/sh", ("other", "/x/sh")),
+    ],
+)
+def test_a_plugin_may_run_when_an_entry_is_it_or_leads_to_it(command: str, path: str, allowed: tuple[str, ...]) -> None:
+    policy = PluginPolicy("Allowlist", allowed)
+    assert policy.problem() == ""
+    assert policy.refusal(command, path, "/bin") == ""
+
+
+def test_other_plugins_may_not_run() -> None:
+    refusal = PluginPolicy("Allowlist", ("sh",)).refusal("/tmp/sh", "/tmp/sh", "/bin")
+    assert refusal == 'plugin path "/tmp/sh" is not permitted by the credential plugin allowlist'

@@ -303,8 +303,11 @@ def test_a_kustomization_is_built_by_kustomize(cluster: KapiProcess, tmp_path: P
     [
         (["--profile=cpu"], "error: profiles of Go are not written here; use python -m cProfile -m kapi ...\n"),
         (["--profile=foo"], "error: unknown profile 'foo'\n"),
-        (["--kuberc=file"], 'error: preferences of kuberc files are not applied; --kuberc takes only "off"\n'),
-        (["--match-server-version", "--kuberc=off", "--vmodule=a=1", "--log-flush-frequency=1s", "--profile=none"], ""),
+        (
+            ["--kuberc=no-such"],
+            "error occurred while applying preferences kuberc error kuberc: open no-such: no such file or directory\n",
+        ),
+        (["--match-server-version", "--vmodule=a=1", "--log-flush-frequency=1s", "--profile=none"], ""),
     ],
 )
 def test_flags_of_all_commands(cluster: KapiProcess, flags: list[str], error: str) -> None:

