@@ -1,4 +1,7 @@
-"""Runs command lines of kapi in one process: a JSON list of arguments on each line of stdin, a JSON result on each of stdout."""
+"""Runs command lines of kapi in one process.
+
+Each line of stdin is a JSON list of the arguments and the standard input of one, each of stdout a JSON result.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ MAX_RUN = 130.0  # seconds; above those that a line may wait
 async def serve() -> None:
     out = sys.stdout
     for line in sys.stdin:
-        stdout, stderr, stdin = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO())
-        running = Deferred.fromCoroutine(run(client_command(json.loads(line)) or [], react, stdout, stderr, stdin))
+        arguments, text = json.loads(line)
+        stdout, stderr, stdin = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO(text.encode()))
+        running = Deferred.fromCoroutine(run(client_command(arguments) or [], react, stdout, stderr, stdin))
         running.addTimeout(MAX_RUN, react, lambda result, timeout: -1)
         code = await running
         out.write(json.dumps([stdout.getvalue(), stderr.getvalue(), code]) + "\n")

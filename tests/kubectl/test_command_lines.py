@@ -49,19 +49,20 @@ class Programs:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**self.environment, "PYTHONPATH": path},
         )  # fmt: skip
 
-    def kapi(self, *arguments: str) -> tuple[str, str, int]:
+    def kapi(self, *arguments: str, stdin: str = "") -> tuple[str, str, int]:
+        """``stdin`` is the standard input."""
         assert self._driver.stdin is not None and self._driver.stdout is not None
-        self._driver.stdin.write(json.dumps(arguments) + "\n")
+        self._driver.stdin.write(json.dumps([arguments, stdin]) + "\n")
         self._driver.stdin.flush()
         answer = self._driver.stdout.readline()
         assert answer, "the driver has ended"
         out, err, code = json.loads(answer)
         return out, err, code
 
-    def kubectl(self, *arguments: str) -> tuple[str, str, int]:
+    def kubectl(self, *arguments: str, stdin: str = "") -> tuple[str, str, int]:
         done = subprocess.run(
             [self.kubectl_path, *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, env=self.environment, timeout=120,
+            input=stdin.encode(), capture_output=True, env=self.environment, timeout=120,
         )  # fmt: skip  # no text: line ends are compared, too
         return done.stdout.decode(), done.stderr.decode(), done.returncode
 
@@ -113,7 +114,8 @@ def of_this_run(root: Path, address: str) -> dict[str, str]:
 def outcome(run: Any, line: str) -> Outcome:
     out, err, codes = "", "", []
     for part in line.replace("FOLDER", str(HERE / "files")).split(" ; "):
-        more_out, more_err, code = run(*shlex.split(part))
+        words, _, file = part.partition(" < ")
+        more_out, more_err, code = run(*shlex.split(words), stdin=Path(file).read_text() if file else "")
         out, err, codes = out + more_out, err + more_err, [*codes, code]
     return normal(out), normal(err), codes
 

