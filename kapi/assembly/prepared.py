@@ -176,7 +176,7 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
     for checks in endpoints:
         server.app.route(checks.path, branch=True)(checks.handle)
     server.more_paths.append(lambda: [path for checks in endpoints for path in checks.paths])
-    server.app.include(Exposition(config.metrics))
+    server.app.include(Exposition(config.metrics, resets=options.features.profiling))
     if options.features.enable_console:
         authors = storage.registry.environment.authors
         assert authors is not None  # made with the storage, for the console
@@ -185,7 +185,7 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
         server.app.include(LogFiles())
     if options.features.profiling:
         server.app.include(Profiling(reactor, options.logs))
-    server.app.include(HealthIndicators(endpoints))
+    server.app.include(HealthIndicators(endpoints, resets=options.features.profiling))
 
 
 def _health(config: CompletedConfig, storage: Storage, server: GenericServer, hooks: Hooks) -> list[HealthChecks]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from operator import itemgetter
@@ -28,6 +29,8 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.routing import Routes
 
+#: the name of a sample, its labels
+Series = tuple[str, tuple[tuple[str, str], ...]]
 UNEXPECTED = "unexpected"  # what any other value of a label becomes
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 #: types of the client library that Prometheus' text format has not
@@ -154,6 +157,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.shape: Shape | None = None  # what of it is shown; None: everything
+        self._past: dict[Series, float] = {}  # the values when it was reset
         self.requests = RequestMetrics()
         self.store = LabelledHistogram(
             "etcd_request_duration_seconds",
@@ -180,6 +184,14 @@ class Metrics:
         """Adds families over foreign state."""
         self.registry.register(FunctionCollector(make))
 
+    def reset(self) -> None:
+        """Shows what is counted from now on: by label, as only these metrics are reset upstream.
+
+        What counts goes on; the values of now are subtracted from later ones.  Gauges and the figures of the process stay.
+        """
+        families = (family for family in costly(self.registry.collect()) if _is_reset(family))
+        self._past = {_key(sample): sample.value for family in families for sample in elements(family.samples)}
+
     def exposition(self) -> Iterator[bytes]:
         """The body of /metrics in pieces: families by name, as Go's client library gathers them, but for those without samples.
 
@@ -188,11 +200,42 @@ class Metrics:
         shape = self.shape
         texts: dict[str, list[bytes]] = {}
         for family in costly(with_meta(self.registry.collect(), shape)):
+            if self._past and _is_reset(family):
+                family.samples = list(_since(self._past, family.samples))
             shown = family if shape is None else shape.shaped(family)
             if shown is not None:
                 texts.setdefault(name_of(shown), []).extend(costly(_pieces(shown)))
         for name in sorted(texts):
             yield from texts[name]
+
+
+_OF_THE_PROCESS = ("process_", "python_")  # the client library's
+
+
+def _is_reset(family: Metric) -> bool:
+    return str(family.type) in ("counter", "histogram") and not family.name.startswith(_OF_THE_PROCESS)
+
+
+def _key(sample: Sample) -> Series:
+    return sample.name, tuple(sample.labels.items())
+
+
+def _metric(sample: Sample) -> tuple[tuple[str, str], ...]:
+    """The labels of the metric that a sample belongs to."""
+    return tuple(pair for pair in sample.labels.items() if pair[0] != _BOUND)
+
+
+def _since(past: Mapping[Series, float], samples: list[Sample]) -> Iterator[Sample]:
+    """What was counted since the reset.  Metrics without labels stay; others are left out until they count again."""
+    counts = {_metric(sample): sample for sample in elements(samples) if not sample.name.endswith(("_bucket", "_sum"))}
+    for sample in elements(samples):
+        metric = _metric(sample)
+        count = counts[metric]
+        then = past.get(_key(count))
+        if not metric or then is None or count.value < then:  # counted from zero on since the reset
+            yield sample
+        elif count.value > then:
+            yield sample._replace(value=sample.value - past.get(_key(sample), 0.0))
 
 
 def _pieces(family: Metric) -> Iterator[bytes]:
@@ -220,13 +263,24 @@ class _Sink:
     def register(self, collector: object) -> None: ...
 
 
+def started(clock: Callable[[], float]) -> tuple[tuple[bytes, bytes], ...]:
+    """The header by which a reader knows that counters begin anew."""
+    return ((b"process-start-time-unix", b"%d" % clock()),)
+
+
+def was_reset() -> Response:
+    return Response(200, b"metrics reset\n", b"text/plain; charset=utf-8")
+
+
 class Exposition:
     """The metrics."""
 
     app = Routes()
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Metrics, *, resets: bool = False, clock: Callable[[], float] = time.time) -> None:
+        """``resets``: DELETE resets the metrics."""
+        self._metrics, self._resets = metrics, resets
+        self._headers = started(clock)
         self._one = DeferredLock()
         self._begun = 0  # texts
         self._text = b""  # for requests that have waited
@@ -237,12 +291,16 @@ class Exposition:
         asked = self._begun
         await self._one.acquire()
         try:
+            if self._resets and ctx.method == "DELETE":
+                await in_slices
+                self._metrics.reset()
+                return was_reset()
             if self._begun == asked or not self._text:
                 await in_slices
                 self._begun += 1
                 self._text = b""
                 self._text = b"".join(self._metrics.exposition())
-            return Response(200, self._text, CONTENT_TYPE)
+            return Response(200, self._text, CONTENT_TYPE, self._headers)
         finally:
             if not self._one.waiting:
                 self._text = b""

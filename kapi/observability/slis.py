@@ -5,14 +5,15 @@ A scrape runs the checks, so that the metrics do not depend on probes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
 from kapi.machinery.meters import Counter, Gauge
-from kapi.observability.metrics import CONTENT_TYPE, lines
+from kapi.observability.metrics import CONTENT_TYPE, lines, started, was_reset
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.health import HealthChecks
@@ -24,8 +25,12 @@ class HealthIndicators:
 
     app = Routes()
 
-    def __init__(self, endpoints: Sequence[HealthChecks]) -> None:
-        self._endpoints = tuple(endpoints)
+    def __init__(
+        self, endpoints: Sequence[HealthChecks], *, resets: bool = False, clock: Callable[[], float] = time.time
+    ) -> None:
+        """``resets``: DELETE resets the metrics."""
+        self._headers = started(clock)
+        self._endpoints, self._resets = tuple(endpoints), resets
         self._states = Gauge(
             "kubernetes_healthcheck",
             "[STABLE] This metric records the result of a single healthcheck.",
@@ -39,13 +44,17 @@ class HealthIndicators:
 
     @app.route("/metrics/slis")
     def exposition(self, ctx: RequestContext) -> Response:
+        if self._resets and ctx.method == "DELETE":
+            self._states.rows.clear()
+            self._totals.rows.clear()
+            return was_reset()
         for endpoint in self._endpoints:
             kind, failed = endpoint.path.strip("/"), endpoint.failures()
             for name in endpoint.checks:
                 self._states.set(int(name not in failed), name, kind)
                 self._totals.add(name, "error" if name in failed else "success", kind)
         families = chain(self._states.collect(), self._totals.collect(), _process_start())
-        return Response(200, "".join(chain.from_iterable(map(lines, families))).encode(), CONTENT_TYPE)
+        return Response(200, "".join(chain.from_iterable(map(lines, families))).encode(), CONTENT_TYPE, self._headers)
 
 
 def _process_start() -> Iterator[Metric]:

@@ -9,12 +9,14 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import Counter, Gauge
 from kapi.observability.metrics import Exposition, Metrics, Shape
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
+from kapi.request.response import Response
+from tests.filters.requests import request
 
 
 class Server:
@@ -211,3 +213,62 @@ def run(coroutine: Any, answered: list[bytes | None]) -> None:
                 return
     except StopIteration as stop:
         answered.append(stop.value.body)
+
+
+def test_a_reset_counts_from_now_on() -> None:
+    server = Server()
+    made = Counter("made_total", "[ALPHA] Made.", ("kind",))
+    plain = Counter("plain_total", "[ALPHA] Plain.")
+    level = Gauge("level", "[ALPHA] Level.", ("kind",))
+    for meter in (made, plain, level):
+        server.metrics.registry.register(meter)
+    made.add("a", by=3)
+    made.add("b")
+    plain.add()
+    level.set(7, "a")
+    server.request(0.15)
+    server.request(0.3, resource="secrets")
+    server.metrics.reset()
+
+    def text() -> str:
+        return b"".join(server.metrics.exposition()).decode()
+
+    first = text()
+    assert "made_total" not in first and "apiserver_request_total" not in first
+    assert "apiserver_request_duration_seconds" not in first
+    assert {"plain_total 1", 'level{kind="a"} 7'} <= set(first.splitlines())
+    assert "process_cpu_seconds_total" in first
+    made.add("a", by=2)
+    made.add("c", by=5)
+    server.request(0.3)
+    second = text().splitlines()
+    assert [line for line in second if line.startswith("made_total{")] == [
+        'made_total{kind="a"} 2',
+        'made_total{kind="c"} 5',
+    ]
+    assert not [line for line in second if 'resource="secrets"' in line]
+    found = server.lines("apiserver_request_duration_seconds")
+    assert (found["0.2"], found["0.4"], found["+Inf"], found["count"], round(found["sum"], 6)) == (0, 1, 1, 1, 0.3)
+    made.rows.clear()  # as those of a resource that is served no more
+    made.add("a")
+    assert 'made_total{kind="a"} 1' in text().splitlines()
+
+
+@pytest.mark.parametrize("resets", [True, False])
+def test_the_metrics_are_reset_by_a_delete(resets: bool) -> None:
+    metrics = Metrics()
+    made = Counter("made_total", "[ALPHA] Made.", ("kind",))
+    made.add("a")
+    metrics.registry.register(made)
+    exposition = Exposition(metrics, resets=resets, clock=lambda: 1_700_000_000.5)
+
+    def ask(method: str) -> Response:
+        ctx = request("/metrics", method=method)
+        answers: list[Response] = []
+        Deferred.fromCoroutine(exposition.metrics(ctx)).addCallback(answers.append)
+        return answers[0]
+
+    assert (b"process-start-time-unix", b"1700000000") in ask("GET").headers
+    answer = ask("DELETE")
+    assert (answer.body == b"metrics reset\n") is resets
+    assert (b'made_total{kind="a"} 1' in bytes(ask("GET").body)) is not resets  # type: ignore[arg-type]

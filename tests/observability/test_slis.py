@@ -34,3 +34,15 @@ def test_every_check_has_a_gauge_and_a_counter() -> None:
     assert help_text == "[ALPHA] Start time of the process since unix epoch in seconds."
     assert kind == "# TYPE process_start_time_seconds gauge"
     assert 0 <= time.time() - float(value.removeprefix("process_start_time_seconds ")) < 100_000
+
+
+def test_a_reset_counts_from_now_on() -> None:
+    healthz = HealthChecks("/healthz")
+    healthz.add("ping", lambda: "")
+    for resets in (True, False):
+        indicators = HealthIndicators([healthz], resets=resets, clock=lambda: 1_700_000_000.5)
+        assert indicators.exposition(request("/metrics/slis")).headers == ((b"process-start-time-unix", b"1700000000"),)
+        answer = indicators.exposition(request("/metrics/slis", method="DELETE"))
+        assert (answer.body == b"metrics reset\n") is resets
+        text = bytes(indicators.exposition(request("/metrics/slis")).body).decode()  # type: ignore[arg-type]
+        assert f'{{name="ping",status="success",type="healthz"}} {1 if resets else 3}\n' in text
