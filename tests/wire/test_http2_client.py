@@ -16,7 +16,9 @@ from twisted.trial.unittest import TestCase
 from kapi.wire.agent import Agent, Body
 from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected
+from kapi.wire.connection import has_unread_data
 from kapi.wire.dial import Dialer
+from kapi.wire.egress import EgressProxy, by_connect
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.client import MAX_IDLE_SECONDS, PING_SECONDS, QUIET_SECONDS, Http2Client
 from kapi.wire.http2.frames import Code
@@ -25,6 +27,7 @@ from kapi.wire.http2.receiving import WINDOW
 from kapi.wire.tls.trust import client_options
 from tests.waiting import accepted_ended, eventually
 from tests.wire.agents import asked
+from tests.wire.connect_proxy import ConnectProxy
 from tests.wire.http2_server import CERTIFICATE, Request, frames_in, honest, liar, options
 from tests.wire.script import scripted
 
@@ -45,6 +48,22 @@ def data(payload: bytes, ends: bool = False, stream: int = 1) -> bytes:
     return wire.head(len(payload), wire.DATA, wire.END_STREAM if ends else 0, stream) + payload
 
 
+class Meter:
+    """Counts nothing of an egress proxy."""
+
+    def begin(self, *labels: str) -> None:
+        pass
+
+    def connected(self, *labels: object) -> None:
+        pass
+
+    def failed(self, *labels: str) -> None:
+        pass
+
+    def register(self, registry: object) -> None:
+        pass
+
+
 class Http2Case(TestCase):
     def setUp(self) -> None:
         self.port: Any = None
@@ -57,9 +76,10 @@ class Http2Case(TestCase):
         self.number = self.port.getHost().port
         return self.agent()
 
-    def agent(self) -> Agent:
+    def agent(self, proxy: EgressProxy | None = None) -> Agent:
+        dialer = Dialer(reactor, proxy=proxy)  # type: ignore[arg-type]
         tls = client_options("127.0.0.1", CERTIFICATE)
-        endpoint = Dialer(reactor).endpoint("127.0.0.1", self.number, tls, protocols=PROTOCOLS)  # type: ignore[arg-type]
+        endpoint = dialer.endpoint("127.0.0.1", self.number, tls, protocols=PROTOCOLS)
         pool = NegotiatingPool(reactor, endpoint.connect)  # type: ignore[arg-type]
         self.pools.append(pool)
         return Agent(pool, [(b"X-Always", b"yes")])
@@ -199,6 +219,19 @@ class HonestServers(Http2Case):
         with self.assertRaises(CancelledError):
             await alone
 
+    async def test_requests_through_a_proxy_share_a_connection_too(self) -> None:
+        proxy = ConnectProxy()
+        self.addCleanup(proxy.close)
+        server = honest(lambda request: request.answer(request.body))
+        self.serve(server, b"h2")
+        way: Any = by_connect("proxy")
+        egress = EgressProxy(lambda reactor: Dialer(reactor).endpoint("127.0.0.1", proxy.port), way, ("", ""), Meter())
+        agent = self.agent(egress)
+        found = await gatherResults([self.ask(agent, b"x" * 100_000) for _ in range(3)])
+        self.assertEqual([len(answer.body) for answer in found], [100_000] * 3)
+        self.assertEqual((len(proxy.asked), len(server.connections)), (1, 1))
+        self.assertEqual((await self.ask(agent)).body, b"hello")
+
     async def test_an_answer_that_is_too_large_ends_its_stream_only(self) -> None:
         server = honest(lambda request: request.answer(b"x" * (LIMIT + 1) if request.body == b"much" else b"ok"))
         agent = self.serve(server, b"h2")
@@ -258,11 +291,18 @@ class HonestServers(Http2Case):
         server = honest(lambda request: request.connection.h2.reset_stream(request.number, Code.REFUSED_STREAM))
         agent = self.serve(server, b"h2")
         clock = agent.pool._reactor = Clock()
+
+        def again() -> list[Any]:
+            """The timers of requests that are sent again."""
+            return [call for call in clock.getDelayedCalls() if call.func.__name__ == "_place"]
+
         sent = self.ask(agent)
         for attempts in range(2, 9):
             await eventually(lambda wanted=attempts: len(server.requests) == wanted)
-            await eventually(lambda: sent.called or clock.getDelayedCalls())
-            clock.advance(2.0 ** max(0, attempts - 2))
+            if attempts < 8:  # the first one is sent again at once
+                await eventually(again)
+                self.assertEqual(again()[0].getTime() - clock.seconds(), 2.0 ** (attempts - 2))
+                clock.advance(2.0 ** (attempts - 2))
         with self.assertRaises(BadAnswer) as caught:
             await sent
         self.assertEqual(str(caught.exception), "stream error: stream ID 15; REFUSED_STREAM; received from peer")
@@ -312,7 +352,7 @@ class HonestServers(Http2Case):
         kept.idle_since -= 2
         kept.transport.stopReading()  # the reactor is busy elsewhere
         server.connections[0].transport.loseConnection()
-        await server.connections[0].lost
+        await eventually(lambda: has_unread_data(kept.transport))
         self.assertEqual((await self.ask(agent)).body, b"ok")
         self.assertEqual(len(server.connections), 2)
 
@@ -342,6 +382,15 @@ class HonestServers(Http2Case):
         waiting[0].answer()
         self.assertEqual((await busy).body, b"ok")
         await closed
+
+    async def test_who_waits_for_a_connection_when_the_pool_closes_gets_it_and_leaves_none(self) -> None:
+        server = honest()
+        agent = self.serve(server, b"h2")
+        sent = [self.ask(agent) for _ in range(3)]
+        agent.pool.close()
+        self.assertEqual([(await each).body for each in sent], [b"ok"] * 3)
+        await gatherResults([connection.lost for connection in server.connections])
+        self.assertEqual(agent.pool.open, set())
 
 
 class OtherServers(Http2Case):
