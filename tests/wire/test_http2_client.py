@@ -393,6 +393,31 @@ class HonestServers(Http2Case):
         self.assertEqual(agent.pool.open, set())
 
 
+class Dials(TestCase):
+    def test_a_connection_that_is_not_made_soon_keeps_no_further_request_waiting(self) -> None:
+        clock = Clock()
+        dials: list[Deferred[Any]] = []
+
+        def connect(factory: object) -> Deferred[Any]:
+            dials.append(Deferred())
+            return dials[-1]
+
+        pool = NegotiatingPool(clock, connect)
+        sent = [pool.send(b"GET", b"/", []) for _ in range(2)]
+        self.assertEqual(len(dials), 1)
+        clock.advance(1)
+        sent += [pool.send(b"GET", b"/", []) for _ in range(2)]
+        self.assertEqual(len(dials), 2)
+        dials[1].errback(ConnectionLost())
+        for waiting in sent[2:]:
+            self.failureResultOf(waiting, ConnectionLost)
+        for waiting in sent[:2]:
+            self.assertNoResult(waiting)
+            waiting.cancel()
+            self.failureResultOf(waiting, CancelledError)
+        self.assertTrue(dials[0].called)  # who waits for nothing has ended it
+
+
 class OtherServers(Http2Case):
     async def test_a_server_of_http1_gets_one_connection_for_each_request_under_way(self) -> None:
         for protocols in ((), (b"http/1.1",)):

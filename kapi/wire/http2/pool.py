@@ -24,6 +24,7 @@ from kapi.wire.http2.client import FIRST_STREAMS, Http2Client, Unprocessed
 from kapi.wire.pool import FRESH_SECONDS, Connect, Pool
 
 PROTOCOLS = (b"h2", b"http/1.1")  # that are offered in the handshake
+_JOIN_SECONDS = 1.0  # a connection that takes longer to be made is waited for by no further request: it may never be
 _MAX_ATTEMPTS = 8  # of a request that the server does not process: at once, then after 1, 2, 4... seconds
 
 
@@ -44,8 +45,9 @@ class _Request:
 class _Dial:
     """A connection that is being made, and the requests that wait for it."""
 
-    def __init__(self, connecting: Deferred[IProtocol]) -> None:
+    def __init__(self, connecting: Deferred[IProtocol], began: float) -> None:
         self._connecting = connecting
+        self.began = began  # reactor seconds
         self.waiting: list[_Request] = []
 
     def add(self, request: _Request) -> None:
@@ -127,12 +129,13 @@ class NegotiatingPool(Pool):
             if self._closed is not None:
                 shared.leave()
             return
+        now: float = self._reactor.seconds()
         for dial in self._dials:
-            if len(dial.waiting) < self._streams:
+            if len(dial.waiting) < self._streams and now - dial.began < _JOIN_SECONDS:
                 dial.add(request)
                 return
         connecting = self._negotiated()
-        dial = _Dial(connecting)
+        dial = _Dial(connecting, now)
         self._dials.append(dial)
         dial.add(request)
         connecting.addCallbacks(partial(self._connected, dial), partial(self._not_connected, dial))
