@@ -31,6 +31,8 @@ EVENT: Object = {
         ({**EVENT, "reportingComponent": ""},
          ["reportingComponent: Required value", 'reportingComponent: Invalid value: "": name part must be non-empty',
           'reportingComponent: Invalid value: "": <name part>']),
+        ({"metadata": {"namespace": "N"}, "involvedObject": {"namespace": "N"}},
+         ['namespace: Invalid value: "N": <subdomain>']),
         ({**EVENT, "reportingComponent": "-"}, ['reportingComponent: Invalid value: "-": <name part>']),
         *[({**EVENT, name: ""}, [f"{name}: Required value"]) for name in ("reportingInstance", "action", "reason")],
         *[
@@ -59,6 +61,12 @@ def test_an_event_of_the_core_api(event: Object, texts: list[str]) -> None:
 )  # fmt: skip
 def test_an_event_of_the_newer_api(part: Object, texts: list[str]) -> None:
     assert short(problems(events.RESOURCE, **{**EVENT, **part})) == texts
+
+
+def test_the_name_of_an_event_stays() -> None:
+    old = made(events.RESOURCE, **EVENT)
+    metadata = {**old["metadata"], "name": "b", "uid": "u", "resourceVersion": "1"}
+    assert changes(events.RESOURCE, old, metadata=metadata) == ['metadata.name: Invalid value: "b": field is immutable']
 
 
 def test_the_series_of_an_event_is_checked_when_it_changes() -> None:

@@ -87,12 +87,13 @@ def test_nominated_node_of_a_bound_pod_without_the_gate() -> None:
 
 
 def test_annotations_that_stay() -> None:
-    old, key = pod({"nodeName": "n"}), "kubernetes.io/config.mirror"
+    old, key = pod(), "kubernetes.io/config.mirror"
     new = tree.copy(old)
     new["metadata"]["annotations"] = {key: "m"}
     STATUS.prepare_for_update(new, old, CTX)
     assert [str(error) for error in STATUS.validate_update(new, old, CTX)] == [
-        f"metadata.annotations[{key}]: Forbidden: may not add mirror pod annotation"
+        f"metadata.annotations[{key}]: Forbidden: may not add mirror pod annotation",
+        f'metadata.annotations[{key}]: Invalid value: "m": must set spec.nodeName if mirror pod annotation is set',
     ]
 
 

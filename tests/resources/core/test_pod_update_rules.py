@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from kapi.machinery import tree
 from kapi.machinery.tree import Object
-from tests.resources.core.test_pods import STRATEGY, after, pod, strategy_of
+from tests.resources.core.test_pods import CTX, STRATEGY, after, pod, strategy_of
 
 MIRROR, APP_ARMOR = "kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/c"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -52,10 +54,10 @@ def test_images() -> None:
         return change(old, containers=[{**old["spec"]["containers"][0], "image": image}])
 
     assert of_image("j:2") == []
-    assert "spec.containers[0].image: Required value" in of_image("")
-    assert 'spec.containers[0].image: Invalid value: " j": must not have leading or trailing whitespace' in of_image(
-        " j"
-    )
+    # upstream looks at the image of any pod, and at that of a changed one
+    image = "spec.containers[0].image"
+    assert of_image("") == [f"{image}: Required value"] * 2
+    assert of_image(" j") == [f'{image}: Invalid value: " j": must not have leading or trailing whitespace'] * 2
     assert change(old, containers=[*old["spec"]["containers"], {**old["spec"]["containers"][0], "name": "d"}]) == [
         "spec.containers: Forbidden: pod updates may not add or remove containers"
     ]
@@ -86,7 +88,8 @@ def test_tolerations() -> None:
     assert change(old, tolerations=[{**first, "key": "l"}]) == [text]
     assert change(old, tolerations=None) == [text]
     added = change(old, tolerations=[first, {"key": "l", "operator": "X"}])
-    assert 'spec.tolerations[1].operator: Unsupported value: "X": supported values: "Equal", "Exists"' in added
+    text = 'spec.tolerations[1].operator: Unsupported value: "X": supported values: "Equal", "Exists"'
+    assert added.count(text) == 2  # as of any pod, and as of a changed one
 
 
 def affinity(*terms: Object) -> Object:
@@ -239,6 +242,42 @@ class TestResize:
         resources = {"requests": {"cpu": "1", "ephemeral-storage": "1"}, "limits": {"cpu": "2"}}
         (found,) = self.resized(old, resources)
         assert found.startswith("spec: Forbidden: only cpu and memory resources are mutable")
+
+    def without(self, gate: str, old: Object, **spec: Any) -> list[str]:
+        """With this feature off."""
+        ctx = msgspec.structs.replace(CTX, features={gate: False})
+        strategy, new = strategy_of("resize"), {**tree.copy(old), "spec": {**tree.copy(old["spec"]), **spec}}
+        strategy.prepare_for_update(new, old, ctx)
+        return [str(error) for error in strategy.validate_update(new, old, ctx)]
+
+    def test_amounts_of_the_pod_stay_without_their_gate(self) -> None:
+        old = self.burstable({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}})
+        resources = {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}
+        (found,) = self.without("InPlacePodLevelResourcesVerticalScaling", old, resources=resources)
+        assert found.endswith(
+            "Forbidden: resize of pods with pod-level resources is forbidden when "
+            "InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled"
+        )
+
+    def test_init_containers_stay_without_their_gate(self) -> None:
+        initial = {"name": "i", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        old = self.burstable({"initContainers": [initial]})
+        changed = [{**old["spec"]["initContainers"][0], "resources": {"requests": {"cpu": "2"}}}]
+        gate = "InPlacePodVerticalScalingInitContainers"
+        assert "spec: Forbidden: resources for non-sidecar init containers are immutable" in self.without(
+            gate, old, initContainers=changed
+        )
+
+    def test_an_init_container_that_would_have_to_run_again_is_not_resized(self) -> None:
+        """A new pod can have no such policy, a stored one may."""
+        policy = {"resourceName": "cpu", "restartPolicy": "RestartContainer"}
+        initial = {"name": "i", "image": "i", "resources": {"requests": {"cpu": "1"}}, "resizePolicy": [policy]}
+        old = self.burstable({"initContainers": [initial]})
+        changed = [{**old["spec"]["initContainers"][0], "resources": {"requests": {"cpu": "2"}}}]
+        assert change(old, "resize", initContainers=changed) == [
+            "spec.initContainers[0]: Forbidden: non-sidecar init containers with a resize policy of RestartContainer cannot be "
+            "resized"
+        ]
 
     @pytest.mark.parametrize("reported", [{"cpu": "1"}, None])
     def test_the_node_reports_what_containers_have(self, reported: Object | None) -> None:

@@ -87,8 +87,10 @@ def test_a_pod_with_gates_is_on_no_node() -> None:
     ]
 
 
-def test_the_name_of_a_pod_stays() -> None:
-    _, found = after(pod(), lambda obj: obj["metadata"].update(name="q"))
+@pytest.mark.parametrize("subresource", ["", "status", "ephemeralcontainers", "resize"])
+def test_the_name_of_a_pod_stays(subresource: str) -> None:
+    strategy = strategy_of(subresource) if subresource else STRATEGY
+    _, found = after(pod(), lambda obj: obj["metadata"].update(name="q"), strategy)
     assert found == ['metadata.name: Invalid value: "q": field is immutable']
 
 

@@ -248,13 +248,10 @@ def _validate_class(kind: str, spec: Object, errors: Errors) -> None:
 
 def _validate_traffic_policies(service: Object, spec: Object, errors: Errors) -> None:
     external, path = spec.get("externalTrafficPolicy") or "", _SPEC.child("externalTrafficPolicy")
-    if not is_externally_accessible(service):
-        if external:
-            errors.append(invalid(path, external, "may only be set for externally-accessible services"))
-    elif not external:
-        errors.append(required(path))
-    else:
+    if is_externally_accessible(service):
         _policy(external, path, errors, None)
+    elif external:
+        errors.append(invalid(path, external, "may only be set for externally-accessible services"))
     port, path = spec.get("healthCheckNodePort") or 0, _SPEC.child("healthCheckNodePort")
     if not needs_health_check(service):
         if port:
@@ -264,12 +261,8 @@ def _validate_traffic_policies(service: Object, spec: Object, errors: Errors) ->
         errors.append(required(path))
     else:
         check(is_port_number)(port, path, errors, None)
-    internal, path = spec.get("internalTrafficPolicy"), _SPEC.child("internalTrafficPolicy")
-    if internal is None:
-        if type_of(service) in (NODE_PORT, LOAD_BALANCER, CLUSTER_IP):
-            errors.append(required(path))
-    else:
-        _policy(internal, path, errors, None)
+    if spec.get("internalTrafficPolicy") is not None:
+        _policy(spec["internalTrafficPolicy"], _SPEC.child("internalTrafficPolicy"), errors, None)
     if spec.get("trafficDistribution") is not None:
         _distribution(spec["trafficDistribution"], _SPEC.child("trafficDistribution"), errors, None)
 
