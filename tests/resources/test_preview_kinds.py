@@ -191,6 +191,13 @@ def test_the_revision_of_a_migration(api: MemoryAPI, revision: str, wanted: list
     assert found == [f"status.resourceVersion: {text}" for text in wanted]
 
 
+def test_the_conditions_of_a_migration(api: MemoryAPI) -> None:
+    made = api.ask("POST", MIGRATIONS, {"metadata": {"name": "m"}, "spec": {"resource": {"resource": "pods"}}}).json
+    status = {"resourceVersion": "1", "conditions": [{**condition("Running"), "reason": ""}]}
+    answer = api.ask("PUT", f"{MIGRATIONS}/m/status", {**made, "status": status})
+    assert texts(answer) == ["status.conditions[0].reason: Required value"]
+
+
 def test_a_device_taint_rule(api: MemoryAPI) -> None:
     rule: Object = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "a", "effect": "None"}}}
     made = api.ask("POST", TAINTS, rule)

@@ -306,17 +306,6 @@ def not_supported(path: Path | str, value: object, listed: Collection[str]) -> F
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
 
 
-def immutable(name: str, detail: str = "field is immutable") -> Callable[[Tree, Tree, Path, Errors], None]:
-    """A rule for updates, ``rule(new, old, path, errors)``: the field must equal its old value (absent equals empty)."""
-
-    def validate(new: Tree, old: Tree, path: Path, errors: Errors) -> None:
-        value = new.get(name)
-        if not same(value, old.get(name)):
-            errors.append(field.invalid(path.child(name), value, detail))
-
-    return validate
-
-
 def same(a: Tree, b: Tree) -> bool:
     """Upstream's semantic equality: absent, [] and {} are one value."""
     return equal(a, b) or (

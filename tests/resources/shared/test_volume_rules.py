@@ -272,6 +272,9 @@ def certificate(**parts: Any) -> list[Object]:
         (certificate(userAnnotations={"a": "d"}),
          ['.sources[0].podCertificate.userAnnotations: Invalid value: "a": '
           'must be a domain-prefixed key (such as "acme.io/foo")']),
+        (certificate(userAnnotations={"a.b/c": "d" * (256 * 1024 - 5)}), []),
+        (certificate(userAnnotations={"a.b/c": "d" * (256 * 1024 - 4)}),
+         [".sources[0].podCertificate.userAnnotations: Too long: may not be more than 262144 bytes"]),
         (certificate(userAnnotations={"": "c", "a": "d"}),
          [".sources[0].podCertificate.userAnnotations: Required value",
           '.sources[0].podCertificate.userAnnotations: Invalid value: "a": '
