@@ -56,9 +56,7 @@ def _sleep(action: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
 
 _ACTIONS: dict[str, Rule] = {
     "exec": struct(required("command")),
-    "httpGet": struct(
-        required("path"), at("port", port_or_name, zero=0), at("scheme", enum("HTTP", "HTTPS"), zero=""), _headers
-    ),
+    "httpGet": struct(at("port", port_or_name, zero=0), at("scheme", enum("HTTP", "HTTPS"), zero=""), _headers),
     "tcpSocket": struct(at("port", port_or_name, zero=0)),
     "grpc": struct(at("port", port_or_name, zero=0)),
     "sleep": _sleep,

@@ -78,13 +78,14 @@ def test_endpoints_of_a_slice(parts: Object, texts: list[str]) -> None:
     [
         ([{}], []),
         ([{}, {}], ['ports[1].name: Duplicate value: ""']),
-        ([{"name": "A"}], [f'ports[0].name: Invalid value: "A": {LABEL}']),
+        ([{"name": "A"}], ['ports[0].name: Invalid value: "A": <label>']),
         ([{"protocol": "X"}], ['ports[0].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"']),
+        ([{"appProtocol": "-"}], ['ports[0].appProtocol: Invalid value: "-": <name part>']),
         ([{"protocol": ""}], ['ports[0].protocol: Unsupported value: "": supported values: "SCTP", "TCP", "UDP"']),
     ],
 )
 def test_ports_of_a_slice(ports: list[Object], texts: list[str]) -> None:
-    assert problems(ENDPOINT_SLICE, addressType="IPv4", ports=ports) == texts
+    assert short(problems(ENDPOINT_SLICE, addressType="IPv4", ports=ports)) == texts
 
 
 def test_ports_have_defaults() -> None:
@@ -142,6 +143,24 @@ def test_warnings_are_not_for_the_controllers() -> None:
             ],
         ),
         (
+            {"addresses": [{"ip": "10.0.0.1", "hostname": "A", "nodeName": "B"}]},
+            [
+                'subsets[0].addresses[0].hostname: Invalid value: "A": <label>',
+                'subsets[0].addresses[0].nodeName: Invalid value: "B": <subdomain>',
+            ],
+        ),
+        (
+            {
+                "addresses": [{"ip": "10.0.0.1"}],
+                "ports": [{"port": 1, "name": "A", "protocol": "X", "appProtocol": "-"}],
+            },
+            [
+                'subsets[0].ports[0].name: Invalid value: "A": <label>',
+                'subsets[0].ports[0].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"',
+                'subsets[0].ports[0].appProtocol: Invalid value: "-": <name part>',
+            ],
+        ),
+        (
             {"notReadyAddresses": [{"ip": "224.0.0.1"}]},
             [
                 'subsets[0].notReadyAddresses[0].ip: Invalid value: "224.0.0.1": '
@@ -151,7 +170,7 @@ def test_warnings_are_not_for_the_controllers() -> None:
     ],
 )
 def test_subsets_of_endpoints(subset: Object, texts: list[str]) -> None:
-    assert problems(endpoints.RESOURCE, subsets=[subset]) == texts
+    assert short(problems(endpoints.RESOURCE, subsets=[subset])) == texts
 
 
 @pytest.mark.parametrize(

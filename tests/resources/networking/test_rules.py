@@ -9,7 +9,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
-from tests.resources.strategy_kit import CTX, changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 SERVICE: Object = {"service": {"name": "s", "port": {"number": 80}}}
 LABEL = (
@@ -86,8 +86,9 @@ HERE = "spec.rules[0].http.paths[0]"
             [f'{HERE}.backend: Invalid value: "": cannot set both port name & port number'],
         ),
         (
-            {"rules": ingress(backend={"resource": {"kind": "", "name": "a/b"}})},
+            {"rules": ingress(backend={"resource": {"apiGroup": "A", "kind": "", "name": "a/b"}})},
             [
+                f'{HERE}.backend.resource.apiGroup: Invalid value: "A": {SUBDOMAIN}',
                 f"{HERE}.backend.resource.kind: Required value",
                 f"{HERE}.backend.resource.name: Invalid value: \"a/b\": may not contain '/'",
             ],
@@ -355,6 +356,13 @@ def test_an_address_has_a_parent_for_good() -> None:
     assert problems(row, metadata=name, spec={"parentRef": {}}) == [
         "spec.parentRef.resource: Required value",
         "spec.parentRef.name: Required value",
+    ]
+    parent = {"group": "G", "resource": "a/b", "namespace": "c/d", "name": "e/f"}
+    assert short(problems(row, metadata=name, spec={"parentRef": parent}), "spec.parentRef.") == [
+        'group: Invalid value: "G": <subdomain>',
+        "resource: Invalid value: \"a/b\": may not contain '/'",
+        "name: Invalid value: \"e/f\": may not contain '/'",
+        "namespace: Invalid value: \"c/d\": may not contain '/'",
     ]
     old = made(row, metadata=name, spec={"parentRef": {"resource": "services", "name": "s"}})
     assert changes(row, old, spec={"parentRef": {"resource": "services", "name": "t"}}) == [

@@ -322,6 +322,8 @@ def test_probes(kind: str, probe: Object, texts: list[str]) -> None:
     ("parts", "texts"),
     [
         ({"readinessProbe": {"httpGet": HTTP, "successThreshold": 2}}, []),
+        ({"readinessProbe": {"httpGet": HTTP, "successThreshold": -1}},
+         ["readinessProbe.successThreshold: Invalid value: -1: must be greater than or equal to 0"]),
         ({"livenessProbe": {"httpGet": HTTP, "successThreshold": 2}},
          ["livenessProbe.successThreshold: Invalid value: 2: must be 1"]),
         ({"startupProbe": {"httpGet": HTTP, "successThreshold": 2}},

@@ -265,6 +265,9 @@ def test_what_linux_does_not_have() -> None:
     [
         ({"os": {"name": ""}}, ["os.name: Required value"]),
         ({"os": {"name": "plan9"}}, ['os: Unsupported value: "plan9": supported values: "linux", "windows"']),
+        ({"preemptionPolicy": "X"},
+         ['preemptionPolicy: Unsupported value: "X": supported values: "PreemptLowerPriority", "Never"']),
+        ({"preemptionPolicy": ""}, ["preemptionPolicy: Required value"]),
         ({"dnsPolicy": "None"}, ["dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"]),
         ({"dnsPolicy": "None", "dnsConfig": {}},
          ["dnsConfig.nameservers: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None"]),
