@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
+import msgspec
+
 from kapi.machinery import warnings as texts
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.names import qualified_name
@@ -30,70 +32,32 @@ class Reinvocation:
         self.requested = True
 
 
-class Attributes:
+class Attributes(msgspec.Struct, eq=False):
     """One operation on one object, as plugins see it.
 
     ``obj`` is changed in place (or replaced) by mutating plugins and is None on DELETE;
     ``old`` is the object as stored (None on CREATE) and is never changed.
     """
 
-    __slots__ = (
-        "operation",
-        "kind",
-        "resource",
-        "subresource",
-        "namespace",
-        "name",
-        "obj",
-        "old",
-        "options",
-        "dry_run",
-        "user",
-        "warnings",
-        "annotations",
-        "charges",
-        "reinvocation",
-        "deadline",
-        "request",
-        "custom_resource",
-    )
-
-    def __init__(
-        self,
-        operation: str,
-        kind: GroupVersionKind,
-        resource: GroupVersionResource,
-        namespace: str,
-        name: str,
-        obj: Object | None,
-        old: Object | None,
-        user: UserInfo,
-        *,
-        subresource: str = "",
-        options: Object | None = None,
-        dry_run: bool = False,
-        warnings: list[str] | None = None,
-        annotations: dict[str, str] | None = None,
-    ) -> None:
-        self.operation = operation
-        self.kind = kind
-        self.resource = resource
-        self.subresource = subresource
-        self.namespace = namespace
-        self.name = name
-        self.obj = obj
-        self.old = old
-        self.options = options
-        self.dry_run = dry_run
-        self.user = user
-        self.warnings = [] if warnings is None else warnings  # texts for Warning headers
-        self.annotations = {} if annotations is None else annotations  # audit annotations
-        #: quotas that the object was charged to, with the revisions that the charges gave them
-        self.charges: dict[str, int] = {}
-        self.reinvocation: Reinvocation | None = None
-        self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
-        self.request: RequestContext | None = None  # None for the server's own operations
-        self.custom_resource: Resource | None = None  # the row of a custom resource
+    operation: str
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    namespace: str
+    name: str
+    obj: Object | None
+    old: Object | None
+    user: UserInfo
+    subresource: str = ""
+    options: Object | None = None
+    dry_run: bool = False
+    warnings: list[str] = []  # texts for Warning headers
+    annotations: dict[str, str] = {}  # audit annotations
+    #: quotas that the object was charged to, with the revisions that the charges gave them
+    charges: dict[str, int] = {}
+    reinvocation: Reinvocation | None = None
+    deadline: float = 0.0  # absolute, in reactor seconds; 0 = none
+    request: RequestContext | None = None  # None for the server's own operations
+    custom_resource: Resource | None = None  # the row of a custom resource
 
     @property
     def namespace_of_request(self) -> str:

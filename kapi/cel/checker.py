@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from kapi.cel import types
 from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.functions import Overload
@@ -26,26 +28,15 @@ from kapi.cel.visitor import Visitor
 from kapi.machinery import checkpoint
 
 
-class Scope:
+class Scope(msgspec.Struct, eq=False):
     """The declarations for names: variables, constants (types), functions, struct types; and the container."""
 
-    __slots__ = ("variables", "constants", "functions", "structs", "container", "homogeneous")
-
-    def __init__(
-        self,
-        variables: Mapping[str, CelType],
-        constants: Mapping[str, tuple[CelType, Value]],
-        functions: Mapping[str, list[Overload]],
-        structs: Mapping[str, StructType],
-        container: str = "",
-        homogeneous: bool = True,
-    ) -> None:
-        self.variables = variables
-        self.constants = constants
-        self.functions = functions
-        self.structs = structs
-        self.container = container
-        self.homogeneous = homogeneous
+    variables: Mapping[str, CelType]
+    constants: Mapping[str, tuple[CelType, Value]]
+    functions: Mapping[str, list[Overload]]
+    structs: Mapping[str, StructType]
+    container: str = ""
+    homogeneous: bool = True
 
     def candidates(self, name: str) -> list[str]:
         """The full names that a name may stand for, innermost container first."""

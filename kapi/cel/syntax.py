@@ -6,127 +6,86 @@ are like any other.
 
 from __future__ import annotations
 
+import msgspec
+
 from kapi.cel.types import CelType, Value
 
 
-class Expr:
-    """A node.  ``type`` is None until checked."""
-
-    __slots__ = ("offset", "type")
-
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-        self.type: CelType | None = None
+class _Checked(msgspec.Struct, eq=False, kw_only=True):
+    type: CelType | None = None  # None until checked
 
 
-class Literal(Expr):
+class Expr(_Checked, eq=False):
+    """A node."""
+
+    offset: int
+
+
+class Literal(Expr, eq=False):
     """A constant; ``value`` is the evaluator's value."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, offset: int, value: Value) -> None:
-        super().__init__(offset)
-        self.value = value
+    value: Value
 
 
-class Ident(Expr):
+class Ident(Expr, eq=False):
     """A name.  ``constant`` is set when it names a type or an enum value."""
 
-    __slots__ = ("name", "constant", "resolved")
-
-    def __init__(self, offset: int, name: str) -> None:
-        super().__init__(offset)
-        self.name = name
-        self.constant: Value = None
-        self.resolved = False
+    name: str
+    constant: Value = None
+    resolved: bool = False
 
 
-class Select(Expr):
+class Select(Expr, eq=False):
     """``operand.field``; ``test`` for has(); ``variable`` when the whole chain is a qualified name."""
 
-    __slots__ = ("operand", "field", "test", "variable", "constant", "resolved")
-
-    def __init__(self, offset: int, operand: Expr, field: str, test: bool = False) -> None:
-        super().__init__(offset)
-        self.operand = operand
-        self.field = field
-        self.test = test
-        self.variable = ""
-        self.constant: Value = None
-        self.resolved = False
+    operand: Expr
+    field: str
+    test: bool = False
+    variable: str = ""
+    constant: Value = None
+    resolved: bool = False
 
 
-class Call(Expr):
+class Call(Expr, eq=False):
     """``function(args)`` or ``target.function(args)``; operators are functions named as upstream names them."""
 
-    __slots__ = ("function", "target", "args", "overloads")
-
-    def __init__(self, offset: int, function: str, args: list[Expr], target: Expr | None = None) -> None:
-        super().__init__(offset)
-        self.function = function
-        self.target = target
-        self.args = args
-        self.overloads: list[Value] = []
+    function: str
+    args: list[Expr]
+    target: Expr | None = None
+    overloads: list[Value] = []
 
 
-class ListExpr(Expr):
+class ListExpr(Expr, eq=False):
     """``[a, ?b]``: ``optional`` holds the indices of the optional elements."""
 
-    __slots__ = ("elements", "optional")
-
-    def __init__(self, offset: int, elements: list[Expr], optional: frozenset[int] = frozenset()) -> None:
-        super().__init__(offset)
-        self.elements = elements
-        self.optional = optional
+    elements: list[Expr]
+    optional: frozenset[int] = frozenset()
 
 
-class MapExpr(Expr):
+class MapExpr(Expr, eq=False):
     """``{k: v, ?k: v}``: (key, value, optional, offset of the entry)."""
 
-    __slots__ = ("entries",)
-
-    def __init__(self, offset: int, entries: list[tuple[Expr, Expr, bool, int]]) -> None:
-        super().__init__(offset)
-        self.entries = entries
+    entries: list[tuple[Expr, Expr, bool, int]]
 
 
-class StructExpr(Expr):
+class StructExpr(Expr, eq=False):
     """``Name{field: value}``."""
 
-    __slots__ = ("name", "entries")
-
-    def __init__(self, offset: int, name: str, entries: list[tuple[str, Expr, bool, int]]) -> None:
-        super().__init__(offset)
-        self.name = name
-        self.entries = entries
+    name: str
+    entries: list[tuple[str, Expr, bool, int]]
 
 
-class Comprehension(Expr):
+class Comprehension(Expr, eq=False):
     """A fold over a list or map, to which macros expand."""
 
-    __slots__ = ("range", "var", "var2", "accu", "init", "condition", "step", "result")
-
-    def __init__(
-        self,
-        offset: int,
-        range_: Expr,
-        var: str,
-        var2: str,
-        accu: str,
-        init: Expr,
-        condition: Expr,
-        step: Expr,
-        result: Expr,
-    ) -> None:
-        super().__init__(offset)
-        self.range = range_
-        self.var = var
-        self.var2 = var2
-        self.accu = accu
-        self.init = init
-        self.condition = condition
-        self.step = step
-        self.result = result
+    range: Expr
+    var: str
+    var2: str
+    accu: str
+    init: Expr
+    condition: Expr
+    step: Expr
+    result: Expr
 
 
 def children(node: Expr) -> list[Expr]:

@@ -9,6 +9,8 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 # A value of the language: None, bool, int, Uint, float, str, bytes, list, dict, or an object of a class in kapi.cel.values.
 # It is Any since the checker has checked the types before an evaluation.
 Value = Any
@@ -47,21 +49,16 @@ class CelType:
         return hash((self.kind, self.name))
 
 
-class StructField:
+class StructField(msgspec.Struct, eq=False):
     """A field of a struct type: its name in the object, its type, and how its raw value becomes a CEL value.
 
     ``null_is_absent``: whether a null counts as a missing field.
     """
 
-    __slots__ = ("name", "type", "convert", "null_is_absent")
-
-    def __init__(
-        self, name: str, type: CelType, convert: Callable[[Value], Value] | None = None, null_is_absent: bool = False
-    ) -> None:
-        self.name = name
-        self.type = type
-        self.convert = convert
-        self.null_is_absent = null_is_absent
+    name: str
+    type: CelType
+    convert: Callable[[Value], Value] | None = None
+    null_is_absent: bool = False
 
 
 class StructType(CelType):
