@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import hpack
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from OpenSSL import SSL
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from kapi.wire.agent import Agent, Body
@@ -600,6 +603,47 @@ class Transport(StringTransport):
 
     def abortConnection(self) -> None:
         self.aborted = True
+
+
+_payloads = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([block(), block(status="100"), block(("content-length", "3")), b"abc", bytes(4), bytes(8)]),
+)
+_frames = st.tuples(_payloads, st.integers(0, 11), st.integers(0, 0x2F), st.sampled_from([0, 1, 1, 1, 3, 5, 2, 7]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_frames, max_size=12), st.binary(max_size=20), st.integers(1, 50), st.booleans())
+def test_whatever_a_server_sends_each_request_ends_and_nothing_is_raised(
+    frames: list[tuple[bytes, int, int, int]], rest: bytes, size: int, read: bool
+) -> None:
+    connection, transport = Http2Client(Owner(), Clock()), Transport()
+    connection.makeConnection(transport)  # type: ignore[no-untyped-call]
+    ends: list[object] = []
+
+    def ended(answer: Any) -> None:
+        if isinstance(answer, Failure):
+            ends.append(answer.value)
+        elif read:
+            answer.read(len, ends.append)
+        else:
+            answer.abort()
+            ends.append(None)
+
+    for method in (b"GET", b"POST", b"HEAD"):
+        answered: Deferred[Any] = Deferred()
+        head = method + b" / HTTP/1.1\r\nHost: x\r\n"
+        connection.ask(head, b"x" * 70_000 if method == b"POST" else None, answered, method == b"HEAD")
+        answered.addBoth(ended)
+    sent = wire.settings({}) + b"".join(
+        wire.head(len(payload), kind, flags, stream) + payload for payload, kind, flags, stream in frames
+    )
+    sent += rest
+    for at in range(0, len(sent), size):
+        connection.dataReceived(sent[at : at + size])
+    connection.connectionLost(Failure(ConnectionDone()))
+    assert len(ends) == 3
+    assert not connection.streams
 
 
 class Health(TestCase):
