@@ -63,6 +63,18 @@ def _remember_version_of_twisted() -> None:
         _pytest.unittest._get_twisted_version = lambda: answer("twisted.trial.unittest" in sys.modules)
 
 
+def _draw_no_constants_of_modules() -> None:
+    """Hypothesis draws, among others, constants that it finds in those modules of this checkout that are imported.
+
+    Examples would differ with the tests that run, and each worker would parse nearly two thousand modules: four seconds.
+    """
+    with contextlib.suppress(ImportError):  # earlier versions do not do this
+        providers = importlib.import_module("hypothesis.internal.conjecture.providers")
+        none = getattr(providers, "_local_constants", None)
+        if hasattr(providers, "_get_local_constants"):
+            providers._get_local_constants = lambda: none
+
+
 def _leave_registries_of_warnings() -> None:
     """trial empties those of all modules, a few thousand, before each of its tests: a millisecond.
 
@@ -189,6 +201,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: None)
+    if config.getoption("--hypothesis-profile", None) != "search":
+        _draw_no_constants_of_modules()
     if config.getoption("no_short_cut"):
         from kapi.serving.site import Site
 
