@@ -23,15 +23,16 @@ class SetAside:
         self._before = 0
 
     def begin(self) -> None:
+        """With what little garbage there is: to look for it would take half a second of each worker."""
         gc.set_threshold(*_THRESHOLDS)
-        self._now()
+        self._freeze()
 
     def if_worth_it(self) -> None:
         if self._collections() - self._before >= self.MIN_COLLECTIONS:
-            self._now()
+            gc.collect()
+            self._freeze()
 
-    def _now(self) -> None:
-        gc.collect()
+    def _freeze(self) -> None:
         gc.freeze()
         self._before = self._collections()
 

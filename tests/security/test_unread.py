@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.security.attacker import Attacker, memory, most_until_rest
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLIENTS, EVENTS, SIZE = 120, 12, 900_000
+FEW_CLIENTS = 30  # of lists that are made for each client: without a bound they would hold 320 MB
 LIMIT = 16 << 20  # bytes, of --max-pending-bytes
 #: what else so many connections and the making of a few large objects take
 SPARE = 48 << 20
@@ -28,6 +30,9 @@ UPGRADE = (
 @pytest.fixture(scope="module")
 def bounded() -> Iterator[ServerProcess]:
     process = ForkedServer(f"--max-pending-bytes={LIMIT}", "--redis-compaction-interval=5s").start()
+    admin = Attacker(process, "admintoken")
+    for number in range(EVENTS):
+        admin.create(MAPS, config_map(number))
     yield process
     assert process.stop() == 0
 
@@ -42,25 +47,27 @@ def unread(admin: Attacker, path: str, *headers: str, method: str = "GET", body:
     return connection
 
 
-def write(admin: Attacker, name: str, letter: str) -> None:
-    body = {"metadata": {"name": name}, "data": {"text": letter * SIZE}}
-    if admin.ask("PUT", f"{MAPS}/{name}", body).status == 404:
-        admin.create(MAPS, body)
+_texts = count()
+
+
+def config_map(number: int) -> dict[str, object]:
+    """With another text each time."""
+    return {"metadata": {"name": f"m{number}"}, "data": {"text": f"{next(_texts)} ".ljust(SIZE, "a")}}
 
 
 WATCH = f"{MAPS}?watch=1&resourceVersion=0"
 
 
 @pytest.mark.parametrize(
-    ("path", "headers"),
+    ("path", "headers", "clients"),
     [
-        (WATCH, ()),
-        (f"{WATCH}&labelSelector=a!%3Dt{{}}", ()),
-        (WATCH, UPGRADE),
-        (WATCH, (f"Accept: {TABLE}",)),
-        (WATCH, ("Accept: application/vnd.kubernetes.protobuf;stream=watch",)),
-        (MAPS, ()),
-        (MAPS, ("Accept: application/yaml",)),
+        (WATCH, (), CLIENTS),
+        (f"{WATCH}&labelSelector=a!%3Dt{{}}", (), CLIENTS),
+        (WATCH, UPGRADE, CLIENTS),
+        (WATCH, (f"Accept: {TABLE}",), CLIENTS),
+        (WATCH, ("Accept: application/vnd.kubernetes.protobuf;stream=watch",), CLIENTS),
+        (MAPS, (), CLIENTS),
+        (MAPS, ("Accept: application/yaml",), FEW_CLIENTS),
     ],
     ids=[
         "watch",
@@ -73,18 +80,16 @@ WATCH = f"{MAPS}?watch=1&resourceVersion=0"
     ],
 )
 def test_clients_that_do_not_read_take_no_more_than_the_flag_allows(
-    bounded: ServerProcess, path: str, headers: tuple[str, ...]
+    bounded: ServerProcess, path: str, headers: tuple[str, ...], clients: int
 ) -> None:
     admin, process = Attacker(bounded, "admintoken"), bounded.process
     assert process is not None
-    for number in range(EVENTS):
-        write(admin, f"m{number}", "a")
     with closing(unread(admin, path, *headers)):
         most_until_rest(process.pid)
     before = most = memory(process.pid)
-    opened = [unread(admin, path.format(number), *headers) for number in range(CLIENTS)]
+    opened = [unread(admin, path.format(number), *headers) for number in range(clients)]
     for number in range(EVENTS):
-        write(admin, f"m{number}", chr(98 + number))
+        admin.ask("PUT", f"{MAPS}/m{number}", config_map(number))  # or 429, when much waits
         most = max(most, memory(process.pid))
     most = max(most, most_until_rest(process.pid))
     for connection in opened:
