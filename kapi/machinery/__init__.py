@@ -1,4 +1,4 @@
-"""Values and rules that everything else is written in (upstream: ``k8s.io/apimachinery``).
+"""Basic values and rules, used by all other packages (upstream: ``k8s.io/apimachinery``).
 
 Here belong quantities, times, names, selectors, field paths, API errors: pure modules that know neither types nor Twisted.
 Not here: JSON and YAML (``kapi.codecs``), types (``kapi.schema``).

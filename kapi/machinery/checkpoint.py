@@ -1,7 +1,7 @@
 """Points where a long computation may pause or end: pure functions call ``checkpoint`` while they walk a client's data.
 
-Outside a slice (``kapi/process/slices.py``) and on other threads it does nothing.  Any other work of the server may run
-inside the call, so it must not be called while shared data is half changed.
+Outside a slice (``kapi/process/slices.py``) and on other threads a checkpoint does nothing.  Any other work of the server may
+run inside the call, so do not call it while shared data is partly changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Interrupted(BaseException):
 
 
 class Slice(Protocol):
-    """The slice in which a computation runs, as checkpoints know it."""
+    """The slice in which a computation runs: its interface for checkpoints."""
 
     until: float  # end of the slice, in seconds of perf_counter
 
@@ -45,10 +45,10 @@ class Slice(Protocol):
 
 #: the slice that runs now; only the driver sets it
 current: Slice | None = None
-#: the same slice, once its computation may take long (``engage``).  For small ones a checkpoint costs one comparison.
+#: the same slice, once its computation may take long (``engage``).  In small computations a checkpoint costs one comparison.
 running: Slice | None = None
 LARGE = 16 * 1024  # bytes of a body or a stored object from which a computation may take long
-_LARGE_TREE = 256 * 1024  # bytes of a text of whose tree no flow has many at once
+_LARGE_TREE = 256 * 1024  # bytes of a text; each flow may have only few trees of such texts at once
 
 
 def checkpoint() -> None:
@@ -65,13 +65,13 @@ def engage() -> None:
 
 
 def expect_tree(size: int) -> None:
-    """A checkpoint before the tree of a text of ``size`` bytes is made: a large one waits until its flow has few of them."""
+    """A checkpoint before a text of ``size`` bytes becomes a tree; for a large text it waits until its flow has few trees."""
     if running is not None and size >= _LARGE_TREE:
         running.expect_tree(size)
 
 
 def commit() -> None:
-    """Declares that what follows changes shared state: the computation may still pause, but not end.
+    """Declares that the computation now changes shared state: it may still pause, but not be ended.
 
     Raises Interrupted when the deadline has passed.
     """
@@ -115,8 +115,8 @@ def _stepping(items: Iterable[Item], every: int) -> Iterator[Item]:
 class _InSlices:
     def __await__(self) -> Generator[_InSlices, None, None]:
         yield self
-        engage()  # the computation began as one that waits, or as a small write
+        engage()  # the computation began as a small write, or before a wait
 
 
-#: a read's handler awaits it before long work, to go on in slices; writes always run in slices
+#: the handler of a read awaits it before long work, to continue in slices; writes always run in slices
 in_slices = _InSlices()

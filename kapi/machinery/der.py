@@ -1,7 +1,7 @@
-"""Keys, and what has keys, in DER from clients: loaded without the tests of OpenSSL that take minutes.
+"""Loads keys, certificates and signing requests of clients in DER, without OpenSSL's slow tests.
 
-It tests whether the numbers of a private RSA key and of a Diffie-Hellman group are primes: 20 s for 5 kB, in one piece.  Go tests
-neither; it does not know the keys of Diffie-Hellman at all.
+OpenSSL tests whether the numbers of a private RSA key and of a Diffie-Hellman group are primes, which takes 20 s for 5 kB, in one
+piece.  Go tests neither, and does not support Diffie-Hellman keys at all.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import load_der_private_key, load_der_public_key
 
-_DIFFIE_HELLMAN = (  # the contents of object identifiers, which DER has no other form for
+_DIFFIE_HELLMAN = (  # contents of object identifiers, for which DER has only one form
     bytes.fromhex("2a864886f70d010301"),  # dhKeyAgreement
     bytes.fromhex("2a8648ce3e0201"),  # dhpublicnumber
 )
-_MAX_CHECKED_BITS = 16384  # of a modulus: OpenSSL uses no larger key
+_MAX_CHECKED_BITS = 16384  # bits of a modulus: OpenSSL uses no larger key
 
 
 def _known(der: bytes) -> bytes:
@@ -41,10 +41,10 @@ def public_key(der: bytes) -> PublicKeyTypes:
 
 
 def certificate(der: bytes) -> x509.Certificate:
-    """A certificate whose key may be asked for.  Raises ValueError."""
+    """A certificate whose key can be loaded safely.  Raises ValueError."""
     return x509.load_der_x509_certificate(_known(der))
 
 
 def signing_request(der: bytes) -> x509.CertificateSigningRequest:
-    """A request whose key and signature may be asked for.  Raises ValueError."""
+    """A request whose key and signature can be checked safely.  Raises ValueError."""
     return x509.load_der_x509_csr(_known(der))

@@ -1,4 +1,4 @@
-"""Writing to a pipe without waiting for who reads it."""
+"""Writes to a pipe without waiting for its reader."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import stat
 
 
 def without_waiting(file: int) -> int | None:
-    """A descriptor of our own for the same pipe, which does not block: the given one is shared with programs that may rely on it.
+    """A new descriptor for the same pipe, which does not block.  The given one is shared with programs that may expect blocking.
 
-    None for what is no pipe, or where the system has no such descriptors.
+    None for a descriptor that is not a pipe, or where the system has no such descriptors.
     """
     if stat.S_ISFIFO(os.fstat(file).st_mode):
         with contextlib.suppress(OSError):

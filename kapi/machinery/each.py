@@ -1,7 +1,7 @@
 """Walks over the parts of a client's object: a missing or empty field has no parts.
 
-A list or a mapping of a client may be long, so other work of the server may run between its parts (``checkpoint``).  Nobody
-else may change what is walked meanwhile.
+A list or a mapping of a client may be long, so other work of the server may run between its parts (``checkpoint``).  Other code
+must not change the walked object meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 _POPPED_PER_CHECKPOINT = 32
 
 
-# what the two walks are given is read with defaults: these are called a hundred times for a pod, and *names would double the cost
+# parameters with defaults instead of *names, which would double the cost: these two are called a hundred times for a pod
 @overload
 def elements(tree: Iterable[Item] | None) -> Iterable[Item]: ...
 @overload
@@ -57,7 +57,7 @@ def _field(tree: Tree, name: str, below: str | None) -> Tree:
 
 
 def costly(values: Iterable[Item]) -> Iterable[Item]:
-    """Elements of which each may take milliseconds: other work may run after every single one."""
+    """Elements whose processing may take milliseconds each: other work may run after every element."""
     return steps(values, 1)
 
 

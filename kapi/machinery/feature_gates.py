@@ -1,4 +1,4 @@
-"""Feature gates: their stages and defaults in a release, and which of them kapi knows (``lifecycles.txt``).
+"""Feature gates: their stages and defaults in a release (``lifecycles.txt``), and the gates with an effect in kapi.
 
 Upstream: component-base ``featuregate``; ``pkg/features``, apiserver ``pkg/features``, client-go ``features``.
 """
@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from kapi.machinery.lifecycles import CURRENT, PRE_ALPHA, RELEASE, TABLE, EffectiveVersion, Release, Stage, stage
 
-#: names that set all gates of a stage, except those that are set by name
+#: names that set all gates of a stage, except gates that are set by name
 STAGES = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
-#: gates that change something in kapi
+#: gates with an effect in kapi
 WITH_EFFECT = frozenset(
     """
     AllowInsecureKubeletCertificateSigningRequests AllowParsingUserUIDFromCertAuth AllowUnsafeMalformedObjectDeletion
@@ -42,18 +42,18 @@ WITH_EFFECT = frozenset(
 
 
 def stages(release: Release) -> dict[str, Stage]:
-    """The gates that kapi has, each with its stage in a release that it emulates."""
+    """The gates of kapi, each with its stage in the emulated release."""
     first = {gate: specs[0][0] for gate, specs in TABLE.stages.items()}
     known = [gate for gate, since in first.items() if since <= RELEASE and stage(gate, RELEASE) is not None]
     return {gate: stage(gate, release) or PRE_ALPHA for gate in sorted(known)}
 
 
-#: the gates of the release that kapi is
+#: the gates of kapi's own release
 GATES = stages(RELEASE)
 
 
 def resolve(given: Mapping[str, bool], release: Release = RELEASE) -> dict[str, bool]:
-    """The value of every gate under these settings, in a release that is emulated."""
+    """The value of every gate under these settings, in the emulated release."""
     switched = {name: given[key] for key, name in STAGES.items() if key in given}
     return {
         name: given[name] if name in given else gate.default if gate.locked else switched.get(gate.name, gate.default)
@@ -70,7 +70,7 @@ def problems(given: Mapping[str, bool], version: EffectiveVersion = CURRENT) -> 
     for name, on in given.items():
         gate = known.get(name)
         if gate is None:
-            continue  # of STAGES
+            continue  # a name of STAGES
         value, default = ("true" if on else "false"), ("true" if gate.default else "false")
         if gate.locked and on is not gate.default:
             errors.append(f"cannot set feature gate {name} to {value}, feature is locked to {default}")
@@ -83,14 +83,14 @@ def problems(given: Mapping[str, bool], version: EffectiveVersion = CURRENT) -> 
 
 
 def _unmet(features: Mapping[str, bool]) -> Iterator[str]:
-    """The errors of gates that are on without the gates that they need."""
+    """The errors of gates that are enabled without the gates that they need."""
     for name, needed in TABLE.needs.items():
         if features.get(name) and (off := [gate for gate in needed if not features.get(gate)]):
             yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
 
 
 def without_effect(given: Mapping[str, bool]) -> list[str]:
-    """The gates that are set to another value than their default although they change nothing in kapi."""
+    """The gates that are not set to their default, although they have no effect in kapi."""
     return [
         name
         for name, on in given.items()

@@ -57,7 +57,7 @@ class Path(msgspec.Struct, eq=False, gc=False):
 
 
 class ErrorType(enum.Enum):
-    """Reason of a cause, and the words its message starts with."""
+    """Reason of a cause, and the first words of its message."""
 
     NOT_FOUND = ("FieldValueNotFound", "Not found")
     REQUIRED = ("FieldValueRequired", "Required value")
@@ -120,13 +120,13 @@ _HTML = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 class Named(str):
-    """A value of a named Go type of strings: messages show it as JSON, where others are quoted as Go quotes."""
+    """A value of a named Go type of strings: messages show it as JSON, but plain strings as Go's %q."""
 
     __slots__ = ()
 
 
 def format_value(value: object) -> str:
-    """A bad value as upstream's messages show it."""
+    """A bad value in the form of upstream's messages."""
     if value is None or value is NIL:
         return "null"
     if isinstance(value, str) and type(value) is not Named:
@@ -143,7 +143,7 @@ def format_value(value: object) -> str:
     return text
 
 
-MAX_ERRORS = 100_000  # of one object; an answer contains fewer (``status.MAX_CAUSES``)
+MAX_ERRORS = 100_000  # errors of one object; an answer contains fewer (``status.MAX_CAUSES``)
 
 
 def repeat(errors: list[FieldError], error: FieldError, times: int) -> None:

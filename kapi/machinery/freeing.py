@@ -1,7 +1,7 @@
-"""Frees large trees in steps: to free the 200,000 objects of a body in one piece would block the reactor.
+"""Frees large trees in steps, since freeing the 200,000 objects of a body in one piece would block the reactor.
 
 Code that makes a large tree, or drops one, registers it with ``free_in_steps``.  When its last other reference is gone,
-``kapi/process/freeing.py`` takes it apart with checkpoints.  Without that (no ``collector``) Python frees it in one piece.
+``kapi/process/freeing.py`` takes it apart with checkpoints.  Without a ``collector`` Python frees it in one piece.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NODES_PER_CHECKPOINT = 150
 
 #: class -> attributes that may refer to large trees
 _parts: dict[type, tuple[str, ...]] = {}
-#: watches a tree until it is unused, then frees it in steps; None: trees are freed as any object
+#: watches a tree until it is unused, then frees it in steps; None: trees are freed like any object
 collector: Callable[[object], None] | None = None
 #: whether there are trees that it has not freed yet
 busy: Callable[[], bool] | None = None
@@ -41,7 +41,7 @@ def is_unused(holder: list[object]) -> bool:
 
 
 def _references(holder: list[object]) -> int:
-    """Of its last element: that of the list, and one of the call, which some versions of Python leave out for variables."""
+    """The references of its last element: the list's, and the call's, which some versions of Python omit for variables."""
     return getrefcount(holder[-1])
 
 
@@ -68,7 +68,7 @@ def drain(found: dict[Any, Any] | set[Any] | list[Any]) -> None:
 
 
 def dismantle(stack: list[object]) -> None:
-    """Frees the trees on the stack, and those of their parts that have no other references."""
+    """Frees the trees on the stack, and their parts that have no other references."""
     left = _NODES_PER_CHECKPOINT
     while stack:
         unused, node = getrefcount(stack[-1]) == _UNSHARED, stack.pop()

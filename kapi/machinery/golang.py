@@ -1,4 +1,4 @@
-"""What Go's standard library prints and parses, where clients see it: quoted texts, numbers, durations, values, errors.
+"""Prints and parses like Go's standard library, where clients see it: quoted texts, numbers, durations, values, errors.
 
 Upstream: Go ``strconv``, ``time`` (Duration), ``fmt``; apimachinery ``util/errors`` (Aggregate).  Python's own functions are
 too lenient for what a client sends: ``str.isdigit`` accepts the digits of all scripts and superscripts; ``int`` accepts most of
@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
 
-_CHARACTERS_PER_CHECKPOINT = 500  # of a quoted text
+_CHARACTERS_PER_CHECKPOINT = 500  # characters of a quoted text
 _ESCAPES = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"',
 }  # fmt: skip
 
 
 def quote(text: str) -> str:
-    """A string as Go's %q writes it."""
+    """A string in the form of Go's %q."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_quote_char(char) for char in steps(text, _CHARACTERS_PER_CHECKPOINT)) + '"'
@@ -42,7 +42,7 @@ def _quote_char(char: str) -> str:
 _SIGNED = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII).fullmatch
 _LITERAL = re.compile(r"[0-9][0-9a-z_]{0,99}", re.ASCII | re.IGNORECASE).fullmatch
-_OCTAL = frozenset("01234567_")  # what follows the 0 of an octal number without a letter
+_OCTAL = frozenset("01234567_")  # characters after the 0 of an octal number without a letter
 _FLOAT = re.compile(
     r"[+-]?((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
 ).fullmatch
@@ -51,7 +51,7 @@ _MAX_DIGITS = 20  # digits of a 64-bit number
 
 
 class NumberError(ValueError):
-    """Not such a number; the text is "invalid syntax" or "value out of range"."""
+    """A text that is not such a number; the message is "invalid syntax" or "value out of range"."""
 
 
 def parse_int(text: str, bits: int = 64) -> int:
@@ -75,7 +75,7 @@ def parse_uint(text: str, bits: int = 64) -> int:
 
 
 def parse_literal(text: str) -> int:
-    """A 64-bit number as in Go's source: a prefix (``0x``, ``0o``, ``0b``, ``0``), ``_`` between digits (``strconv.ParseInt``
+    """A 64-bit number in Go's notation: a prefix (``0x``, ``0o``, ``0b``, ``0``), ``_`` between digits (``strconv.ParseInt``
     with base 0).  Raises NumberError with Go's whole message."""
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     try:
@@ -117,7 +117,7 @@ def _bounded(digits: str) -> int:
 
 
 def float_text(value: float) -> str:
-    """A float64 as ``%v`` shows it: the shortest digits, with an exponent below 1e-4 and from 1e6 on."""
+    """A float64 in the form of ``%v``: the shortest digits, with an exponent below 1e-4 and from 1e6 on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -143,11 +143,11 @@ def float_text(value: float) -> str:
     return f"{minus}{digits[:point]}.{digits[point:]}"
 
 
-_PLAIN_IN_JSON = 1e-6, 1e21  # from the one and below the other on, encoding/json writes a float64 without an exponent
+_PLAIN_IN_JSON = 1e-6, 1e21  # between these encoding/json writes a float64 without an exponent
 
 
 def float32_text(value: float) -> str:
-    """As ``float_text``, of the float32 that is nearest: with its shortest digits."""
+    """``float_text`` of the nearest float32, with the shortest digits of that."""
     try:
         nearest = _as_float32(value)
     except OverflowError:
@@ -165,11 +165,11 @@ def _as_float32(value: float) -> float:
 
 
 _FLOAT32 = struct.Struct("f")
-_MAX_FLOAT32_DIGITS = 10  # that tell any two of them apart
+_MAX_FLOAT32_DIGITS = 10  # digits that distinguish any two float32
 
 
 def float_json(value: float) -> str:
-    """A finite float64 as ``encoding/json`` writes it."""
+    """A finite float64 in the form of ``encoding/json``."""
     from decimal import Decimal
 
     text = repr(float(value))
@@ -180,7 +180,7 @@ def float_json(value: float) -> str:
 
 
 def json_integer(value: float) -> int:
-    """The integer whose text is that of a whole float below 1e21 in JSON: with zeros for the digits that it lacks."""
+    """The integer with the same JSON text as a whole float below 1e21: zeros stand for the digits that a float does not have."""
     from decimal import Decimal
 
     return int(value) if abs(value) < _EXACT else int(Decimal(repr(value)))
@@ -231,7 +231,7 @@ def nanoseconds(text: str) -> int:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration as Go's ``String`` shows it: ``1h0m0s``, ``2s``, ``250ms``."""
+    """A duration in the form of Go's ``String``: ``1h0m0s``, ``2s``, ``250ms``."""
     if not seconds:
         return "0s"
     if seconds < 0:
@@ -255,7 +255,7 @@ def is_int64(number: int) -> bool:
 
 
 def value_text(value: object) -> str:
-    """A JSON tree as ``%v`` shows it: maps with sorted keys, lists without commas, null as ``<nil>``."""
+    """A JSON tree in the form of ``%v``: maps with sorted keys, lists without commas, null as ``<nil>``."""
     if value is None:
         return "<nil>"
     if value is True:
@@ -274,7 +274,7 @@ def value_text(value: object) -> str:
 
 
 def syntax(value: object, mapping: str = "map[string]interface {}") -> str:
-    """A JSON tree as ``%#v`` shows it; ``mapping`` is the type of its maps."""
+    """A JSON tree in the form of ``%#v``; ``mapping`` is the type of its maps."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, dict):
@@ -286,7 +286,7 @@ def syntax(value: object, mapping: str = "map[string]interface {}") -> str:
 
 
 def type_name(value: object) -> str:
-    """The Go type a decoded JSON value has: ``map[string]interface {}``, ``string``, ``int64`` ..."""
+    """The Go type of a decoded JSON value: ``map[string]interface {}``, ``string``, ``int64`` ..."""
     if value is None:
         return "%!s(<nil>)"
     if isinstance(value, bool):
@@ -311,7 +311,7 @@ def aggregate(errors: Iterable[str]) -> str:
 
 
 def base64_bytes(text: str) -> bytes:
-    """As ``base64.StdEncoding``, which skips line breaks.  Raises ValueError with the message of Go."""
+    """Decodes like ``base64.StdEncoding``, which skips line breaks.  Raises ValueError with Go's message."""
     import base64
     import string
 

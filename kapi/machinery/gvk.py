@@ -28,7 +28,7 @@ class GroupVersion(NamedTuple):
 
 
 class GroupResource(NamedTuple):
-    """A resource without its version, as errors, keys and RBAC rules name it."""
+    """A resource without its version, as in errors, keys and RBAC rules."""
 
     group: str
     resource: str
@@ -48,7 +48,7 @@ class GroupKind(NamedTuple):
 
 
 class GroupVersionResource(NamedTuple):
-    """A resource as a URL names it."""
+    """A resource as in a URL."""
 
     group: str
     version: str
@@ -64,7 +64,7 @@ class GroupVersionResource(NamedTuple):
 
 
 class GroupVersionKind(NamedTuple):
-    """A kind as an object's ``apiVersion`` and ``kind`` name it."""
+    """A kind as in an object's ``apiVersion`` and ``kind``."""
 
     group: str
     version: str

@@ -1,7 +1,7 @@
 """JSONPath templates, such as ``{.items[*].metadata.name}`` (upstream: client-go ``util/jsonpath``).
 
 Text outside of braces is copied.  Inside of braces there are fields, subscripts, slices, unions, filters, recursive descent,
-quoted text, numbers, and ``range``/``end``.  A pair of braces is a chain of steps: each takes the values of the one before it.
+quoted text, numbers, and ``range``/``end``.  A pair of braces is a chain of steps; each takes the values of the previous one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Followed(Protocol):
 
 
 def constant_text(text: str) -> Step:
-    """A step to the text, whatever the values are."""
+    """A step whose result is the text, independent of the values."""
     return lambda values: [text]
 
 

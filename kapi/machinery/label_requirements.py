@@ -17,7 +17,7 @@ from kapi.machinery.golang import NumberError, parse_int
 from kapi.machinery.text_set import by_hash, text_set
 
 EXACT = frozenset(["=", "==", "in"])  # operators that require one of some values
-_ABSENT = frozenset(["!=", "notin", "!"])  # operators that an object without the label meets
+_ABSENT = frozenset(["!=", "notin", "!"])  # operators that match an object without the label
 _BARE = frozenset(["exists", "!"])  # operators without a value
 
 

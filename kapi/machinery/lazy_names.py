@@ -1,6 +1,6 @@
-"""Public names of a package that are loaded when they are asked for (PEP 562).
+"""Public names of a package that are loaded at their first use (PEP 562).
 
-The server imports single modules of the client library and starts with no more than these; a user imports names from the package.
+The server imports only the modules of the client library that it needs; users import names from the package.
 """
 
 from __future__ import annotations

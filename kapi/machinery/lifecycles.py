@@ -1,4 +1,4 @@
-"""Releases, and what they serve: kinds and feature gates by release, all from ``lifecycles.txt``.
+"""Releases, and their kinds and feature gates, all from ``lifecycles.txt``.
 
 Upstream: ``k8s.io/api`` prerelease-lifecycle, apiserver ``endpoints/deprecation``, component-base ``compatibility``.
 """
@@ -36,7 +36,7 @@ class Lifecycle(msgspec.Struct, frozen=True):
     replacement: str = ""
 
     def serves(self, release: Release) -> bool:
-        """Whether the kind was there, and not yet removed."""
+        """Whether a release has the kind: it was introduced, and not yet removed."""
         return self.introduced <= release and not self.gone(release)
 
     def gone(self, release: Release) -> bool:
@@ -54,11 +54,11 @@ class Stage(NamedTuple):
 class Table(NamedTuple):
     release: Release
     kinds: dict[tuple[str, str, str], Lifecycle]  # by group, version and kind
-    stages: dict[str, list[tuple[Release, Stage | None]]]  # by gate; None: from then on there is no such gate
+    stages: dict[str, list[tuple[Release, Stage | None]]]  # by gate; None: from this release on there is no such gate
     needs: dict[str, list[str]]  # gates -> the gates that must be on with it
 
 
-#: before a gate's first stage
+#: the stage of a gate before its first release
 PRE_ALPHA = Stage("PRE-ALPHA", False, False)
 _STAGES = {"alpha": "ALPHA", "beta": "BETA", "ga": "", "deprecated": "DEPRECATED"}
 
@@ -111,20 +111,20 @@ def parse(text: str) -> Table:
 
 
 TABLE = parse(_TABLE.read_text())
-#: the release that kapi is
+#: kapi's release of Kubernetes
 RELEASE = TABLE.release
-#: the oldest release that it can emulate, and that it can work together with
+#: the oldest release that kapi can emulate, and the oldest release of a server beside it
 OLDEST = RELEASE.before(3)
 
 
 class EffectiveVersion(NamedTuple):
-    """What the server emulates, and the oldest release of a server beside it."""
+    """The emulated release, and the oldest release of a server beside this one."""
 
     emulated: Release = RELEASE
     min_compatibility: Release = RELEASE.before(1)
 
 
-#: what kapi is when it emulates nothing
+#: kapi's versions without emulation
 CURRENT = EffectiveVersion()
 
 
@@ -146,7 +146,7 @@ def lifecycle(group: str, version: str, kind: str) -> Lifecycle | None:
 def deprecation(group: str, version: str, kind: str) -> tuple[str, str]:
     """The warning for a deprecated kind and the release that removes it; ("", "") when it is not deprecated.
 
-    This goes by the release that kapi is, whatever it emulates, as upstream.
+    As upstream, kapi's own release decides, not the emulated one.
     """
     found = lifecycle(group, version, kind)
     if found is None or found.deprecated is None or found.deprecated > RELEASE:

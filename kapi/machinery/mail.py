@@ -1,4 +1,4 @@
-"""Mail addresses, as Go parses them (upstream: ``net/mail`` ParseAddress, after RFC 5322)."""
+"""Mail addresses, parsed as in Go (upstream: ``net/mail`` ParseAddress, after RFC 5322)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SPEC = re.compile(
     rf'[ \t]*+(?:{_DOT_ATOM}|"{_QUOTED_CHARACTER}++")@[ \t]*+'
     rf"(?:{_DOT_ATOM}|\[(?P<literal>[^\x00-\x20\x7f\[\]\\]*+)\])"
 )
-#: of a name before an address in angle brackets, where dots may stand anywhere
+#: a word of the name before an address in angle brackets, in which dots may be anywhere
 _WORD = re.compile(rf'(?:{_WORD_CHARACTER}|\.)++|"{_QUOTED_CHARACTER}*+"')
 _COMMENT_SIGN = re.compile(r"\\.|[()]", re.DOTALL)
 

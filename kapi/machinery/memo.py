@@ -12,8 +12,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
-_MAX_LENGTH = 512  # characters: a client's long texts must not fill the memory
-_MIN_FORGOTTEN = 256  # results: fewer are kept for good
+_MAX_LENGTH = 512  # characters of a cached text: a client's long texts must not fill the memory
+_MIN_FORGOTTEN = 256  # results in a cache; a smaller cache is never emptied
 
 
 def memoized(size: int) -> Callable[[Callable[[str], R]], Callable[[str], R]]:
@@ -34,7 +34,7 @@ def memoized(size: int) -> Callable[[Callable[[str], R]], Callable[[str], R]]:
 
 
 def cached_function(size: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """As ``lru_cache``, for a function of what clients send: its results are dropped after a burst (``forget_burst``)."""
+    """``lru_cache`` for a function of clients' data: its results are dropped after a burst (``forget_burst``)."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         cached = lru_cache(size)(function)
@@ -79,7 +79,7 @@ class _Emptied(Protocol):
     def clear(self) -> None: ...
 
 
-#: with the misses at the last look
+#: caches, with their number of misses at the last check
 _functions: list[tuple[_CachedFunction, list[int]]] = []
 _caches: list[tuple[_Emptied, list[int]]] = []
 
@@ -87,8 +87,8 @@ _caches: list[tuple[_Emptied, list[int]]] = []
 def forget_burst() -> None:
     """Empties the caches that have grown large and in which nothing was missed since the last call.
 
-    After a burst of many different texts nobody asks for them again, and they keep far more than their own memory: they lie
-    among objects that are gone.  What is still in use costs a few milliseconds to make again.
+    After a burst of many different texts the results are not used again.  They occupy far more than their own memory, since they
+    keep arenas in use whose other objects are freed.  Making the results that are still needed takes a few milliseconds.
     """
     for function, before in _functions:
         info = function.cache_info()

@@ -1,7 +1,7 @@
 """Counters, gauges and histograms as plain numbers; metric families are made only at a scrape.
 
-A metric of prometheus-client takes a lock for every increment, one of these a dictionary access.  The caller must bound the
-number of label values.
+A metric of prometheus-client takes a lock for every increment; a metric of this module needs only a dictionary access.  The
+caller must bound the number of label values.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ DEFAULT_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 def hashed(value: str | bytes) -> str:
-    """A long or secret value as a label has it; "" for an empty one."""
+    """The hash of a long or secret value, for a label; "" for an empty value."""
     data = value.encode() if isinstance(value, str) else value
     return f"sha256:{hashlib.sha256(data).hexdigest()}" if data else ""
 
 
 def number_text(value: float) -> str:
-    """A value of a metric, as Go's client library writes it."""
+    """A value of a metric in the form of Go's client library."""
     if -_LEAST_WITH_EXPONENT < value < _LEAST_WITH_EXPONENT and value == (whole := int(value)):
         return str(whole)
     return float_text(float(value))
 
 
 _LEAST_WITH_EXPONENT = 1e6
-#: the label of a bucket
+#: the label value of a bucket
 _bound_text = functools.cache(number_text)
 
 
@@ -134,7 +134,7 @@ class Histogram(Collector):
         row[-1] += value
 
     def observe_all(self, values: Sequence[float], *labels: str) -> None:
-        """``observe`` for each value, in half the time."""
+        """Observes each value, in half the time of single calls."""
         row, bounds = self.rows.get(labels) or self._new_row(labels), self.bounds
         for value in values:
             row[bisect_left(bounds, value)] += 1
@@ -143,7 +143,7 @@ class Histogram(Collector):
     def observe_spans(self, marks: Sequence[float], labels: Sequence[Labels], known: list[list[float]]) -> None:
         """Observes the difference of each two neighbouring ``marks``, with the first ``labels``, the second, and so on.
 
-        ``known`` is an empty list at first, and kept by the caller for the next time with the same labels.
+        ``known`` is an empty list at first; the caller keeps it for the next call with the same labels.
         """
         for key in islice(labels, len(known), len(marks) - 1):
             known.append(self.rows.get(key) or self._new_row(key))
@@ -164,7 +164,7 @@ class Histogram(Collector):
         return row
 
     def more(self, count: int, value: float, *labels: str) -> None:
-        """``count`` observations of the same value."""
+        """Observes the same value ``count`` times."""
         row = self.rows.get(labels) or self._new_row(labels)
         row[bisect_left(self.bounds, value)] += count
         row[-1] += value * count

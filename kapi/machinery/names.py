@@ -75,7 +75,7 @@ def dns_subdomain(value: str) -> Texts:
 
 @memoized(1024)
 def long_name(value: str) -> Texts:
-    """As ``dns_subdomain``, but the text says "bytes": for names of some kinds and prefixes of qualified names."""
+    """``dns_subdomain`` with a text that says "bytes": for names of some kinds and prefixes of qualified names."""
     return (*too_long(value, 253, "bytes"), *_subdomain_form(value))
 
 
@@ -115,7 +115,7 @@ def qualified_name(value: str) -> Texts:
 
 
 def checked_label_value(value: str) -> Texts:
-    """As ``label_value``, without the cache: for one of very many values."""
+    """``label_value`` without the cache, for one of very many values."""
     if _is_value(value):
         return too_long(value, 63, "bytes")
     return (*too_long(value, 63, "bytes"), regex_text(_VALUE_TEXT, _VALUE, "MyValue", "my_value", "12345"))

@@ -1,4 +1,4 @@
-"""IP addresses as Go reads them, and why a text is none, in Go's words (upstream: ``net`` ParseIP, ``net/netip`` ParseAddr)."""
+"""IP addresses, parsed as in Go, with Go's error texts (upstream: ``net`` ParseIP, ``net/netip`` ParseAddr)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Problem(Exception):
 
 
 def address_problem(text: str) -> str:
-    """ParseAddr's error for a text that is no address; for a valid address "unable to parse IP"."""
+    """ParseAddr's error for an invalid address; "unable to parse IP" for a valid one."""
     problem = "unable to parse IP"
     first = next((char for char in text if char in ".:%"), "")
     try:

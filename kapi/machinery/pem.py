@@ -1,7 +1,7 @@
 """PEM texts (RFC 7468): the blocks that Go's ``encoding/pem`` finds, in linear time.
 
-Who signs or trusts what a user sends is a Go program, so a check of it must see the same blocks: no text before ``BEGIN`` on its
-line, the last ``BEGIN`` before an ``END``, strict base64.
+Signers and other programs that read a user's PEM are written in Go, so a check must see the same blocks: no text before ``BEGIN``
+on its line, the last ``BEGIN`` before an ``END``, strict base64.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
 
 def blocks(data: bytes) -> Iterator[Block]:
-    """Every well-formed block, in order; what is none is skipped (Go's ``pem.Decode``, again and again)."""
+    """Every well-formed block, in order; other text is skipped (repeated calls of Go's ``pem.Decode``)."""
     found = _next(data, 0)
     while found is not None:
         yield found
@@ -50,7 +50,7 @@ def _next(data: bytes, start: int) -> Block | None:
         first = begin + len(_BEGIN)
         line, body = _line(data, first)
         if not line.endswith(_DASHES):
-            start = trailer + body - first  # Go does not look at the line again either
+            start = trailer + body - first  # Go does not read the line again either
             continue
         content = body
         while content < len(data):
@@ -81,7 +81,7 @@ def _line(data: bytes, start: int) -> tuple[bytes, int]:
 
 
 def _decoded(text: bytes) -> bytes | None:
-    """What Go decodes; None for an error."""
+    """The bytes that Go decodes; None for an error."""
     text = text.translate(None, b" \t\r\n")
     return binascii.a2b_base64(text) if _BASE64.fullmatch(text) else None
 
@@ -121,7 +121,7 @@ def certificates(text: AnyStr) -> list[AnyStr]:
 
 
 def authority_pool(bundle: bytes) -> list[bytes]:
-    """The certificates of a CA bundle in DER, as Go's pool takes them: those that cannot be read are left out.
+    """The certificates of a CA bundle in DER, as in Go's pool: certificates that cannot be parsed are left out.
 
     Raises ValueError with client-go's text when none is left (``transport.go``, createErrorParsingCAData).
     """

@@ -1,4 +1,4 @@
-"""What a pod requests, or is limited to, in all (upstream: component-helpers ``resource``)."""
+"""The total requests or limits of a pod (upstream: component-helpers ``resource``)."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def _asked(container: Object, part: str) -> Amounts:
 def of_containers(
     spec: Mapping[str, Tree], part: str, having: Mapping[str, Callable[[Amounts], Amounts]] = _NOTHING
 ) -> dict[str, str]:
-    """What containers need at once: the sum of those that run together, or the largest init container with sidecars.
+    """The amounts that containers need at once: the sum of regular containers, or the largest init container, with sidecars.
 
-    ``part`` is "requests" or "limits".  ``having``: by name of a container that runs, what it counts for, given what it asks.
+    ``part`` is "requests" or "limits".  ``having``: by the name of a running container, a function from its spec's amounts to the
+    amounts that count for it.
     """
 
     def of(container: Object) -> Amounts:
@@ -64,9 +65,9 @@ def of_containers(
 def pod_resources(
     spec: Object, part: str, *, huge_pages: bool = True, overhead: bool = False, status: Object | None = None
 ) -> dict[str, str]:
-    """What a pod asks for in all, with init containers, sidecars and pod-level values.
+    """The total requests or limits of a pod, with init containers, sidecars and pod-level values.
 
-    ``status``, if given, says what running containers have: a container counts for the most of what it asks and has.
+    ``status``, if given, has the amounts of running containers: the larger of the amounts in spec and status counts.
     """
     total = of_containers(spec, part, _having(status, part) if status else _NOTHING)
     for name, quantity in entries(spec, "resources", part):
@@ -81,7 +82,7 @@ def pod_resources(
 
 def _having(status: Object, part: str) -> dict[str, Callable[[Amounts], Amounts]]:
     pending: Object = next((c for c in elements(status, "conditions") if c.get("type") == "PodResizePending"), {})
-    infeasible = pending.get("reason") == "Infeasible"  # what is asked for will not come
+    infeasible = pending.get("reason") == "Infeasible"  # the requested amounts will not be allocated
     found: dict[str, Callable[[Amounts], Amounts]] = {}
     for field in ("containerStatuses", "initContainerStatuses"):
         for container in elements(status, field):

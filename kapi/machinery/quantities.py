@@ -60,7 +60,7 @@ def parse(text: str) -> Amount:
 
 
 def value_of(text: str | int | float) -> Fraction:
-    """The exact number; integers and floats as they stand."""
+    """The exact number; integers and floats are returned unchanged."""
     return parse(str(text)).value
 
 
@@ -81,7 +81,7 @@ def compare(a: str, b: str) -> int:
 
 
 def add(a: str, b: str) -> str:
-    """The sum, in the format of the first one (of the second one when the first is zero)."""
+    """The sum, in the format of the first quantity (of the second when the first is zero)."""
     left, right = parse(a), parse(b)
     form = right.form if left.value == 0 else left.form
     return str(Amount(left.value + right.value, form))
@@ -112,7 +112,7 @@ def ceiling(text: str) -> int:
 
 @cached_function(8192)
 def milli(text: str) -> int:
-    """The value in thousandths, rounded up (Go's Quantity.MilliValue); what overflows wraps around, or becomes 0, as in Go."""
+    """The value in thousandths, rounded up (Go's Quantity.MilliValue); an overflow wraps around, or becomes 0, as in Go."""
     amount = parse(text)
     value = amount.value * 1000
     whole = value.__ceil__() if value >= 0 else -((-value).__ceil__())

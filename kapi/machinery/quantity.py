@@ -1,7 +1,7 @@
 """Quantities in canonical form (upstream: apimachinery ``api/resource``).
 
-The API answers a quantity in canonical form, except where upstream keeps the given text: ``+1``, ``001`` and ``1.`` stay as
-they are, ``1000m`` becomes ``1``.
+The API returns a quantity in canonical form, except where upstream keeps the given text: ``+1``, ``001`` and ``1.`` stay
+unchanged, ``1000m`` becomes ``1``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_LENGTH = 4096  # digits
 
 
 class QuantityError(ValueError):
-    """Not a quantity; the text is upstream's."""
+    """A text that is not a quantity; the message is upstream's."""
 
 
 def _wrong_format() -> QuantityError:
@@ -35,7 +35,7 @@ def _wrong_format() -> QuantityError:
 
 @memoized(8192)
 def canonical(text: str) -> str:
-    """The text of a quantity as it is stored and answered.  Raises QuantityError."""
+    """The canonical text of a quantity, which is stored and returned.  Raises QuantityError."""
     if not text:
         raise _wrong_format()
     if text == "0":
@@ -56,7 +56,7 @@ def canonical(text: str) -> str:
 
 
 def _read_suffix(suffix: str) -> tuple[str, int]:
-    """(family, exponent): "decimal" and "exponent" of ten, "binary" of two."""
+    """(family, exponent): a power of ten for "decimal" and "exponent", of two for "binary"."""
     if suffix in _DECIMAL:
         return "decimal", _DECIMAL[suffix]
     if suffix in _BINARY:
@@ -88,7 +88,7 @@ def _write(value: int, places: int, family: str, exponent: int) -> str:
         numerator, scale = value << exponent, -places
     else:
         numerator, scale = value, exponent - places
-    if scale < -9:  # nothing below nano; rounded up, away from zero
+    if scale < -9:  # nano is the smallest unit; rounded up, away from zero
         divisor = 10 ** (-9 - scale)
         numerator = -(-numerator // divisor)
         scale = -9

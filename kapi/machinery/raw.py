@@ -28,23 +28,23 @@ class RawObject(Object):
 
 
 def text_of(value: object) -> bytes:
-    """The JSON text of a value; of a plain tree the compact one that Go's encoder writes."""
+    """The JSON text of a value; for a plain tree the compact text of Go's encoder."""
     return value.text if isinstance(value, RawObject) else orjson.dumps(value)
 
 
 def compacted(text: bytes) -> bytes:
-    """The text as Go's encoder passes it on: without spaces, and with what HTML would misread escaped (Go: json.RawMessage)."""
+    """The text as Go's encoder writes a json.RawMessage: without spaces, and with the characters of HTML markup escaped."""
     text = _STRING_OR_SPACE.sub(lambda found: found[1] or b"", text)
     return _ESCAPED.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), text)
 
 
 def member_text(data: bytes, name: str) -> bytes | None:
-    """The text of the member ``name`` of a JSON object, of several the last; None without one or for malformed JSON."""
+    """The text of the member ``name`` of a JSON object, the last if there are several; None without one or for malformed JSON."""
     try:
         found = _members(data).get(name)
         return None if found is None else bytes(found)
     except (ValueError, RecursionError):
-        pass  # msgspec is stricter with the other members than JSON readers are
+        pass  # msgspec is stricter about the other members than JSON parsers
     try:
         return _find(data.decode(), name)
     except (ValueError, IndexError, RecursionError):

@@ -1,7 +1,7 @@
 """Regular expressions of clients, on RE2 as Go's ``regexp``, so that matching takes linear time; errors are in Go's words.
 
-A pattern of a few characters can be a program of half a million instructions: ``\\pL{400}``.  RE2 makes it in one piece, which
-takes 1.5 ms for 1,000 instructions.  So programs have a limit, and those that are kept a limit together.
+A pattern of a few characters can be a program of half a million instructions: ``\\pL{400}``.  RE2 compiles it in one piece, which
+takes 1.5 ms for 1,000 instructions.  So the size of a program is limited, and the total size of the cached programs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kapi.machinery.memo import BoundedCache
 #: characters: to compile 1,000 takes 0.2 ms, without checkpoints; most longer patterns fail anyway
 MAX_PATTERN_LENGTH = 256 * 1024
 _MAX_KEPT = 2048  # patterns
-MAX_KEPT_INSTRUCTIONS = 4_000_000  # and characters, of all kept patterns; an instruction takes 8 to 16 bytes
-_USUAL_BYTES = 1 << 20  # of a program, and of what matching remembers: a program that fits gets no more for that
+MAX_KEPT_INSTRUCTIONS = 4_000_000  # and characters, of all cached patterns; an instruction takes 8 to 16 bytes
+_USUAL_BYTES = 1 << 20  # for a program and the memory of its matching
 _TOO_LARGE = "error parsing regexp: pattern too large - compile failed"
 _WORDS = {
     "missing ]": "missing closing ]",
@@ -30,7 +30,7 @@ _WORDS = {
 
 
 def parse_error(error: Exception) -> str:
-    """The text of Go's error for RE2's."""
+    """The text of Go's error for an error of RE2."""
     text = error.args[0] if error.args else b""
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     word, colon, rest = text.partition(": ")
@@ -58,14 +58,14 @@ class _Programs(BoundedCache[tuple[str, int], Any]):
 
         super().clear()
         self.instructions = 0
-        re2.purge()  # it keeps 128 as well
+        re2.purge()  # the library caches 128 patterns itself
 
 
 programs = _Programs()
 
 
 def compiled(pattern: str, max_bytes: int = 8 << 20) -> Any:
-    """A pattern as RE2's object, or the text of Go's error.  ``max_bytes`` bounds the program, and so the time that it takes."""
+    """A pattern as RE2's object, or the text of Go's error.  ``max_bytes`` limits the program, and thereby its time."""
     found = programs.get((pattern, max_bytes))
     if found is None:
         checkpoint()
@@ -95,7 +95,7 @@ def _compile(pattern: str, max_bytes: int) -> Any:
 
 
 def pattern_error(pattern: str) -> str:
-    """Why a pattern cannot be compiled, in Go's words; "" when it can."""
+    """Go's error for a pattern that cannot be compiled; "" when it can."""
     found = compiled(pattern)
     return found if isinstance(found, str) else ""
 

@@ -1,4 +1,4 @@
-"""Metrics of a configuration that is read again while the server runs.
+"""Metrics of the reloads of a configuration.
 
 Upstream: apiserver ``server/options/{authentication,authorization}config/metrics``, ``admission/plugin/manifest/metrics``.
 """
@@ -20,7 +20,7 @@ _SERVER = "apiserver_id_hash"
 class Reloads(Collector):
     """Counts the reloads of one ``kind`` of configuration: "authentication", "manifest_admission".
 
-    ``labels``: further ones of all its metrics, whose values each call gives.
+    ``labels``: further labels of all its metrics; each call passes their values.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Reloads(Collector):
             yield from part.collect()
 
     def applied(self, content: bytes, *values: str) -> None:
-        """Notes the content that is in force now."""
+        """Records the content that is in force now."""
         key = (*values, self._server)
         for row in [row for row in self._info.rows if row[:-1] == key]:
             del self._info.rows[row]

@@ -49,7 +49,7 @@ class LabelSelector:
         return all(term.matches(labels) for term in terms)
 
     def exact(self, key: str) -> str | None:
-        """The one value that a key must have, or None."""
+        """The only value that a key may have, or None."""
         for requirement in self.requirements:
             if requirement.key == key and requirement.operator in EXACT and len(requirement.values) == 1:
                 return next(iter(requirement.values))
@@ -267,7 +267,7 @@ _FieldTerm = tuple[str, str | None, set[str]]
 
 
 def _by_key(requirements: Iterable[FieldRequirement]) -> list[_FieldTerm]:
-    """The same for each key at once: a selector may have thousands of terms, and there are a handful of keys."""
+    """The terms grouped by key: a selector may have thousands of terms, but there are few keys."""
     wanted: dict[str, str] = {}
     refused: dict[str, set[str]] = {}
     for key, operator, value in requirements:
@@ -275,7 +275,7 @@ def _by_key(requirements: Iterable[FieldRequirement]) -> list[_FieldTerm]:
         if operator != "=":
             values.add(value)
         elif wanted.setdefault(key, value) != value:
-            values.add(wanted[key])  # two values at once: there is none
+            values.add(wanted[key])  # a key cannot have two values: no object matches
     return [(key, wanted.get(key), values) for key, values in refused.items()]
 
 
@@ -356,16 +356,16 @@ def parse_fields(text: str) -> FieldSelector:
 
 
 def with_labels(labels: Mapping[str, str], objects: Iterable[Object]) -> list[Object]:
-    """The objects that have all of these labels."""
+    """The objects with all of these labels."""
     wanted = labels.items()
     return [obj for obj in elements(objects) if wanted <= (obj["metadata"].get("labels") or {}).items()]
 
 
 class Predicate:
-    """What a list or watch selects, by labels and by fields.
+    """The selection of a list or watch, by labels and by fields.
 
-    ``read`` returns the fields of a cached object, when it must be converted to another version first.  ``shards``: only
-    objects of this shard.
+    ``read`` returns the fields of a cached object, when it must be converted to another version first.  ``shards`` selects only
+    the objects of a shard.
     """
 
     __slots__ = ("labels", "fields", "read", "shards")
@@ -388,7 +388,7 @@ class Predicate:
 
     @property
     def counts(self) -> bool:
-        """Whether a page says how many objects remain; of those in a shard it counts the others as well, as upstream."""
+        """Whether a page has ``remainingItemCount``; with a shard it counts all objects, as upstream."""
         return self.labels.empty and self.fields.empty
 
     def matches(self, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:

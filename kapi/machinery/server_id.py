@@ -1,4 +1,4 @@
-"""The name of an API server: of its Lease, of its instance in traces, and hashed in metrics (upstream: ``NewConfig``)."""
+"""The name of an API server, for its Lease, for its instance in traces, and hashed for metrics (upstream: ``NewConfig``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kapi.machinery.meters import hashed
 
 
 def server_id(host: str = "") -> str:
-    """``apiserver-`` and a hash of the host's name, "" for this host; each part is hashed behind its length."""
+    """``apiserver-`` and a hash of the host's name, "" for this host; each part is hashed with its length before it."""
     parts = ((host or os.uname().nodename).encode(), b"kube-apiserver")
     data = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
     return "apiserver-" + base64.b32encode(hashlib.sha256(data).digest()[:16]).decode().rstrip("=").lower()

@@ -1,4 +1,4 @@
-"""A shard of a collection: the objects of which a field has its hash in some ranges.
+"""A shard of a collection: the objects for which the hash of a field is in given ranges.
 
 Upstream: KEP-5866, apimachinery ``sharding``.
 """
@@ -25,11 +25,11 @@ def hashed(text: str) -> int:
 
 
 class Shards(NamedTuple):
-    """The ranges of hashes of a field; equal for selectors that are written alike."""
+    """The ranges of hashes of a field; equal for selectors with the same text."""
 
     key: str  # UID or NAMESPACE
-    ranges: tuple[tuple[int, int], ...]  # as they were given: from, to (exclusive)
-    bounds: tuple[int, ...]  # where membership begins and ends, in turn
+    ranges: tuple[tuple[int, int], ...]  # as given: from, to (exclusive)
+    bounds: tuple[int, ...]  # in turn the beginnings and ends of the shard
 
     @classmethod
     def of(cls, key: str, ranges: Iterable[tuple[int, int]]) -> Shards:
@@ -48,5 +48,5 @@ class Shards(NamedTuple):
         return bisect_right(self.bounds, hashed(text)) % 2 == 1
 
     def __str__(self) -> str:
-        """As a list says which shard it is."""
+        """The text of the selector in a list's metadata."""
         return " || ".join(f"shardRange({self.key}, '0x{start:016x}', '0x{end:016x}')" for start, end in self.ranges)

@@ -14,14 +14,14 @@ _PIECE_ITEMS = 4096  # items that are sorted or merged at once
 
 
 def ordered(items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
-    """As ``sorted``, and as stable, with a checkpoint after some thousand comparisons."""
+    """``sorted``, also stable, with a checkpoint after some thousand comparisons."""
     found = list(items)
     if len(found) <= _PIECE_ITEMS:
         found.sort(key=key)
         return found
     if key is None:
         return _sorted(found, None)
-    keys = [key(item) for item in steps(found)]  # each is made once, however often its item is compared
+    keys = [key(item) for item in steps(found)]  # each key is made once, although its item is compared often
     free_in_steps(keys)
     places = _sorted(list(range(len(found))), keys.__getitem__)
     return [found[place] for place in steps(places)]
@@ -39,7 +39,7 @@ def _sorted(found: list[Item], key: Callable[[Item], Any] | None) -> list[Item]:
 
 
 def _merged(one: list[Item], other: list[Item], key: Callable[[Item], Any] | None) -> list[Item]:
-    """Two sorted runs as one, in linear time; of equal items those of ``one`` come first."""
+    """Merges two sorted runs in linear time; of equal items the items of ``one`` come first."""
     merged: list[Item] = []
     value = key or (lambda item: item)
     i = j = 0
@@ -47,7 +47,7 @@ def _merged(one: list[Item], other: list[Item], key: Callable[[Item], Any] | Non
         checkpoint()
         end, stop = min(i + _PIECE_ITEMS, len(one)), min(j + _PIECE_ITEMS, len(other))
         last, latest = value(one[end - 1]), value(other[stop - 1])
-        if latest < last:  # items greater than the other piece's end may belong after what follows it
+        if latest < last:  # greater items may belong after the next piece
             end = bisect_right(one, latest, i, end, key=key)
         else:
             stop = bisect_left(other, last, j, stop, key=key)

@@ -10,8 +10,8 @@
      ├─ MethodNotAllowed 405  ├─ Invalid 422
      └─ NotAcceptable 406     └─ AlreadyExists 409
 
-One class per reason, so that callers can catch those they can handle.  The functions below make errors with upstream's
-messages and details.
+There is one class for each reason, so that callers can catch the errors that they can handle.  The functions below make errors
+with upstream's messages and details.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Timeout(StatusError):
 
 
 class OutOfTime(Timeout):
-    """Of a request that has reached its deadline.  Not the endpoint answers, but a filter, without a media type."""
+    """The error of a request that has reached its deadline.  A filter answers it, not the endpoint, without a media type."""
 
 
 def resource_details(resource: GroupResource, name: str = "") -> Object:
@@ -147,7 +147,7 @@ def resource_details(resource: GroupResource, name: str = "") -> Object:
 
 
 def _details(name: str, group: str, kind: str) -> Object:
-    """Empty parts are left out, as upstream does."""
+    """The details without empty parts, as upstream."""
     details: Object = {}
     if name:
         details["name"] = name
@@ -197,7 +197,7 @@ def forbidden(resource: GroupResource, name: str, why: str) -> Forbidden:
 def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid:
     """The 422 of a failed validation.  The message has each distinct error once, in order.
 
-    Each error may quote a long list; from ``MAX_CAUSES`` characters on the other errors are only counted.
+    Each error may quote a long list; after ``MAX_CAUSES`` characters the other errors are only counted.
     """
     details = _details(name, kind.group, kind.kind)
     causes: list[Object] = []
@@ -288,5 +288,5 @@ def expired(message: str, continue_token: str = "") -> Expired:
 
 
 def generic(message: str, code: int = 500) -> StatusError:
-    """An error without a reason, as upstream answers a plain Go error."""
+    """An error without a reason, which is upstream's answer for a plain Go error."""
     return StatusError(message, code=code)

@@ -2,7 +2,7 @@
 
 A watch holds its selector for its whole life, and a selector may have thousands of values.  In a ``frozenset`` each value is an
 object, five times as large as its text.  These small objects lie in memory between those of other work, and Python returns an
-arena of 1 MiB only when all of it is free: most of the memory would stay after the watches have ended.
+arena of 1 MiB only when all of it is free: most of the memory would stay occupied after the watches have ended.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Collection, Iterable, Iterator, Set
 
 from kapi.machinery.each import elements
 
-MAX_UNPACKED = 64  # texts of a ``frozenset``; more are packed
-MAX_PACKED = 32_768  # texts; more take long to sort, and only bodies can have them, whose objects do not stay
+MAX_UNPACKED = 64  # texts in a ``frozenset``; more are packed
+MAX_PACKED = 32_768  # texts; more take long to sort, and only bodies have them, whose objects do not stay
 _SEPARATOR = ","
 
 
 def text_set(texts: Collection[str]) -> Set[str]:
-    """A set of texts without commas, packed if they are many."""
+    """A set of texts without commas, packed if it is large."""
     return TextSet(texts) if MAX_UNPACKED < len(texts) <= MAX_PACKED else frozenset(texts)
 
 
@@ -31,7 +31,7 @@ def by_hash(hashes: Iterable[int], starts: Iterable[int]) -> tuple[array[int], a
 
 
 class TextSet(Set[str]):
-    """An immutable set of texts without commas.  Membership is found by bisection over hashes."""
+    """An immutable set of texts without commas.  A bisection over hashes decides membership."""
 
     __slots__ = ("_hashes", "_starts", "_text")
 

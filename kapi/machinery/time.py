@@ -1,4 +1,4 @@
-"""Times, parsed as Go does and written as the API does (upstream: apimachinery ``meta/v1`` Time and MicroTime, Go's ``time``)."""
+"""Times, parsed as in Go and written in the API's form (upstream: apimachinery ``meta/v1`` Time and MicroTime, Go's ``time``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CYCLES_FROM = 946_684_800  # the year 2000
 
 
 def _quoted(text: str) -> str:
-    """A text as the errors of Go's ``time`` quote it: bytes beyond ASCII and control characters in hexadecimal."""
+    """A text quoted as in errors of Go's ``time``: bytes beyond ASCII and control characters in hexadecimal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     if not escaped.isascii() or not escaped.isprintable():
         escaped = "".join(chr(byte) if 0x20 <= byte < 0x80 else f"\\x{byte:02x}" for byte in escaped.encode())
@@ -29,11 +29,11 @@ def _quoted(text: str) -> str:
 
 
 class TimeError(ValueError):
-    """Not a time; the text is Go's."""
+    """A text that is not a time; the message is Go's."""
 
 
 class AnyYear(str):
-    """A time that a message has as seconds, as it is written.  Its year has not four digits: in JSON it could not be read."""
+    """The text of a time from the seconds of a protobuf message; its year does not have four digits, unlike in JSON."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ def of_unix(seconds: int) -> str:
 @memoized(4096)
 def unix_of(text: str) -> tuple[int, int]:
     """Unix seconds and microseconds of a time as it is stored: ``2006-01-02T15:04:05[.000000]Z``, in any year."""
-    if text[4] != "-" or text.startswith("0000"):  # a year that calendars of Python do not have
+    if text[4] != "-" or text.startswith("0000"):  # a year that Python's calendar does not have
         whole, _, fraction = text[:-1].partition(".")
         return int(seconds_of(whole)), int(fraction or 0)
     parts = (int(text[start:end]) for start, end in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19)))
@@ -73,7 +73,7 @@ def stamp_micros(seconds: float) -> str:
 
 
 def seconds_of(timestamp: str) -> float:
-    """Unix seconds of an RFC 3339 time with or without a fraction, in any zone, or of one as ``of_unix`` writes it.
+    """Unix seconds of an RFC 3339 time with or without a fraction, in any zone, or of a text of ``of_unix``.
 
     Raises ValueError.
     """
@@ -91,7 +91,7 @@ def seconds_of(timestamp: str) -> float:
 
 
 def lasting(seconds: int) -> float:
-    """How long that many seconds last as Go's ``time.Duration``: nanoseconds past 64 bits wrap around."""
+    """Seconds converted to Go's ``time.Duration`` and back: nanoseconds beyond 64 bits wrap around."""
     return ((seconds * 10**9 + (1 << 63)) % (1 << 64) - (1 << 63)) / 1e9
 
 
@@ -99,7 +99,7 @@ def lasting(seconds: int) -> float:
 def time(text: str) -> str | None:
     """A ``Time`` in the API's form; None for Go's zero time.  Raises TimeError.
 
-    Its zone can shift it into the year -1 or 10000, in which it is written, but not read again.
+    Its zone can shift it into the year -1 or 10000; such a time is written, but cannot be read again.
     """
     found = _PLAIN(text)
     seconds, _ = _moment(text, *found.groups()) if found else _parse_layout(text, RFC3339)
@@ -167,7 +167,7 @@ _STEPS = (
 
 
 def _parse_layout(text: str, layout: str) -> tuple[int, int]:
-    """Parses by the elements of the layout, as Go does.  Raises TimeError with the first element that does not fit.
+    """Parses by the elements of the layout, as Go.  Raises TimeError with the first element that does not fit.
 
     It accepts one form that ``_PLAIN`` does not: hours of one digit.
     """

@@ -1,4 +1,4 @@
-"""JSON trees as decoders return them and encoders take them: their types, copies and comparison.
+"""JSON trees, which decoders return and encoders take: their types, copies and comparison.
 
 The types use ``Any``: a tree's schema, which validation has checked, says what it holds.  A recursive union as a type would
 need an ``isinstance`` at each step of each path.
@@ -26,7 +26,7 @@ def copy(value: Tree) -> Tree:
 
 
 def equal(one: Tree, other: Tree) -> bool:
-    """``one == other``, with checkpoints when the computation may take long."""
+    """``one == other``, with checkpoints if the comparison may take long."""
     if checkpoint.running is None or type(one) not in (dict, list):
         return bool(one == other)
     containers: list[tuple[Tree, Tree]] = [([one], [other])]

@@ -1,6 +1,6 @@
 """UUIDs for objects and requests (upstream: apimachinery ``util/uuid``).
 
-Every request needs one and every create two.  To ask the kernel for 16 bytes each time would cost more than all the rest.
+Every request needs one UUID, and every create two.  A system call for 16 bytes each time would cost more than all the rest.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from struct import iter_unpack
 
-_BATCH_SIZE = 256  # UUIDs that are made at once
+_BATCH_SIZE = 256  # UUIDs made at once
 _ready: list[str] = []
 
 # a forked process must not return the UUIDs of its parent
@@ -28,6 +28,6 @@ def _fresh(random: bytes) -> list[str]:
     return [b"-".join(fields).decode() for fields in iter_unpack("8s4s4s4s12s", digits)]
 
 
-#: of a whole batch: the bits that are random, and the version and the variant that stand in the others
+#: masks for a whole batch: the random bits, and the bits of version and variant
 _RANDOM_BITS = int("ffffffffffff0fff3fffffffffffffff" * _BATCH_SIZE, 16)
 _FIXED_BITS = int("00000000000040008000000000000000" * _BATCH_SIZE, 16)

@@ -1,4 +1,4 @@
-"""URLs as Go's ``net/url`` parses them: which are refused, why, and what their parts are."""
+"""URLs, parsed as in Go's ``net/url``: their parts, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PORT = re.compile(r"(:[0-9]*)?")
 
 
 class ParsedURL(Struct, frozen=True):
-    """The parts of a URL; ``user`` and ``host`` as they were sent, ``user`` None without an ``@``."""
+    """The parts of a URL; ``user`` and ``host`` as sent, ``user`` None without an ``@``."""
 
     scheme: str = ""
     user: str | None = None

@@ -1,4 +1,4 @@
-"""The version of Kubernetes that kapi stands for, as ``/version`` answers it (upstream: component-base ``version``)."""
+"""The version of Kubernetes that kapi implements, as in the answer of ``/version`` (upstream: component-base ``version``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kapi.machinery.lifecycles import CURRENT, RELEASE, EffectiveVersion
 
 
 def version_info(version: EffectiveVersion) -> dict[str, str]:
-    """What kapi is, and what it emulates."""
+    """The versions of kapi, and the emulated version."""
     emulated, least = version
     return {
         "major": str(RELEASE.major),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kapi.machinery.each import elements
 
 MAX_CHARACTERS = 4 * 1024  # in all warnings of an answer
-_MAX_UNMEASURED = 16  # texts: below that their length is not summed up
+_MAX_UNMEASURED = 16  # with fewer texts their length is not summed up
 
 
 def add(warnings: list[str], text: str) -> None:
@@ -19,7 +19,7 @@ def add(warnings: list[str], text: str) -> None:
 
 
 def add_all(warnings: list[str], texts: Iterable[str]) -> None:
-    """As ``add`` for each of them, in linear time: somebody else may have sent a million of one character."""
+    """Calls ``add`` for each text, in linear time: another server may have sent a million texts of one character."""
     present = set(warnings)
     characters = sum(map(len, warnings))
     for text in elements(texts):
