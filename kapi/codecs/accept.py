@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _MAX_INSERTION_SORTED = 12  # clauses: Go's sort uses insertion sort up to here
-_YAML = "application/yaml"  # has no form of a stream
+_YAML = "application/yaml"  # cannot be streamed
 
 
 class Clause(NamedTuple):
@@ -25,7 +25,7 @@ class Clause(NamedTuple):
 
 
 class Convert(NamedTuple):
-    """The kind to which the answer shall be converted (parameters ``as``, ``g``, ``v``)."""
+    """The kind to which the answer is converted (parameters ``as``, ``g``, ``v``)."""
 
     group: str = ""
     version: str = ""
@@ -33,7 +33,7 @@ class Convert(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The media type to answer in, and the parameters of its clause."""
+    """The media type of the answer, and the parameters of its clause."""
 
     media: str
     convert: Convert | None
@@ -83,10 +83,10 @@ def _compare(one: Clause, other: Clause) -> int:
 
 
 def _sorted(clauses: list[Clause]) -> list[Clause]:
-    """Sorted by quality, then by how specific they are.
+    """Sorts by quality, then by how specific the clauses are.
 
     Upstream's comparison is not consistent: of ``*/*`` and a named type with lower quality each counts as smaller.  The
-    result then depends on the algorithm, so a short list is sorted as Go does it, by insertion.
+    result then depends on the algorithm, so a short list is sorted by insertion, as in Go.
     """
     if len(clauses) > _MAX_INSERTION_SORTED:
         return sorted(clauses, key=cmp_to_key(_compare))

@@ -1,7 +1,7 @@
-"""Bodies in CBOR (RFC 8949) as trees, as upstream's decode modes read them, with their error texts.
+"""Reads bodies in CBOR (RFC 8949) as trees, like upstream's decode modes, with their error texts.
 
-Any text that is well-formed is read to its end; what is not acceptable in it, such as a duplicate key, is reported afterwards.
-The loop is Python: a library would read a client's 3 MB in one piece, and others would wait (ADR 42).
+Well-formed data is read to its end; unacceptable values, such as a duplicate key, are reported afterwards.
+The loop is in Python: a library would read a client's 3 MB in one piece, and block other requests (ADR 42).
 
 Upstream: apimachinery ``runtime/serializer/cbor`` with its modes, over ``fxamacker/cbor``.
 """
@@ -22,11 +22,11 @@ from kapi.machinery.golang import quote
 from kapi.machinery.time import TimeError, of_unix, time
 from kapi.machinery.tree import Tree
 
-SELF_DESCRIBED = b"\xd9\xd9\xf7"  # the head of tag 55799, with which everything that upstream writes begins
+SELF_DESCRIBED = b"\xd9\xd9\xf7"  # the head of tag 55799, with which upstream's output begins
 MAX_DEPTH = 240  # levels of nesting, as of any object here; upstream allows 10,000
 _MAX_GO_DEPTH = 10_000
 _LARGE = 4096  # bytes from which reading may take long
-_MAX_PAIRS = 2_097_152  # of one map
+_MAX_PAIRS = 2_097_152  # pairs of one map
 _ITEMS_PER_CHECKPOINT = 200
 _MIN_CONTAINER_BYTES = 3  # of an array or a map in JSON: `[],`
 _KINDS = (
@@ -35,7 +35,7 @@ _KINDS = (
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
 _FLOATS = {25: struct.Struct(">e"), 26: struct.Struct(">f"), 27: struct.Struct(">d")}
 _SIMPLE_VALUES = {20: False, 21: True, 22: None}
-#: first byte -> the value that it is by itself
+#: first byte -> the value that it encodes alone
 _VALUES: dict[int, Tree] = {
     **{number: number for number in range(24)},
     **{0x20 | number: -1 - number for number in range(24)},
@@ -52,18 +52,18 @@ _LATER: dict[int, Callable[[bytes], bytes]] = {
 }
 _EXPECTS_KEY = object()
 _BREAK_BYTE = 0xFF
-#: first byte -> the length of a string that it says by itself, or -1
+#: first byte -> the length of a string that it encodes alone, or -1
 _SHORT_SIZES = tuple(first & 31 if first >> 5 in (_BYTES, _TEXT) and first & 31 < 24 else -1 for first in range(256))
 
 
 class CBORError(ValueError):
-    """A text that is not well-formed CBOR; the message is upstream's."""
+    """Data that is not well-formed CBOR; the message is upstream's."""
 
 
 class Unacceptable(CBORError):
-    """Well-formed, but with a value that upstream refuses.  ``tree`` has all that can be read.
+    """Well-formed data with a value that upstream refuses.  ``tree`` has all values that can be read.
 
-    ``outermost``: it is among the keys of the outermost map, or not in a map at all.
+    ``outermost``: the value is among the keys of the outermost map, or not in a map at all.
     """
 
     def __init__(self, message: str, tree: Tree, outermost: bool) -> None:
@@ -73,11 +73,11 @@ class Unacceptable(CBORError):
 
 
 class TooManyParts(ValueError):
-    """The tree would need more memory than that of any JSON text of the permitted length."""
+    """The tree would need more memory than the tree of any JSON text of the permitted length."""
 
 
 def loads(data: bytes, max_bytes: float = math.inf) -> Tree:
-    """The tree of one data item.  ``max_bytes``: of the JSON text that it would be at least.
+    """The tree of one data item.  ``max_bytes`` limits the minimal size of its JSON text.
 
     Raises CBORError, Unacceptable and TooManyParts.
     """
@@ -88,7 +88,7 @@ def loads(data: bytes, max_bytes: float = math.inf) -> Tree:
     reader = _Reader(data, max_bytes)
     tree = reader.read()
     free_in_steps(tree, len(data))
-    if reader.at > len(data):  # a string has fewer bytes than it says
+    if reader.at > len(data):  # a string has fewer bytes than its head says
         raise CBORError(_ENDED)
     if reader.at < len(data):
         raise CBORError(f"cbor: {len(data) - reader.at} bytes of extraneous data starting at index {reader.at}")
@@ -103,7 +103,7 @@ def cannot_unmarshal(kind: str, type_: str, why: str = "") -> str:
 
 
 def kind_of(value: Tree) -> str:
-    """The kind of a value, as errors name it; a text is a byte string, as upstream writes it."""
+    """The kind of a value in errors; a text counts as a byte string, which upstream writes for texts."""
     if isinstance(value, (list, dict)):
         return _KINDS[_ARRAY if isinstance(value, list) else _MAP]
     if isinstance(value, str):
@@ -125,25 +125,25 @@ def notation(tree: Tree) -> str:
 
 
 class _Reader:
-    """One pass over the data.  The open containers are on a stack, so that depth costs no recursion."""
+    """One pass over the data.  The open containers are on a stack, so that depth needs no recursion."""
 
     def __init__(self, data: bytes, max_bytes: float) -> None:
         self.data = data
-        self.at = 0  # of the next byte
+        self.at = 0  # position of the next byte
         self.problem = ""  # the first value that is not acceptable
         self.outermost = False
         #: the open containers but the innermost, each with its missing items, key and later encoding
         self._stack: list[tuple[Tree, int, object, int]] = []
-        self._tags = 0  # read one after the other
+        self._tags = 0  # number of consecutive tags
         self._left = max_bytes / _MIN_CONTAINER_BYTES
 
     def read(self) -> Tree:
         data = self.data
         stack, at, end = self._stack, 0, len(data)
         into: Tree = None  # the innermost open container
-        missing = 1  # items until its end; negative: it ends with a break
+        missing = 1  # missing items of the container; negative: it ends with a break
         key: object = None
-        outer = 0  # the tag of a later encoding in which the container is
+        outer = 0  # the tag of the later encoding that applies to the container
         names: dict[bytes, str] = {}
         steps = _ITEMS_PER_CHECKPOINT
         while True:
@@ -209,7 +209,7 @@ class _Reader:
                     break
 
     def _item(self, outer: int, is_key: bool) -> tuple[Tree, int, int]:
-        """An item, or an empty container for as many as the second value says, with the later encoding that they have."""
+        """An item, or an empty container with the number of its missing items and their later encoding."""
         major, more, number = self._head()
         tag, later = -1, outer
         while major == _TAG:
@@ -257,7 +257,7 @@ class _Reader:
         raise CBORError(f"cbor: invalid additional information {more} for type {_KINDS[major]}")
 
     def _tagged(self, tag: int, later: int) -> tuple[int, int, int, int]:
-        """The head of what follows a tag, and the tag of the later encoding that then applies."""
+        """The head of the item after a tag, and the tag of the later encoding that applies to it."""
         if tag in _BIGNUMS:
             if self.at >= len(self.data):
                 raise CBORError(_ENDED)
@@ -347,7 +347,7 @@ class _Reader:
         return _SIMPLE_VALUES.get(number)
 
     def _moment(self, tag: int, major: int, item: Tree) -> Tree:
-        """The time that a tagged item stands for, as text."""
+        """The time of a tagged item, as text."""
         if tag == _TIME:
             if major != _TEXT:
                 self._refuse(f"cbor: tag number 0 must be followed by text string, got {_KINDS[major]}")
@@ -385,7 +385,7 @@ class _Reader:
         return key
 
     def _refuse(self, problem: str, is_key: bool = False) -> None:
-        """Notes a value that is not acceptable; the rest is read all the same, since it must be well-formed."""
+        """Records an unacceptable value; the rest is still read, since it must be well-formed."""
         if not self.problem:
             self.problem = problem
             self.outermost = not self._stack or is_key and len(self._stack) == 1

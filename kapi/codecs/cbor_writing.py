@@ -1,6 +1,6 @@
-"""Trees as CBOR (RFC 8949) the way upstream writes it: every text and key is a byte string, numbers are as short as possible.
+"""Writes trees as CBOR (RFC 8949), like upstream: every text and key is a byte string, numbers are as short as possible.
 
-The members of maps stay in the order of the tree: upstream's answers have them in a random one (``EncodeNondeterministic``).
+The members of maps stay in the order of the tree; in upstream's answers their order is random (``EncodeNondeterministic``).
 
 Upstream: apimachinery ``runtime/serializer/cbor``, the encode mode.
 """
@@ -19,13 +19,13 @@ from kapi.machinery.tree import Tree
 _UNSIGNED, _NEGATIVE, _BYTES, _ARRAY, _MAP = 0x00, 0x20, 0x40, 0x80, 0xA0
 _FALSE, _TRUE, _NULL = b"\xf4", b"\xf5", b"\xf6"
 _FLOATS = ((b"\xf9", struct.Struct(">e")), (b"\xfa", struct.Struct(">f")), (b"\xfb", struct.Struct(">d")))
-_BASE64 = b"\xd6"  # tag 22: what follows is base64 in JSON
-_MAX_KEPT_BYTES = 64  # of a key whose form is kept
+_BASE64 = b"\xd6"  # tag 22: the next item is base64 in JSON
+_MAX_KEPT_BYTES = 64  # bytes of a key whose encoding is cached
 Write = Callable[[bytes], object]
 
 
 def dumps(tree: Tree) -> bytes:
-    """A tree as a self-described data item; bytes in it are base64 in JSON."""
+    """A tree as a self-described data item; bytes in the tree are base64 in JSON."""
     parts = [SELF_DESCRIBED]
     _write(tree, parts.append)
     return b"".join(parts)
@@ -89,7 +89,7 @@ def _write(node: Tree, write: Write) -> None:
 
 
 def _float(number: float) -> bytes:
-    """The shortest form that keeps the value.  Raises ValueError for NaN and infinities, which JSON has not."""
+    """The shortest form that keeps the value.  Raises ValueError for NaN and infinities, which JSON does not have."""
     if not math.isfinite(number):
         raise ValueError(f"{number} has no form in JSON")
     data = b""

@@ -26,12 +26,12 @@ from kapi.machinery.tree import Tree
 LARGE = 256 * 1024  # bytes from which a text is parsed in pieces
 #: replaces a value that is not JSON (``default`` of ``orjson.dumps``)
 Default = Callable[[Any], object]
-_PIECE_BYTES = 64 * 1024  # that are parsed at once
-_PIECE_MEMBERS = 2000  # that are parsed or written at once
+_PIECE_BYTES = 64 * 1024  # bytes that are parsed at once
+_PIECE_MEMBERS = 2000  # members that are parsed or written at once
 _MAX_DEPTH = 12  # levels of nesting that are split
 _SPACE = b" \t\n\r"
-_NO_MEMORY = "Not enough memory"  # which orjson tells as an error of the text
-_BETWEEN = {b'"': b'","', b"{": b"},{", b"[": b"],["}  # the members of a list, by what the first begins with
+_NO_MEMORY = "Not enough memory"  # which orjson reports as an error of the text
+_BETWEEN = {b'"': b'","', b"{": b"},{", b"[": b"],["}  # between the members of a list, by their first byte
 _PLUS = ord("+")
 _CHARACTERS_PER_MEMBER = 64  # of a string, which count as one member
 
@@ -45,11 +45,11 @@ _members_of_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def loads(data: bytes) -> Tree:
-    """As ``orjson.loads``.  Raises orjson.JSONDecodeError, and MemoryError: that there is none says nothing of the text."""
+    """``orjson.loads`` in pieces.  Raises orjson.JSONDecodeError, and MemoryError, which is no error of the text."""
     try:
         if len(data) < LARGE:
             return orjson.loads(data)
-        engage()  # a text may be larger than the request that leads to it
+        engage()  # a text may be larger than the request that causes its parsing
         if checkpoints.running is None:
             return orjson.loads(data)
         expect_tree(len(data))
@@ -141,7 +141,7 @@ def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Tree]]:
 
 
 def dumps(tree: Tree, default: Default | None = None, depth: int = 0) -> bytes:
-    """A tree that is ``depth`` levels deep in another, ``with_long_numbers``.  Raises orjson.JSONEncodeError."""
+    """The JSON of a tree ``depth`` levels inside of another, ``with_long_numbers``.  Raises orjson.JSONEncodeError."""
     if checkpoints.running is None:
         return _text(tree, default, depth)
     parts: list[bytes] = []
@@ -159,11 +159,11 @@ def _text(tree: Tree, default: Default | None, depth: int) -> bytes:
 
 
 def with_long_numbers(text: bytes) -> bytes:
-    """A text of orjson with numbers as Go writes them: an exponent from 1e21 on, where orjson has one from 1e16 on.
+    """A text of orjson with numbers in Go's form: with an exponent from 1e21 on, while orjson's numbers have one from 1e16 on.
 
-    It has them for floats that are no int64 or uint64, such as a minimum of -9223372036854776000.
+    Such numbers are floats that are no int64 or uint64, such as a minimum of -9223372036854776000.
     """
-    # not `in`, which raises and drops a TypeError first: bytes may be asked for a number, too
+    # not `in`, which raises and drops a TypeError first, since bytes may also contain a number
     if _PLUS not in text or text.find(b"e+") < 0 or not _LONG_NUMBER.search(text):
         return text
     return _TEXT_OR_LONG_NUMBER.sub(_without_exponent, text)

@@ -1,8 +1,8 @@
-"""JSON parsed as Go does: with Go's error texts, and on request with duplicate keys.
+"""Parses JSON as Go does: with Go's error texts, and optionally with duplicate keys.
 
-orjson parses first; only what it refuses, and what may have duplicate keys, is parsed again by the slower standard library.
-Large texts are parsed by its scanner in Python, with checkpoints.  With a hook for pairs the scanner in C takes a tenth of a
-second for 3 MB and cannot be interrupted; the other one takes three times as long, but other work runs meanwhile.
+orjson parses first.  Texts that it refuses, or that may have duplicate keys, are parsed again by the slower standard library.
+Large texts are parsed by the library's scanner in Python, with checkpoints.  With a hook for pairs the scanner in C takes a tenth
+of a second for 3 MB and cannot be interrupted; the scanner in Python takes three times as long, but other work runs meanwhile.
 Upstream: Go's ``encoding/json`` scanner, sigs.k8s.io/json.
 """
 
@@ -55,7 +55,7 @@ class NumberTooLarge(JSONError):
 
 
 class Duplicated(Object):
-    """A mapping with a duplicate key.  As a dict it holds the last values; ``pairs`` has all of them, in order."""
+    """A mapping with a duplicate key.  As a dict it has the last values; ``pairs`` has all pairs, in order."""
 
     __slots__ = ("pairs",)
 
@@ -64,7 +64,7 @@ class Duplicated(Object):
         self.pairs = pairs
 
 
-MAX_PROBLEMS = 100  # that strict decoding reports
+MAX_PROBLEMS = 100  # the most problems that strict decoding reports
 
 
 class Literal(float):
@@ -94,8 +94,8 @@ def may_have_duplicates(data: bytes, keys: int) -> bool:
     checkpoint()
     if data.count(b'":') > keys:
         return True
-    # a duplicate may still have blanks between the key and its colon
-    for space in _SPACES:  # a number: text is searched fastest for one
+    # a duplicate key may still have blanks before its colon
+    for space in _SPACES:  # a number, since the search for a number is fastest
         if space in data and data.find(b"%c:" % space) >= 0:
             return True
     return False
@@ -118,9 +118,9 @@ def count_keys(tree: object) -> int:
 
 
 def loads_exactly(data: bytes) -> Tree:
-    """As ``loads``, with Duplicated for mappings that have a key twice and Literal for floats.  Raises JSONError.
+    """``loads`` with Duplicated for mappings with duplicate keys, and Literal for floats.  Raises JSONError.
 
-    A number beyond a float64 is an infinite Literal: the decoder that knows the field's type reports it.
+    A number beyond a float64 is an infinite Literal, which the decoder of the field's type reports.
     """
     tree = _parse(data, _mapping, object_pairs_hook=_mapping, parse_float=Literal, parse_int=_exact_integer)
     free_in_steps(tree, len(data))
@@ -153,7 +153,7 @@ def _mapping(pairs: list[tuple[str, Tree]]) -> Object:
 
 
 class _ConstantError(ValueError):
-    """NaN or Infinity: JSON has none."""
+    """NaN or Infinity, which JSON does not have."""
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -161,7 +161,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _loads_slowly(data: bytes) -> Tree:
-    """Parses what orjson refuses: malformed texts, invalid UTF-8 and half surrogates, which Go repairs, huge numbers."""
+    """Parses texts that orjson refuses: malformed texts, invalid UTF-8 and half surrogates, which Go repairs, huge numbers."""
     infinite: list[str] = []
 
     def number(text: str) -> float:
@@ -192,15 +192,15 @@ def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hoo
             return _without_surrogates(tree, mapping)
     except (json.JSONDecodeError, _ConstantError) as error:
         if at == len(text) or getattr(error, "pos", at) < at:
-            shown = data.decode("utf-8", "surrogateescape")  # with the bytes of invalid UTF-8, which errors name
+            shown = data.decode("utf-8", "surrogateescape")  # keeps the bytes of invalid UTF-8, which errors show
             raise JSONError(_explain(shown, error)) from None
-    except RecursionError:  # less deep than Go's limit, perhaps: how deep Python goes depends on its version
+    except RecursionError:  # perhaps below Go's limit: Python's limit depends on its version
         deepest = deepest or _deepest(text)[0]
     raise JSONError(f"invalid character '{deepest}' exceeded max depth")
 
 
 def text_of(data: bytes) -> str:
-    """The text of bytes; as in Go each byte of invalid UTF-8 becomes U+FFFD."""
+    """Decodes bytes; as in Go each byte of invalid UTF-8 becomes U+FFFD."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -233,11 +233,11 @@ def _replace_bytes(error: UnicodeError) -> tuple[str, int]:
 
 codecs.register_error("kapi.replace_bytes", _replace_bytes)
 _Decoder = codecs.getincrementaldecoder("utf-8")
-_BYTES_PER_CHECKPOINT = 4096  # each may be an error, which takes a microsecond
+_BYTES_PER_CHECKPOINT = 4096  # each byte may be an error, which takes a microsecond
 
 
 def _without_surrogates(node: object, mapping: Callable[[list[tuple[str, Tree]]], Tree]) -> Tree:
-    """Each half of a surrogate pair becomes U+FFFD, in keys as well."""
+    """Replaces each half of a surrogate pair by U+FFFD, also in keys."""
     if isinstance(node, str):
         return node if node.isascii() else _HALF_SURROGATE.sub("\ufffd", node)
     if isinstance(node, dict):
@@ -254,7 +254,7 @@ _ENDED = "unexpected end of JSON input"
 
 
 def _shown(char: str) -> str:
-    """A character as Go shows it, which sees only its first byte."""
+    """A character as Go shows it, which reads only the first byte."""
     if char == "'":
         return r"'\''"
     if char == '"':
@@ -270,7 +270,7 @@ def _invalid(text: str, position: int, where: str) -> str:
 
 
 def _cut(text: str, position: int, where: str) -> str:
-    """The error in a part that may not end here: Go reads a blank after the end of the text."""
+    """The error of a text that ends too early: Go reads a blank after the end of the text."""
     return _invalid(text + " ", min(position, len(text)), where)
 
 
@@ -373,9 +373,9 @@ def _container(prefix: str) -> str:
 
 
 def _deepest(text: str) -> tuple[str, int]:
-    """The bracket with which a text exceeds Go's limit of depth, and where.
+    """The bracket with which a text exceeds Go's limit of depth, and its position.
 
-    Of a less deep text it is the one that opens the last level, with the length of the text.
+    For a less deep text it is the bracket that opens the last level, with the length of the text.
     """
     depth, most, deepest = 0, 0, "["
     for found in elements(_STRING_OR_BRACKET.finditer(text)):
@@ -389,7 +389,7 @@ def _deepest(text: str) -> tuple[str, int]:
 
 
 def kind_of(value: object) -> str:
-    """The kind of a JSON value, as errors of Go's ``encoding/json`` name it."""
+    """The kind of a JSON value in errors of Go's ``encoding/json``."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -403,13 +403,13 @@ def kind_of(value: object) -> str:
     return "array"
 
 
-LARGE = 256 * 1024  # characters from which it is used
+LARGE = 256 * 1024  # characters from which SteppingDecoder is used
 _VALUES_PER_CHECKPOINT = 100
 Scan = Callable[[str, int], tuple[Tree, int]]
 
 
 class SteppingDecoder(json.JSONDecoder):
-    """As ``json.JSONDecoder``, with the same hooks."""
+    """A ``json.JSONDecoder`` with checkpoints and the same hooks."""
 
     def __init__(self, **hooks: Any) -> None:
         super().__init__(**hooks)

@@ -38,7 +38,7 @@ class MediaType(NamedTuple):
     yaml: bool = False
     pretty: bool = False
     as_kind: str = ""  # Table, PartialObjectMetadata, PartialObjectMetadataList or ""
-    as_version: str = ""  # of meta.k8s.io
+    as_version: str = ""  # the version of meta.k8s.io
     content_type: bytes = b"application/json"
     plain: bool = True
     protobuf: bool = False
@@ -46,12 +46,12 @@ class MediaType(NamedTuple):
 
     @property
     def binary(self) -> bool:
-        """Whether it is not text."""
+        """Whether the media type is not text."""
         return self.protobuf or self.cbor
 
 
 def supported(cbor: bool) -> tuple[str, ...]:
-    """The media types of an endpoint that has CBOR, or has it not."""
+    """The media types of an endpoint with or without CBOR."""
     return _WITH_CBOR if cbor else SUPPORTED
 
 
@@ -97,7 +97,7 @@ def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool, cb
 
 
 def _route_accepts(accept: str, verb: str, cbor: bool) -> bool:
-    """Whether the router lets a request pass: that for a stream of CBOR fails later, as an answer is in no such form."""
+    """Whether the router lets a request pass; a request for a CBOR stream fails later, since no answer has this form."""
     sequences = (CBOR_SEQUENCE,) if cbor and verb in ("list", "watch") else ()
     return route_accepts(accept, supported(cbor) + sequences)
 
@@ -127,7 +127,7 @@ def _as_cbor(kind: str, version: str, watching: bool) -> MediaType:
 
 _read_cached = lru_cache(1024)(_read)
 _PLAIN = MediaType()
-#: user agents of people, who get indented JSON
+#: user agents used by people, which get indented JSON
 _INTERACTIVE_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -155,7 +155,7 @@ def output_media_type(ctx: RequestHead, verb: str, tables: bool = True) -> Media
 
 
 def wants_indented(ctx: RequestHead) -> bool:
-    """Whether JSON shall be indented: by ``pretty`` in the query, else for the user agents of people."""
+    """Whether JSON is indented: by ``pretty`` in the query, otherwise for user agents that people use."""
     expected = ctx.query.get("pretty") if ctx.query else None
     if expected is not None and expected[0]:
         return expected[0] in _TRUE
@@ -182,7 +182,7 @@ _plain_cached = lru_cache(1024)(_plain)
 
 
 def written_as(media: str, pretty: bool) -> MediaType:
-    """The form of an answer in this media type, without conversion."""
+    """The form of an unconverted answer in this media type."""
     if media == PROTOBUF:
         return _as_protobuf("", "", False)
     if media == CBOR:

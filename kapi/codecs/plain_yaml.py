@@ -1,6 +1,7 @@
-"""YAML of the plainest kind: block mappings and lists of simple strings, as kapi and kubectl write a kubeconfig.
+"""Reads the simplest YAML: block mappings and lists of simple strings, which kapi and kubectl write into a kubeconfig.
 
-To import PyYAML takes a tenth of the time of a client command.  ``yaml_reading`` reads all other texts, and these just so.
+The import of PyYAML takes a tenth of the time of a client command.  ``yaml_reading`` reads all other texts, and returns the same
+trees for these.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _OTHER_TYPES = frozenset(["y", "yes", "n", "no", "true", "false", "on", "off", "
 
 
 class _Other(Exception):
-    """The text has what is not read here."""
+    """The text has a construct that this module does not read."""
 
 
 def loads(data: bytes) -> Object | None:

@@ -29,10 +29,10 @@ class DecodingError(status.BadRequest):
 
 
 class Document(Object):
-    """A body's tree; ``raw`` is its JSON text (None for other formats), ``duplicates`` the keys that YAML has twice.
+    """A body's tree; ``raw`` is its JSON text (None for other formats), ``duplicates`` are the duplicate keys in YAML.
 
-    ``source`` is the body; ``too_large`` the text of its first number that no float64 can hold, or "".
-    ``refusal``: why none of its kind can be made of it although it has one, or "".
+    ``source`` is the body; ``too_large`` is the text of its first number beyond a float64, or "".
+    ``refusal``: the reason why the body cannot be decoded as its kind, or "".
     """
 
     __slots__ = ("raw", "duplicates", "source", "too_large", "refusal")
@@ -57,7 +57,7 @@ class CBORDocument(Document):
 def type_meta(tree: Object) -> tuple[str, str]:
     """apiVersion and kind, "" when missing.  Raises ValueError with Go's text.
 
-    Go's decoder finds these two, unlike all other fields, in any case of letters.
+    Go's decoder ignores the case of letters in these two names, unlike in all other names.
     """
     version, kind = tree.get("apiVersion"), tree.get("kind")
     if version is None:
@@ -72,7 +72,7 @@ def type_meta(tree: Object) -> tuple[str, str]:
 
 
 def _in_any_case(tree: Object, name: str) -> Tree:
-    """The first value whose key is ``name`` in any case of letters; "" without one."""
+    """The first value whose key is ``name`` without regard to case; "" without one."""
     for key in tree:
         if len(key) == len(name) and key.lower() == name and tree[key] is not None:
             return tree[key]
@@ -82,7 +82,7 @@ def _in_any_case(tree: Object, name: str) -> Tree:
 def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
     """The tree of a body in JSON, YAML or CBOR.
 
-    Raises DecodingError when it is no object, or its type is malformed, and RequestTooLarge.
+    Raises DecodingError when it is not an object, or its type is malformed, and RequestTooLarge.
     """
     try:
         document = _READERS[media](data)
@@ -108,7 +108,7 @@ def _read_yaml(data: bytes) -> Document:
 
 
 def _read_cbor(data: bytes) -> Document:
-    """Raises ValueError for a body whose kind cannot be found out; what is wrong elsewhere in it is its refusal."""
+    """The document of a body in CBOR, with other errors as ``refusal``.  Raises ValueError when its kind is unknown."""
     refusal = ""
     try:
         tree = _cbor(data)
@@ -181,7 +181,7 @@ def _json(data: bytes) -> tuple[Tree, str]:
 
 
 def as_object(tree: object) -> Object:
-    """The tree as an object; null is an empty one.  Raises ValueError with Go's text."""
+    """The tree as an object; null counts as an empty object.  Raises ValueError with Go's text."""
     if tree is None:
         return {}
     if not isinstance(tree, dict):
@@ -204,9 +204,9 @@ def summary(data: bytes) -> str:
 def read_patch(
     data: bytes, validation: str, *, json_patch: bool = False, prefix: str = "error decoding patch: "
 ) -> tuple[Tree, list[str]]:
-    """The tree of a patch and errors for its duplicate fields (none when ``validation`` is Ignore).
+    """The tree of a patch, and errors for its duplicate fields (none when ``validation`` is Ignore).
 
-    In a JSON patch a mapping with a duplicate key stays a ``Duplicated``: its decoder reports it, and so does the patched object.
+    In a JSON patch a mapping with a duplicate key stays a ``Duplicated``: the decoders of patch and patched object report it.
     Raises BadRequest.
     """
     try:

@@ -1,7 +1,7 @@
 """Objects as two halves of JSON, between which the store inserts the resourceVersion.
 
-The order of keys is kind, apiVersion, metadata, the rest, as upstream's; resourceVersion is the first key of metadata, so that
-its position is known without a search.
+The order of keys is kind, apiVersion, metadata, the rest, as upstream; resourceVersion is the first key of metadata, so that its
+position is known without a search.
 """
 
 from __future__ import annotations

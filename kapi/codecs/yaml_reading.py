@@ -37,7 +37,7 @@ from kapi.machinery.tree import Object, Tree
 
 MAX_DEPTH = 240
 MAX_NODES = 100_000  # scalars, lists and mappings of a document: more take seconds, and no real object has so many
-MAX_ALIASED = 100_000  # nodes that aliases may add; more only up to ten times the document's own nodes
+MAX_ALIASED = 100_000  # nodes that aliases may add; in larger documents up to ten times the document's own nodes
 
 _TRUE = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
 _FALSE = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
@@ -51,8 +51,8 @@ _INTEGER = re.compile(
 ).match
 _BASES = {"binary": 2, "signed": 2, "octal": 8, "decimal": 10, "hexadecimal": 16}
 _UINT64_END = 1 << 64
-_JSON_EXPONENT = 1e21  # from here on floats have one in JSON
-_MAX_DECIMAL_DIGITS = 20  # of a number of 64 bits
+_JSON_EXPONENT = 1e21  # from this number on floats have an exponent in JSON
+_MAX_DECIMAL_DIGITS = 20  # digits of a 64-bit number
 _SPECIAL = {
     ".nan": math.nan, ".NaN": math.nan, ".NAN": math.nan,
     ".inf": math.inf, ".Inf": math.inf, ".INF": math.inf, "+.inf": math.inf, "+.Inf": math.inf, "+.INF": math.inf,
@@ -67,7 +67,7 @@ class YAMLError(ValueError):
 
 
 class TooLarge(YAMLError):
-    """A document that would be larger than ``max_bytes`` without aliases: with the text that each stands for in its place."""
+    """A document that would be larger than ``max_bytes`` with each alias replaced by its text."""
 
     def __init__(self) -> None:
         super().__init__("yaml: document contains excessive aliasing")
@@ -76,8 +76,8 @@ class TooLarge(YAMLError):
 def loads(data: bytes, max_nodes: float = MAX_NODES, max_bytes: float = math.inf) -> tuple[Tree, list[str]]:
     """The tree of the first document and the duplicate keys in it: ``line 4: key "k" already set in map``.
 
-    An alias is the node that it stands for, not a copy.  ``max_nodes``: ``math.inf`` where nobody waits meanwhile.
-    ``max_bytes``: of the document with the texts of all aliases.  Raises YAMLError.
+    An alias is the node itself, not a copy.  ``max_nodes``: ``math.inf`` when no request waits meanwhile.
+    ``max_bytes`` limits the document with each alias replaced by its text.  Raises YAMLError.
     """
     if data[:1] == b"{":  # most clients declare JSON as YAML
         try:
@@ -97,9 +97,9 @@ def loads(data: bytes, max_nodes: float = MAX_NODES, max_bytes: float = math.inf
 
 
 def _from_json(data: bytes) -> Tree:
-    """The tree of a document that is JSON and means the same in YAML.  Raises ValueError or RecursionError for others."""
+    """The tree of a document that is JSON with the same meaning in YAML.  Raises ValueError or RecursionError for others."""
     if _SURROGATE(data):
-        raise ValueError  # YAML has no surrogate pairs
+        raise ValueError  # YAML does not have surrogate pairs
     tree = json_pieces.loads(data)
     if may_have_duplicates(data, count_keys(tree)):
         raise ValueError
@@ -110,7 +110,7 @@ def _from_json(data: bytes) -> Tree:
 
 
 def _as_read(node: Tree, depth: int) -> Tree:
-    """A JSON tree as the YAML parser would return it: mappings sorted, whole floats as integers."""
+    """A JSON tree in the form of the YAML parser: mappings sorted, whole floats as integers."""
     if depth > MAX_DEPTH:
         raise RecursionError
     kind = type(node)
@@ -144,8 +144,8 @@ class _Builder:
         self.anchors: dict[str, tuple[Tree, int, int]] = {}  # anchor -> node, number of nodes in it, bytes of its text
         self.duplicates: list[str] = []
         self.nodes = 0
-        self.bytes = 0  # of the texts of all nodes
-        self.aliased = 0  # nodes
+        self.bytes = 0  # size of the texts of all nodes
+        self.aliased = 0  # nodes added by aliases
         self.aliased_bytes = 0
 
     def document(self) -> tuple[Tree, list[str]]:
@@ -168,7 +168,7 @@ class _Builder:
         if self.nodes - self.aliased > self.max_nodes:
             raise YAMLError(f"yaml: document has more than {self.max_nodes} nodes")
         nodes, size = self.nodes, self.bytes
-        self.bytes += 1  # what separates it from the next
+        self.bytes += 1  # the separator before the next node
         if isinstance(event, ScalarEvent):
             text: str = event.value
             self.bytes += len(text) if text.isascii() else len(text.encode())
@@ -231,7 +231,7 @@ class _Builder:
 
 
 def _key(key: object, value: Tree) -> str:
-    """A mapping key as JSON has it.  Raises YAMLError for those that it cannot have; the value is for its text."""
+    """A mapping key in JSON.  Raises YAMLError for an impossible key; the value is for the error's text."""
     if isinstance(key, str):
         return key
     if key is True:
@@ -279,7 +279,7 @@ def _scalar(event: ScalarEvent) -> Tree:
     return value
 
 
-#: what a resolved scalar may be; a boolean is an integer too
+#: types of a resolved scalar; bool is a subclass of int
 _TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "null": type(None), "str": str}
 
 
@@ -320,7 +320,7 @@ def _integer(text: str) -> int | None:
 
 
 def _json_number(number: float) -> Tree:
-    """A float after a conversion to JSON and back: a whole one is read as an integer, with zeros for the digits that it lacks.
+    """A float after conversion to JSON and back: a whole float becomes an integer, with zeros for missing digits.
 
     Raises YAMLError for NaN and infinities.
     """

@@ -1,4 +1,4 @@
-"""Trees as YAML the way the API writes it (upstream: sigs.k8s.io/yaml over go-yaml v2): sorted keys, block style."""
+"""Writes trees as YAML in the API's form (upstream: sigs.k8s.io/yaml over go-yaml v2): sorted keys, block style."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _needs_quotes(text: str) -> bool:
 
 
 def _number(value: float) -> str:
-    """As Go: what is no int64 is a float64, written as JSON, and read again as YAML."""
+    """A number as in Go: outside of int64 it is a float64, which is written as JSON, and then read as YAML."""
     if isinstance(value, int) and is_int64(value):
         return str(value)
     text = float_json(value)
@@ -75,8 +75,8 @@ def _order(one: str, other: str) -> int:
 
 
 def _first_difference(one: str, other: str) -> int:
-    """The place; that of its end when a text begins with the other one."""
-    low, high = 0, min(len(one), len(other)) + 1  # texts of the first length are equal, of the other one not
+    """The index of the first difference; the length of the shorter text when the other begins with it."""
+    low, high = 0, min(len(one), len(other)) + 1  # prefixes of the length ``low`` are equal, of the length ``high`` not
     while high - low > 1:
         middle = (low + high) // 2
         if one[low:middle] == other[low:middle]:
@@ -87,14 +87,14 @@ def _first_difference(one: str, other: str) -> int:
 
 
 def _int64(digits: str, begun: bool) -> int:
-    """The number, which wraps around; ``begun``: it has a 1 before these digits."""
+    """The number as an int64, which wraps around; ``begun``: there is a 1 before these digits."""
     number = int(f"{begun:d}{digits}"[-_INT64_DIGITS:])
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 _DIGITS = "0123456789"
 _ORDER = cmp_to_key(_order)
-_INT64_DIGITS = 64  # those before are multiplied by 10 ** 64, which is 0 in 64 bits
+_INT64_DIGITS = 64  # earlier digits are multiplied by 10 ** 64, which is 0 in 64 bits
 
 
 class _Writer:
