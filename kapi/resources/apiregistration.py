@@ -21,7 +21,7 @@ from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, need, not_supported, report
 from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
-#: a label of local APIServices that says who manages them; those with "onstart" and "true" are the server's own
+#: the label of local APIServices with their manager; the server manages those with "onstart" and "true"
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 _SPEC = Path("spec")
 DEFAULT_PORT = 443
@@ -77,7 +77,7 @@ class APIServiceStrategy(PlainStrategy):
             obj["status"] = {"conditions": [local_available(ctx.now)]}
 
     def _new_metadata(self, obj: Object, errors: Errors) -> None:
-        """The name must consist of version and group."""
+        """The rules for a new object's metadata: the name must consist of version and group."""
         wanted = f"{obj['spec'].get('version', '')}.{obj['spec'].get('group', '')}"
 
         def rule(name: str, prefix: bool) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def _check_server(server: Object, path: Path, errors: Errors) -> None:
 
 
 def _check_conditions(conditions: list[Object], errors: Errors) -> None:
-    """Upstream's paths lack the name of the list, and its error about a status shows the type."""
+    """Checks conditions.  Upstream's paths lack the name of the list, and its error about a status shows the type."""
     seen: dict[str, int] = {}
     for i, condition in enumerate(elements(conditions)):
         here, kind = _STATUS.index(i), condition.get("type", "")
@@ -119,7 +119,7 @@ def _common(obj: Object, now: float) -> str:
 
 
 def _servers(obj: Object, now: float) -> str:
-    """The first three, and how many more there are."""
+    """The first three servers, and the number of further ones."""
     servers = (obj.get("status") or {}).get("storageVersions") or []
     shown = [f"{one.get('apiServerID', '')}={one.get('encodingVersion', '')}" for one in servers[:3]]
     more = f" + {len(servers) - 3} more..." if len(servers) > 3 else ""

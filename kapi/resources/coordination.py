@@ -72,7 +72,7 @@ LEASE = Resource(
 
 
 def _key_name(name: str, prefix: bool = False) -> tuple[str, ...]:
-    """A generateName may have any end."""
+    """The rule for names; a generateName may end with any character."""
     return tuple(is_config_map_key(name))
 
 

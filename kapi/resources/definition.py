@@ -33,12 +33,12 @@ class Lister(Protocol):
     def list(self, namespace: str = "") -> builtins.list[Object]: ...
 
     def labelled(self, labels: Mapping[str, str], namespace: str = "") -> builtins.list[Object]:
-        """Those that have all of these labels.  Others are not decoded."""
+        """The objects with all of these labels.  Other objects are not decoded."""
         ...
 
     @property
     def changes(self) -> object:
-        """A value that is different after every change of the objects."""
+        """A value that changes with every change of the objects."""
 
 
 #: apiVersion -> its type, the conversion to it, and the conversion from it
@@ -55,24 +55,24 @@ class StrategyContext(msgspec.Struct):
     dry_run: bool = False
     now: str = ""  # RFC 3339, whole seconds, UTC
     features: Mapping[str, bool] = msgspec.field(default_factory=dict)  # feature gates
-    allow_privileged: bool = False  # containers (--allow-privileged)
+    allow_privileged: bool = False  # privileged containers (--allow-privileged)
     listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
-    #: after so many seconds validation raises TimeExceeded, to be run again in a thread; 0: no limit
+    #: seconds after which validation raises TimeExceeded, to run again in a thread; 0: no limit
     validation_seconds: float = 0.0
-    verb: str = ""  # of the request: "create", "update" or "patch"
-    sent: Callable[[], Tree] | None = None  # the object as the client sent it, with maps that are empty
+    verb: str = ""  # the request's verb: "create", "update" or "patch"
+    sent: Callable[[], Tree] | None = None  # the object as the client sent it, with empty maps
     guard_errors: list[FieldError] = msgspec.field(
         default_factory=list
     )  # that a guard has found; validation reports them
     stored: bytes = b""  # the stored bytes of the object that an update changes
-    warnings: list[str] = msgspec.field(default_factory=list)  # of validation, about values that it accepts
+    warnings: list[str] = msgspec.field(default_factory=list)  # warnings of validation about accepted values
 
 
 class Converter(Protocol):
     """Converts objects by a webhook and keeps the results."""
 
     async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
-        """Converts all objects in one call.  Raises StatusError; no result is kept then."""
+        """Converts all objects in one call.  Raises StatusError, and then keeps no result."""
 
 
 class Strategy:
@@ -96,7 +96,7 @@ class Strategy:
     namespaced = True
 
     def default(self, obj: Object) -> None:
-        """Sets defaults, as the decoder upstream does; runs before admission on every write."""
+        """Sets defaults, as upstream's decoder; runs before admission on every write."""
 
     def default_changed(self, obj: Object) -> None:
         """Sets defaults of an object that the server has changed after it was decoded, as by apply."""
@@ -137,7 +137,7 @@ class Strategy:
         """Raises a StatusError when the object may not be deleted (e.g. a protected object)."""
 
     def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
-        """For types with their own marks of deletion: may change ``obj``, and returns whether it is stored instead of deleted."""
+        """For types with their own marks of deletion: may change ``obj``.  Returns whether it is stored instead of deleted."""
         return False
 
     def holds_deletion(self, obj: Object) -> bool:
@@ -148,8 +148,8 @@ class Strategy:
 class Lifecycle(Protocol):
     """I/O that belongs to a write, e.g. allocating a Service's addresses.
 
-    The function that ``begin_*`` returns is called exactly once: with True when the write was committed, else (also on a dry
-    run) with False, to release the allocations.
+    The function that ``begin_*`` returns is called exactly once: with True when the write was committed, otherwise (also on a
+    dry run) with False, to release the allocations.
     """
 
     async def begin_create(self, obj: Object, ctx: StrategyContext) -> Callable[[bool], Awaitable[None]] | None: ...
@@ -160,7 +160,7 @@ class Lifecycle(Protocol):
 
 
 class Guard(Protocol):
-    """Checks what the user may write; called after mutating admission, before comparison, preparation and validation.
+    """Checks a user's permission to write this object; called after mutating admission, before comparison and validation.
 
     ``old`` is None when the write creates; ``ctx.name`` is the name in the URL, "" for a create.  Raises StatusError.
     """
@@ -169,7 +169,7 @@ class Guard(Protocol):
 
 
 class FieldText(NamedTuple):
-    """The description that a field has in the OpenAPI documents; ``definition`` without "io.k8s."."""
+    """The description of a field in the OpenAPI documents; ``definition`` without "io.k8s."."""
 
     definition: str
     field: str
@@ -190,10 +190,10 @@ class TableColumns(msgspec.Struct, frozen=True):
 
     columns: Sequence[Column]
     cells: Callable[[Object, float], list[Tree]]
-    #: the object that rows show, when it differs from the one that is served; ``cells`` gets it, too
+    #: the object that rows show, when it differs from the served object; ``cells`` gets it too
     view: Callable[[Object], Object] | None = None
-    of_stored: bool = False  # rows are made of the object in its storage version
-    conditions: Callable[[Object], list[Object]] | None = None  # of a row, e.g. that a pod has completed
+    of_stored: bool = False  # rows are made from the object in its storage version
+    conditions: Callable[[Object], list[Object]] | None = None  # conditions of a row, e.g. that a pod has completed
     order: Callable[[Object], Tree] | None = None  # the sort key of rows; None: the objects' names
 
 
@@ -202,9 +202,9 @@ def _label_selector_text(parent: Object) -> str:
 
 
 class ScaleMapping(msgspec.Struct, frozen=True):
-    """The paths of a Scale's values in the parent object; ``selector`` gives the text of ``status.selector``.
+    """The paths of a Scale's values in the parent object; ``selector`` returns the text of ``status.selector``.
 
-    ``versions`` gives the path of the replicas in each version of a custom resource by its apiVersion, () without a scale.
+    ``versions`` has the path of the replicas in each version of a custom resource by its apiVersion, () without a scale.
     """
 
     spec_replicas: tuple[str, ...] = ("spec", "replicas")
@@ -227,7 +227,7 @@ class Subresource(msgspec.Struct, frozen=True):
 
     name: str
     verbs: tuple[str, ...] = ("get", "patch", "update")
-    group: str = ""  # of the kind of its bodies; "" is the parent's
+    group: str = ""  # the group of its bodies' kind; "" is the parent's group
     version: str = ""
     kind: str = ""
     strategy: Strategy | None = None
@@ -238,7 +238,7 @@ class Subresource(msgspec.Struct, frozen=True):
 
 #: the scale subresource with the default paths
 SCALE = Subresource("scale", group="autoscaling", version="v1", kind="Scale", handler="scale")
-#: what most resources serve
+#: the verbs of most resources
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -252,7 +252,7 @@ def plural_of(kind: str) -> str:
 
 @functools.lru_cache(2048)
 def _stored_as(group: str, plural: str) -> GroupResource:
-    """The same object for all registries of a process."""
+    """The storage resource, one object for all registries of a process."""
     return GroupResource("" if group == "core" else group, plural)
 
 
@@ -263,51 +263,51 @@ class Resource:
     group: str
     version: str
     kind: str
-    plural: str = ""  # "" becomes that of the kind
-    namespaced: bool = True  # False, too, where the strategy says so
+    plural: str = ""  # "" becomes the kind's usual plural
+    namespaced: bool = True  # also False where the strategy says so
     singular: str = ""  # "" becomes the kind in lower case
     list_kind: str = ""  # "" becomes the kind with "List"
     verbs: tuple[str, ...] = VERBS
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    storage_version_hash: str | None = None  # None becomes that of the storage version; "" is not shown
+    storage_version_hash: str | None = None  # None becomes the hash of the storage version; "" is not shown
     subresources: tuple[Subresource, ...] = ()
     strategy: Strategy = field(default_factory=Strategy)
     table: TableColumns | None = None  # None: name and age
     #: field selectors besides metadata.name and metadata.namespace: label -> value as text
     selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
-    #: label in a field selector -> label under which the stored version's row knows the field
+    #: label in a field selector -> label of the same field in the stored version's row
     field_aliases: Mapping[str, str] = field(default_factory=dict)
-    storage_group: str = ""  # under which the objects are stored, when it is another one; "core" is the core group
-    storage_version: str = ""  # in which they are stored, when it is another one
+    storage_group: str = ""  # the group in which the objects are stored, when it differs; "core" is the core group
+    storage_version: str = ""  # the version in which the objects are stored, when it differs
     to_storage: Callable[[Object], Object] | None = None  # from this version to the stored one
-    #: the stored form of an object of any version: custom resources pass through the registry in the request's version
+    #: converts an object of any version to the stored form: custom resources pass the registry in the request's version
     stored_form: Callable[[Object], Object] | None = None
     #: the other versions of a custom resource, with conversions to and from this one
     other_versions: Callable[[], OtherVersions] | None = None
     from_storage: Callable[[Object], Object] | None = None
-    converter: Converter | None = None  # of versions that a webhook converts
+    converter: Converter | None = None  # converts versions by a webhook
     handler: str = ""  # endpoint package of kinds that are not stored: tokenreviews, subjectaccessreviews ...
     ttl: bool = False  # objects expire (events)
     graceful: bool = False  # deletion may leave the object running for a while (pods)
     returns_deleted: bool = False  # DELETE answers the object instead of a Status
     lifecycle: Lifecycle | None = None  # I/O around writes: allocators
-    guard: Guard | None = None  # what a user may write into these objects: RBAC escalation
+    guard: Guard | None = None  # a user's permission to write this object, such as the check of RBAC escalation
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
-    schema_digest: str = ""  # changes with the schema, so that caches need not make the schema to compare it
+    schema_digest: str = ""  # changes with the schema, so that caches can compare it without making the schema
     published_schema: Callable[[], Object] | None = (
         None  # of a custom resource, as its definition has it; it is not kept
     )
-    gates: tuple[str, ...] = ()  # feature gates that must be on for it to be served
-    deprecated: str = ""  # warning text of a deprecated version; that of a built-in kind comes from its lifecycle
-    removed_in: str = ""  # the release that serves it no more, as in "1.39"
-    unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
+    gates: tuple[str, ...] = ()  # feature gates that must be enabled for it to be served
+    deprecated: str = ""  # warning text of a deprecated version; for built-in kinds the lifecycle has it
+    removed_in: str = ""  # the release that does not serve it any more, as in "1.39"
+    unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual message
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
-    #: makes the strategy of a status subresource from that of the resource
+    #: makes the strategy of a status subresource from the resource's strategy
     status: InitVar[Callable[..., Strategy] | None] = None
     #: stands for this resource in cache entries, which must not keep it alive
     identity: object = field(default_factory=object, init=False, compare=False, repr=False)
-    # its names, which every request needs
+    # names of the resource, made once, since every request needs them
     group_version: GroupVersion = field(init=False, compare=False, repr=False)
     group_resource: GroupResource = field(init=False, compare=False, repr=False)
     group_kind: GroupKind = field(init=False, compare=False, repr=False)
@@ -338,7 +338,7 @@ class Resource:
             stored = f"{self.storage_resource.group}/{self.storage_version or self.version}/{self.kind}"
             digest = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
             object.__setattr__(self, "storage_version_hash", "" if self.handler else digest)
-        if self.schema is None:  # it is built in
+        if self.schema is None:  # it is a built-in kind
             deprecated, removed_in = deprecation(self.group, self.version, self.kind)
             object.__setattr__(self, "deprecated", deprecated)
             object.__setattr__(self, "removed_in", removed_in)

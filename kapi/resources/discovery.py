@@ -28,7 +28,7 @@ _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-contr
 _MAX_SHOWN = 3  # entries in a table cell
 _NODE_NAME = at("nodeName", check(subdomain_name))
 _PORT_TAIL = struct(
-    at("protocol", enum("TCP", "UDP", "SCTP")),  # only a missing list has a default
+    at("protocol", enum("TCP", "UDP", "SCTP")),  # only a missing list gets a default
     at("appProtocol", check(is_label_key)),
 )
 

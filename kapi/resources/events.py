@@ -13,7 +13,7 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
 from kapi.resources.shared.rules import Errors, need, same
 
-#: name here -> name in the core API
+#: name in this API -> name in the core API
 _NAMES = {
     "regarding": "involvedObject",
     "note": "message",
@@ -45,7 +45,7 @@ def to_storage(event: Object) -> Object:
 
 
 def from_storage(event: Object) -> Object:
-    """The form of this API."""
+    """The form of an event in this API."""
     view = {_CORE_NAMES.get(name, name): value for name, value in event.items()}
     view["apiVersion"] = "events.k8s.io/v1"
     for name in ("reportingController", "reportingInstance"):

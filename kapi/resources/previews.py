@@ -1,8 +1,8 @@
 """Alpha and beta versions, which ``--runtime-config`` enables, for some kinds together with feature gates.
 
-When a kind has a stable version, too, its objects are stored in that version and converted.
+When a kind also has a stable version, its objects are stored in that version and converted.
 
-Which release has which of them is in ``machinery/lifecycles.txt``.
+``machinery/lifecycles.txt`` has the versions of each release.
 
 Upstream: ``pkg/controlplane`` (versions that are off by default).
 """
@@ -61,7 +61,7 @@ def _version_of(
 
 
 def _deny_without_parameters(binding: Object) -> Object:
-    """v1alpha1 alone has a default for what happens when no parameter is found."""
+    """Sets the default of the action for missing parameters, which only v1alpha1 has."""
     reference = (binding.get("spec") or {}).get("paramRef")
     if reference is None or reference.get("parameterNotFoundAction") is not None:
         return binding

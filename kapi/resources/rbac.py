@@ -26,7 +26,7 @@ _SELECTORS = Path("aggregationRule").child("clusterRoleSelectors")
 
 
 def validate_policy_rule(rule: Object, path: Path, errors: Errors, *, namespaced: bool) -> None:
-    """A rule is about resources or about URLs, not about both."""
+    """Checks a rule, which may have resources or URLs, not both."""
     need(rule.get("verbs"), path, errors, "verbs", detail="verbs must contain at least one value")
     urls = rule.get("nonResourceURLs") or []
     if urls:

@@ -1,6 +1,6 @@
-"""StorageVersionMigration (storagemigration.k8s.io/v1beta1): a request to store all objects of a resource anew (KEP-4192).
+"""StorageVersionMigration (storagemigration.k8s.io/v1beta1): a request to store all objects of a resource again (KEP-4192).
 
-The kube-controller-manager carries it out.
+The kube-controller-manager executes it.
 Upstream: ``pkg/apis/storagemigration/validation``, ``pkg/registry/storagemigration``.
 """
 

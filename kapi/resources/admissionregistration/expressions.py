@@ -39,7 +39,7 @@ _JSON_PATCH_FUNCTIONS = [
 
 
 class CompileError(ValueError):
-    """An expression that cannot be used; the text is upstream's.  ``internal``: the error is found after type checking."""
+    """An invalid expression; the text is upstream's.  ``internal``: the error is found after type checking."""
 
     def __init__(self, text: str, internal: bool = False) -> None:
         super().__init__(text)
@@ -51,7 +51,7 @@ class CompileError(ValueError):
 
 
 class EvaluationError(ValueError):
-    """An expression that failed for this request.  ``fatal``: the cost limit was hit and nothing more is evaluated.
+    """An expression that failed for this request.  ``fatal``: the cost limit was exceeded, so nothing more is evaluated.
 
     ``cause`` is the text without the expression.
     """
@@ -197,7 +197,7 @@ class Expression:
 
 
 def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Expression:
-    """Compiles an expression.  Raises CompileError, also when its type is none of ``wanted`` (empty: any)."""
+    """Compiles an expression.  Raises CompileError, also when its type is not in ``wanted`` (empty: any type)."""
     try:
         program = env.compile(text)
     except cel_errors.CompileErrors as error:
@@ -212,7 +212,7 @@ def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] 
 
 
 class Composition:
-    """The variables of one policy, and the environments its expressions are compiled in."""
+    """The variables of one policy, and the environments in which its expressions are compiled."""
 
     def __init__(self, *, params: bool = False, patches: bool = False, empty: bool = False) -> None:
         """``empty``: there are no variables, so expressions may not name ``variables``."""
@@ -220,7 +220,7 @@ class Composition:
         self.patches = patches
         self.type = StructType("kubernetes.variables")
         self.expressions: dict[str, Expression | CompileError] = {}
-        #: the environment of most expressions; variables that are added later are in it, too
+        #: the environment of most expressions; it also has variables that are added later
         self._offered = None if empty else self.type
         self.environment = environment(params=params, patches=patches, variables=self._offered)
 
@@ -229,7 +229,7 @@ class Composition:
         return environment(params=self.params, authorizer=False, variables=self._offered)
 
     def add(self, name: str, text: str) -> None:
-        """Adds a variable.  Raises CompileError; the variable is declared then, without a type."""
+        """Adds a variable.  Raises CompileError; the variable is then declared without a type."""
         try:
             compiled = compile_expression(text, self.environment, ())
         except CompileError as error:
@@ -240,7 +240,7 @@ class Composition:
         self.type.fields[name] = StructField(name, compiled.program.result_type)
 
     def add_all(self, variables: Iterable[Mapping[str, Tree]]) -> None:
-        """Adds variables; an error of one is reported where it is used."""
+        """Adds variables; the error of a variable is reported where it is used."""
         for variable in variables:
             try:
                 self.add(variable.get("name") or "", variable.get("expression") or "")

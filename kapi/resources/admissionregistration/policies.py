@@ -260,14 +260,14 @@ class MutatingPolicyStrategy(_Policy):
 
 
 def _mutating_operations(match: Object, path: Path, errors: Errors) -> None:
-    """There is no object to change in a deletion."""
+    """Mutating policies cannot match deletions, which have no object to change."""
     for rule in elements(match, "resourceRules"):
         for operation in elements(rule, "operations"):
             supported(operation, _MUTATING_OPERATIONS, path, errors, "resourceRules", "operations")
 
 
 class BindingStrategy(_Guarded):
-    """Bindings of either kind of policy; those that validate have ``actions``."""
+    """Bindings of both kinds of policies; bindings of validating policies have ``actions``."""
 
     def __init__(self, *, actions: bool) -> None:
         self.actions = actions
@@ -303,7 +303,7 @@ def _validation_actions(actions: list[str], path: Path, errors: Errors) -> None:
 
 
 def policy_table(part: str, name: str, description: str) -> TableColumns:
-    """The table of a policy: a column with the number of its rules, which stand in the spec as ``part``."""
+    """The table of a policy, with the number of its rules, which are in the field ``part`` of the spec."""
 
     def param_kind(obj: Object, now: float) -> str:
         found = (obj.get("spec") or {}).get("paramKind")
@@ -391,5 +391,5 @@ MUTATING_BINDING = Resource(
     table=BINDING_TABLE,
 )
 
-#: plural of policies -> that of their bindings
+#: plural of policies -> plural of their bindings
 BINDINGS = {VALIDATING.plural: VALIDATING_BINDING.plural, MUTATING.plural: MUTATING_BINDING.plural}

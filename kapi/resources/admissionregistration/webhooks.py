@@ -30,7 +30,7 @@ _KNOWN_VERSIONS = ", ".join(REVIEW_VERSIONS)
 _NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 _URL_FORM = "; desired format: https://host[/path]"
-#: of names of configurations that are files of the server
+#: the suffix of names of configurations in manifest files of the server
 STATIC_SUFFIX = ".static.k8s.io"
 _RESERVED = (
     f'names ending with "{STATIC_SUFFIX}" are reserved for static manifest-based configurations '
@@ -50,7 +50,7 @@ TABLE = printing.table(
 
 
 class ConfigurationStrategy(PlainStrategy):
-    """The strategy of objects that files of the server may contain as well; names of such files are not for the API."""
+    """The strategy of objects that manifest files of the server may also contain; the API refuses names for such files."""
 
     namespaced = False
     allow_unconditional_update = False

@@ -1,4 +1,4 @@
-"""The approval that definitions in groups of Kubernetes itself need (upstream: ``apihelpers/helpers.go``)."""
+"""The approval of definitions in API groups of the Kubernetes community (upstream: ``apihelpers/helpers.go``)."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _coerce_meta(path: Path, obj: Object, name: str, drop: bool, unknown: list[s
             if not drop:
                 return invalid(path.child("metadata"), value, str(error))
             if not isinstance(value, dict):
-                return None  # it stays, as upstream leaves it
+                return None  # it stays unchanged, as upstream
             meta = _fitting(value)
         if unknown is not None:
             prefix = f"{path.child('metadata')}."

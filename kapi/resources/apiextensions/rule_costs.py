@@ -32,7 +32,7 @@ class TotalCost:
 
 
 class CostContext:
-    """The context of a node of a schema: its declared type, and how often a rule there may run at most (None: no bound)."""
+    """The context of a schema's node: its declared type, and how often a rule there runs at most (None: no bound)."""
 
     def __init__(self, schema: Schema, total: TotalCost, *, is_root: bool = False) -> None:
         self.schema = schema
@@ -52,7 +52,7 @@ class CostContext:
         return below
 
     def type(self) -> DeclType | None:
-        """The declared type; taken from the parent's, when the parent has one."""
+        """The declared type; it is a part of the parent's type, when the parent has one."""
         if self.is_declared:
             return self.declared
         self.is_declared = True

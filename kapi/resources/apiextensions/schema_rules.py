@@ -59,7 +59,7 @@ def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
 
 @dataclass(slots=True)
 class Strictness:
-    """Errors that an update may keep because the old object has them already."""
+    """The kinds of errors that an update may keep, because the old object has them already."""
 
     valid_types: bool = True
     structural: bool = True
@@ -71,9 +71,9 @@ class Strictness:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """What is forbidden at a node of the schema."""
+    """The restrictions at a node of the schema."""
 
-    defaults: str | None = None  # why defaults are forbidden; None: they are allowed
+    defaults: str | None = None  # the reason why defaults are forbidden; None: they are allowed
     inside_meta: bool = False
     no_old_self: Path | None = None
 
@@ -371,12 +371,12 @@ class SchemaValidator:
 
 
 def _one_of(path: Path, value: str, *allowed: str) -> FieldError:
-    """An unsupported value, the supported ones in the order given."""
+    """The error of an unsupported value, with the supported values in the given order."""
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, "supported values: " + ", ".join(map(quote, allowed)))
 
 
 def _go_rule(rule: Object) -> Object:
-    """A rule as the internal type prints itself."""
+    """A rule in Go's form of the internal type."""
     return {
         "Rule": rule.get("rule") or "",
         "Message": rule.get("message") or "",

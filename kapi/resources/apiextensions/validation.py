@@ -1,4 +1,4 @@
-"""Validation of CustomResourceDefinitions, and ratcheting: what an update may keep although it is no longer allowed.
+"""Validation of CustomResourceDefinitions, with ratcheting: an update may keep values that are not allowed any more.
 
 Upstream: apiextensions ``apis/apiextensions/validation/validation.go``, with its ``validationOptions``.
 """
@@ -133,7 +133,7 @@ _EXTENSIONS = (
 
 
 def validate(crd: Object) -> list[FieldError]:
-    """A new definition."""
+    """Validates a new definition."""
     spec = internal_spec(crd.get("spec") or {})
     errors: list[FieldError] = []
 
@@ -152,7 +152,7 @@ def validate(crd: Object) -> list[FieldError]:
 
 
 def validate_update(crd: Object, old: Object) -> list[FieldError]:
-    """A changed definition."""
+    """Validates a changed definition."""
     spec, before = internal_spec(crd.get("spec") or {}), internal_spec(old.get("spec") or {})
     errors: list[FieldError] = []
     validate_metadata_update(crd, old, errors, qualified_finalizers=False)
@@ -201,7 +201,7 @@ def _spec(spec: Object, options: Options, path: Path) -> list[FieldError]:
 
 
 def _needs_structural(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
-    """Defaults and extensions in any schema need structural schemas."""
+    """Whether the schemas must be structural, because a schema has defaults or extensions."""
     nodes = nodes_of(spec)
     if any(node.get("default") is not None for node in elements(nodes)):
         options.structural = True
@@ -257,7 +257,7 @@ def _conversion(spec: Object, options: Options, path: Path, errors: list[FieldEr
 
 
 def _go_versions(spec: Object) -> Tree:
-    """The versions as the internal type prints itself."""
+    """The versions in Go's form of the internal type."""
     versions = spec.get("versions")
     if not versions:
         return versions

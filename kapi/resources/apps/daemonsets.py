@@ -45,7 +45,7 @@ _COUNTERS = (
 
 
 def template_generation(obj: Object) -> int:
-    """The generation in the annotation; 0 without one.  Raises DecodingError when it is no number."""
+    """The generation in the annotation; 0 without one.  Raises DecodingError when it is not a number."""
     text = (obj["metadata"].get("annotations") or {}).get(GENERATION)
     if text is None:
         return 0
@@ -80,13 +80,13 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
     if kind != "RollingUpdate":
         value = internal("DaemonSetUpdateStrategy", strategy)
         errors.append(not_supported(path, value, ("RollingUpdate", "OnDelete")))
-    else:  # defaults have given it its numbers
+    else:  # defaults have set the numbers
         _validate_rolling(strategy["rollingUpdate"], path.child("rollingUpdate"), errors)
 
 
 class DaemonSetStrategy(ReplicasStrategy):
     generation_parts = ()
-    fixed_selector = False  # it is checked first
+    fixed_selector = False  # because it is checked first
     empty_status = {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
 
     def default(self, obj: Object) -> None:

@@ -42,7 +42,7 @@ _VIEW = without_annotation(ROLLBACK)
 
 
 def _rollback(obj: Object) -> int | None:
-    """The revision to roll back to, a field of upstream's internal type.  Raises DecodingError when it is no number."""
+    """The revision to roll back to, a field of upstream's internal type.  Raises DecodingError when it is not a number."""
     text = ((obj.get("metadata") or {}).get("annotations") or {}).get(ROLLBACK)
     if not text:
         return None
@@ -79,7 +79,7 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
     elif kind != "RollingUpdate":
         value = internal("DeploymentStrategy", strategy)
         errors.append(not_supported(path, value, ("Recreate", "RollingUpdate")))
-    else:  # defaults have given it its numbers
+    else:  # defaults have set the numbers
         here, rolling = path.child("rollingUpdate"), strategy["rollingUpdate"]
         unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
         validate_int_or_percent(unavailable, here.child("maxUnavailable"), errors)

@@ -35,7 +35,7 @@ class ReplicaSetStrategy(ReplicasStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj["spec"]
         validate_counts(spec, _SPEC, errors, ("replicas", "minReadySeconds"))
-        # upstream's text names a deployment here, too
+        # upstream's text says "deployment" here too
         validate_selector(spec.get("selector"), _SPEC.child("selector"), errors, "deployment")
         options = template_options(ctx, None if old is None else old["spec"].get("template"))
         validate_template_for_replicas(spec, _SPEC, errors, options)

@@ -84,7 +84,7 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
 
 
 def _validated_template(spec: Object) -> Object:
-    """The template as in its pods: with volumes for the claims, and the names that the controller sets."""
+    """The template as it will be in pods: with volumes for the claims, and the names that the controller sets."""
     template = spec.get("template") or {}
     pod, claims = template.get("spec") or {}, spec.get("volumeClaimTemplates") or []
     if not (pod.get("subdomain") or pod.get("hostname") or claims):

@@ -1,6 +1,6 @@
 """Lossless conversion of HorizontalPodAutoscalers between versions (upstream: ``pkg/apis/autoscaling/v1/conversion.go``).
 
-Annotations hold what v1 has no fields for: metrics other than CPU, their current values, behaviour, conditions.
+Annotations contain the values for which v1 has no fields: metrics other than CPU, their current values, behaviour, conditions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _is_cpu_utilization(metric: Object) -> bool:
 
 
 def drop_own_annotations(obj: Object) -> None:
-    """Drops the annotations of the conversion, which have no meaning in v2."""
+    """Drops the conversion's annotations, which have no meaning in v2."""
     annotations = obj["metadata"].get("annotations")
     if annotations and not _OWN.isdisjoint(annotations):
         kept = {key: value for key, value in annotations.items() if key not in _OWN}
@@ -154,11 +154,11 @@ def _status_to_v1(status: Object, current: list[Object]) -> Object:
 
 
 def _decode(text: str | None) -> Tree:
-    """The value of an annotation, or None for what is no JSON."""
+    """The value of an annotation; None for invalid JSON."""
     if text is None:
         return None
     try:
-        return orjson.loads(text)  # it refuses NaN and what is nested too deeply
+        return orjson.loads(text)  # it refuses NaN and too deep nesting
     except ValueError:
         return None
 
@@ -225,7 +225,7 @@ def _from_internal(kind: str, value: object) -> Tree:
 
 
 def _typed(value: object, *path: str) -> Tree:
-    """A value as a field of v2 has it; None where Go could not read it, which is as good as no annotation."""
+    """A value with the types of v2; None where Go could not decode it, which counts as no annotation."""
     type_ = type_of(_KIND)
     for name in path:
         type_ = type_.fields[name].type
@@ -243,7 +243,7 @@ def _annotated(text: str | None, current: bool) -> list[Object] | None:
     try:
         converted = [_metric_from_v1(metric, current) for metric in metrics]
     except (AttributeError, TypeError):
-        return None  # parts that are no objects
+        return None  # an element is not an object
     found: list[Object] | None = _typed(converted, *(("status", "currentMetrics") if current else ("spec", "metrics")))
     return found
 

@@ -59,7 +59,7 @@ _METRIC = at("metric", required("name", "must specify a metric name", then=check
 
 
 class _Options:
-    """What the object that is stored already may keep."""
+    """The relaxed rules for values of the stored object."""
 
     __slots__ = ("lowest", "any_target", "target_without_group", "any_metric")
 
@@ -123,7 +123,7 @@ _TARGET = at(
 
 
 def _has(*parts: str, text: str, shown: str = "averageValue") -> Rule:
-    """One of the target's values has to be there."""
+    """Requires one of the target's values."""
 
     def validate(source: Object, path: Path, errors: Errors, ctx: object) -> None:
         target = source.get("target") or {}
@@ -261,7 +261,7 @@ def validate_spec(spec: Object, errors: Errors, options: _Options) -> None:
 class AutoscalerStrategy(PlainStrategy):
     reset_fields = ("status",)
     empty_status = {"desiredReplicas": 0, "currentMetrics": None}
-    default_policies = True  # for scaling rules that have none
+    default_policies = True  # whether scaling rules without policies get the default ones
 
     def default(self, obj: Object) -> None:
         drop_own_annotations(obj)
@@ -290,7 +290,7 @@ class AutoscalerStrategy(PlainStrategy):
 
 
 class AutoscalerV1Strategy(AutoscalerStrategy):
-    default_policies = False  # v1 has no behaviour whose defaults could be set, only an annotation
+    default_policies = False  # v1 has behaviour only in an annotation, without defaults
 
 
 class AutoscalerStatusStrategy(PlainStatusStrategy):

@@ -61,7 +61,7 @@ def _interval(text: str, completions: int) -> tuple[int, int]:
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """How many indexes the list names.  Raises IndexesError."""
+    """The number of indexes in the list.  Raises IndexesError."""
     total, previous = 0, None
     for part in text.split(",") if text else ():
         first, last = _interval(part, completions)
@@ -94,7 +94,7 @@ def check_apart(completed: str, failed: str, completions: int) -> None:
 
 
 def default_job_spec(spec: Object) -> None:
-    """The defaults that a Job and the template of a CronJob share."""
+    """The common defaults of a Job and a CronJob's template."""
     default_pod_template(spec.setdefault("template", {}))
     for rule in elements(spec, "podFailurePolicy", "rules"):
         for pattern in elements(rule, "onPodConditions"):
@@ -261,7 +261,7 @@ def _restart_policy(spec: Object, path: Path, errors: Errors) -> None:
 
 
 def validate_job_spec(spec: Object, path: Path, errors: Errors, options: PodOptions) -> None:
-    """All rules except those of the selector, which a CronJob's template does not have."""
+    """All rules except the selector's, which a CronJob's template does not have."""
     names = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
     validate_counts(spec, path, errors, (*names, "backoffLimitPerIndex", "maxFailedIndexes"))
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:

@@ -26,7 +26,7 @@ def is_false(status: Object, kind: str) -> bool:
 
 
 class _Change:
-    """Two statuses, and which of their parts differ."""
+    """Two statuses, and the differences between them."""
 
     def __init__(self, spec: Object, new: Object, old: Object) -> None:
         self.spec, self.new, self.old = spec, new, old

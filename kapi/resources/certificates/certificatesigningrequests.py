@@ -29,8 +29,8 @@ from kapi.resources.shared.strategies import PlainStrategy, UpdateRules, keep
 
 _PREFIX, _OF = "apiserver_certificates_registry_csr_", ("signerName",)
 _SLICED = "sliced by signer (only kubernetes.io signer names are specifically identified)"
-_TOLERANCE_SECONDS = 300  # signers date the beginning back
-_TOLERANCE = 0.05  # of the requested duration
+_TOLERANCE_SECONDS = 300  # signers backdate the beginning
+_TOLERANCE = 0.05  # the part of the requested duration
 
 REQUESTED = Counter(
     _PREFIX + "requested_duration_total",
@@ -74,7 +74,7 @@ def _count(request: Object, wanted: int, issued: str) -> None:
     REQUESTED.add(signer)
     try:
         certificate = x509.load_pem_x509_certificate(base64.b64decode(issued))
-    except ValueError:  # none that validation lets pass
+    except ValueError:  # validation refuses such a certificate
         return
     got = (certificate.not_valid_after_utc - certificate.not_valid_before_utc).total_seconds()
     if abs(wanted - got) < _TOLERANCE_SECONDS + wanted * _TOLERANCE:
@@ -136,7 +136,7 @@ def fill_transition_times(new: list[Object], before: list[Object], now: str) -> 
 
 
 def _any_name(name: str, prefix: bool = False) -> tuple[str, ...]:
-    """Any name is allowed."""
+    """The rule for names, which allows every name."""
     return ()
 
 
@@ -147,8 +147,8 @@ class RequestStrategy(PlainStrategy):
     name_rule = staticmethod(_any_name)
     reset_fields = ("spec", "status")
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA)
-    approves = False  # whether it may change the conditions Approved and Denied
-    signs = False  # whether it may change the certificate
+    approves = False  # whether the subresource may change the conditions Approved and Denied
+    signs = False  # whether the subresource may change the certificate
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         if old is not None:
@@ -217,7 +217,7 @@ class ApprovalStrategy(RequestStrategy):
 
 
 def fill_times(obj: Object, old: Object, now: str) -> None:
-    """Sets missing times of conditions; the transition time stays where type and status stay."""
+    """Sets missing times of conditions; the transition time stays when type and status are unchanged."""
     for condition in elements(_conditions_of(obj)):
         condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
     fill_transition_times(_conditions_of(obj), _conditions_of(old), now)

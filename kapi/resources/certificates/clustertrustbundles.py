@@ -27,7 +27,7 @@ _OMITTED = "<value omitted>"
 
 
 def _bundle_name(signer: str, name: str, prefix: bool = False) -> tuple[str, ...]:
-    """The rule for names: that of a signer's bundle begins with the signer's name."""
+    """The rule for names: the name of a signer's bundle begins with the signer's name."""
     if not signer:
         if ":" in name:
             return ('ClusterTrustBundle without signer name must not have ":" in its name',)

@@ -54,7 +54,7 @@ _SELECTABLE = ("spec.signerName", "spec.podName", "spec.serviceAccountName", "sp
 
 
 def check_keys(spec: Object, errors: Errors) -> None:
-    """A signed certificate request contains both; the older form is a key and a signature of the pod's uid."""
+    """Checks key and proof: a signed certificate request has both; the older form is a key and a signature of the pod's uid."""
     request, key, proof = (_decoded(spec, path) for path in (_REQUEST, _KEY, _PROOF))
     for path, data in ((_REQUEST, request), (_KEY, key), (_PROOF, proof)):
         if len(data) > _MAX_BYTES:
@@ -250,7 +250,7 @@ def _check_names(leaf: x509.Certificate, errors: Errors) -> None:
 
 
 def _check_times(status: Object, leaf: x509.Certificate, spec: Object, now: str, errors: Errors) -> bool:
-    """The times must be those of the certificate, and leave the kubelet time for a new request."""
+    """Checks that the times are the certificate's, and leave the kubelet time for a new request."""
     wanted = (
         (_NOT_BEFORE, "notBefore", "must be present and consistent with the issued certificate"),
         (_NOT_AFTER, "notAfter", "must be present and consistent with the issued certificate"),
@@ -308,7 +308,7 @@ def _check_times(status: Object, leaf: x509.Certificate, spec: Object, now: str,
 
 
 def _nanoseconds(span: datetime.timedelta) -> int:
-    """As Go's encoder writes a duration."""
+    """A duration in the form of Go's encoder."""
     return int(span.total_seconds()) * 10**9
 
 
@@ -347,7 +347,7 @@ class PodCertificateRequestStatusStrategy(PlainStatusStrategy):
     keeps_metadata = True
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        """Restores a decision that was made; sets the transition times of conditions."""
+        """Restores an earlier decision; sets the transition times of conditions."""
         conditions = (obj.get("status") or {}).get("conditions") or []
         before = (old.get("status") or {}).get("conditions") or []
         keep_conditions(conditions, before, DECISIONS)

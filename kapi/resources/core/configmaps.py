@@ -18,7 +18,7 @@ FROZEN = "field is immutable when `immutable` is set"
 
 
 def decoded_size(text: str) -> int:
-    """How many bytes a base64 text decodes to."""
+    """The number of bytes of a decoded base64 text."""
     return len(text) * 3 // 4 - text.endswith("=") - text.endswith("==")
 
 
@@ -27,7 +27,7 @@ def validate_frozen(
 ) -> None:
     """Forbids changes of an object that was made immutable.
 
-    Of the part ``exact`` Go tells an empty map from a missing one, which an empty map becomes in the store.
+    For the field ``exact`` an empty map differs from a missing one in Go; in the store an empty map is missing.
     """
     if old.get("immutable") is not True:
         return
@@ -58,7 +58,7 @@ class ConfigMapStrategy(PlainStrategy):
                 errors.append(invalid(Path("binaryData").key(key), key, text))
             size += decoded_size(value or "")
         if size > MAX_SIZE:
-            errors.append(too_long(Path("[]"), MAX_SIZE))  # upstream names the root so
+            errors.append(too_long(Path("[]"), MAX_SIZE))  # upstream's path of the root
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         found = bool(errors)

@@ -1,4 +1,4 @@
-"""Event (v1).  The same objects are served as events.k8s.io/v1; they are kept as core events.
+"""Event (v1).  The same objects are served as events.k8s.io/v1; they are stored as core events.
 
 Upstream: ``pkg/apis/core/validation/events.go``, ``pkg/registry/core/event``."""
 
@@ -17,7 +17,7 @@ _LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 10
 
 
 def validate_event(event: Object, controller: str, errors: Errors) -> None:
-    """The rules of both APIs; ``controller`` is what the request's version calls the reporting controller."""
+    """The rules of both APIs; ``controller`` is the name of the reporting controller's field in the request's version."""
     namespace = event["metadata"].get("namespace") or ""
     involved = (event.get("involvedObject") or {}).get("namespace") or ""
     if not event.get("eventTime"):

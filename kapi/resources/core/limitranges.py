@@ -27,7 +27,7 @@ _MAX_MILLI = (2**63 - 1) // 1000
 
 
 def _merged(*amounts: Object | None) -> Object:
-    """All amounts; of several with the same name the last one."""
+    """All amounts by name; the last one counts."""
     return {name: amount for part in amounts for name, amount in entries(part)}
 
 
@@ -72,7 +72,7 @@ def _item(item: Object, path: Path, errors: Errors) -> None:
 
 
 def _compared(key: str, of: dict[str, str | None], path: Path) -> list[FieldError]:
-    """The limits of one resource against each other."""
+    """Compares the limits of one resource."""
     low, high, default, request, ratio = of["min"], of["max"], of["default"], of["defaultRequest"], of[_LISTS[4]]
     errors: list[FieldError] = []
 
@@ -102,7 +102,7 @@ def _compared(key: str, of: dict[str, str | None], path: Path) -> list[FieldErro
 
 
 def _ratio(ratio: str, low: str, high: str) -> str | None:
-    """max/min as upstream prints it, when the ratio exceeds it."""
+    """The text of max/min in upstream's form, when the ratio exceeds it."""
     value, bottom, top = float(ceiling(ratio)), ceiling(low), ceiling(high)
     if value < _MAX_MILLI and bottom < _MAX_MILLI and top < _MAX_MILLI:
         value, bottom, top = milli(ratio) / 1000, milli(low), milli(high)

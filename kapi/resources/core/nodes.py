@@ -1,4 +1,4 @@
-"""Node (v1), and its annotations that hold JSON, from before there were fields for it.
+"""Node (v1), and its annotations with JSON, which are older than the fields for the same data.
 
 Upstream: ``pkg/apis/core/validation`` (ValidateNode, ValidateNodeSpecificAnnotations), ``pkg/registry/core/node``.
 """
@@ -86,7 +86,7 @@ def _avoided(text: str, errors: Errors) -> None:
 
 
 def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
-    """Keys, values, effects; one taint per key and effect."""
+    """Checks keys, values and effects, and that there is one taint for each key and effect."""
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(taints):
         here = path.index(i)

@@ -58,7 +58,7 @@ class PersistentVolumeClaimStrategy(PlainStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         self.check(obj, old, errors, ctx)
         new, before = tree.copy(obj.get("spec") or {}), tree.copy(old.get("spec") or {})
-        normalize_data_sources(before, before)  # a reference that it has stays
+        normalize_data_sources(before, before)  # an existing reference stays
         self._class_change(obj, old, new, before, errors)
         if not before.get("volumeName"):
             # the binder sets it, once
@@ -85,7 +85,7 @@ class PersistentVolumeClaimStrategy(PlainStrategy):
         self._attributes_class(obj, old, errors)
 
     def _class_change(self, obj: Object, old: Object, new: Object, before: Object, errors: Errors) -> None:
-        """A class may be set where there was none, and move from the old annotation to the field."""
+        """Whether the class may change: it may be set if there was none, and move from the old annotation to the field."""
         annotation = (old["metadata"].get("annotations") or {}).get(BETA_CLASS)
         new_annotation = (obj["metadata"].get("annotations") or {}).get(BETA_CLASS)
         name, was = new.get("storageClassName"), before.get("storageClassName")

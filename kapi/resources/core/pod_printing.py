@@ -10,7 +10,7 @@ from kapi.resources.shared.printing import AGE, NAME, NONE, age, name
 
 
 class _Summary:
-    """Readiness, reason and restarts, which several cells show."""
+    """Readiness, reason and restarts, which are in several cells."""
 
     __slots__ = ("ready", "total", "reason", "restarts", "last")
 
@@ -55,7 +55,7 @@ class _Summary:
                 self.reason = "Terminating"
 
     def _initial(self, entry: Object, sidecar: bool, position: int, total: int) -> str:
-        """Why the pod still initializes; "" when this container is done."""
+        """The reason why the pod still initializes; "" when this container has completed."""
         state = entry.get("state") or {}
         ended, waiting = state.get("terminated"), state.get("waiting")
         if ended is not None and ended.get("exitCode", 0) == 0:
@@ -124,7 +124,7 @@ def _gates(pod: Object) -> str:
 
 
 def _conditions(pod: Object) -> list[Object]:
-    """The condition Completed of a row, by which clients may hide it."""
+    """The condition Completed of a row, which lets clients hide it."""
     texts = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     phase = (pod.get("status") or {}).get("phase")
     if phase not in texts:

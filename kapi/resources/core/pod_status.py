@@ -1,4 +1,4 @@
-"""The status of a pod as the node and the scheduler write it (upstream: ``core/validation`` ValidatePodStatusUpdate)."""
+"""The status of a pod, which the node and the scheduler write (upstream: ``core/validation`` ValidatePodStatusUpdate)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _restarts_all(spec: Object) -> bool:
 
 
 def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, errors: Errors, ctx: PodOptions) -> None:
-    """A terminated container may run again only if its restart policy allows it."""
+    """Checks that a terminated container runs again only if its restart policy allows it."""
     containers = {container.get("name", ""): container for container in elements(spec, part)}
     running = {
         after.get("name") for after in elements(new, name) if (after.get("state") or {}).get("terminated") is None
@@ -71,7 +71,7 @@ def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, e
         if ended is None or before.get("name") not in running:
             continue
         container = containers.get(before.get("name", ""))
-        if part and not rules:  # the pod's policy is that of all containers except sidecars
+        if part and not rules:  # the pod's policy applies to all containers except sidecars
             sidecar = part == "initContainers" and container is not None and container.get("restartPolicy") == "Always"
             container = {"restartPolicy": "Always"} if sidecar else {}
         if container is None or not _should_restart(container, spec, ended.get("exitCode", 0)):
@@ -270,7 +270,7 @@ def _volumes(status: Object, errors: Errors) -> None:
 
 
 def validate_pod_status(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """The rules for the status, after those for changed metadata.  Restart policies are those of the old pod's spec."""
+    """The rules for the status, after the rules for changed metadata.  The old pod's spec has the restart policies."""
     status, before, spec = new.get("status") or {}, old.get("status") or {}, new["spec"]
     validate_annotation_changes(new, old, errors, ctx)
     _conditions(status.get("conditions") or [], errors)

@@ -18,7 +18,7 @@ from kapi.resources.shared.podspec import MIRROR
 from kapi.resources.shared.podtemplate import APP_ARMOR, validate_pod_annotations
 from kapi.resources.shared.rules import Errors
 
-_EMPTY = "[]"  # how Go shows a path without a name
+_EMPTY = "[]"  # Go's form of a path without a name
 _SPEC = Path("spec")
 _MAX_INT32 = 2147483647
 _UPDATABLE = (
@@ -26,14 +26,14 @@ _UPDATABLE = (
     "(only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
     "previously negative)"
 )
-#: structs behind pointers: there is a difference between an empty one and none
+#: structs behind pointers: an empty struct differs from a missing one
 _STRUCTS = frozenset({"affinity", "dnsConfig", "os", "resources", "schedulingGroup", "securityContext"})
 _RESIZED = ("cpu", "memory")
 _ONLY = "only cpu and memory resources are mutable"
 
 
 def validate_annotation_changes(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """Mirror and AppArmor annotations may not be added, removed or changed."""
+    """Checks that mirror and AppArmor annotations are not added, removed or changed."""
     path = Path("metadata").child("annotations")
     after, before = new["metadata"].get("annotations") or {}, old["metadata"].get("annotations") or {}
     for key, value in before.items():
@@ -55,7 +55,7 @@ def validate_annotation_changes(new: Object, old: Object, errors: Errors, ctx: P
 
 
 def _containers(new: list[Object], old: list[Object], path: Path, errors: Errors) -> bool:
-    """Whether the containers are the same ones; their images are checked when they are."""
+    """Whether the containers are the same; if they are, their images are checked."""
     if len(new) != len(old):
         errors.append(field.forbidden(path, "pod updates may not add or remove containers"))
         return False
@@ -70,7 +70,7 @@ def _containers(new: list[Object], old: list[Object], path: Path, errors: Errors
 
 
 def _deadline(new: Object, old: Object, errors: Errors) -> bool:
-    """A deadline may be set and brought forward; False stops the validation as upstream does."""
+    """Checks that a deadline is only set or shortened; False ends the validation, as upstream."""
     after, before, path = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"), _SPEC
     here = path.child("activeDeadlineSeconds")
     if after is not None:
@@ -141,7 +141,7 @@ def _node_affinity(new: Object | None, old: Object | None, errors: Errors) -> No
 
 
 def _loosen_gated(munged: Object, old: Object, errors: Errors) -> None:
-    """While a scheduling gate holds a pod, its node selector and affinity may be narrowed."""
+    """Lets the node selector and affinity become stricter while a scheduling gate holds the pod."""
     if not equal(munged.get("nodeSelector") or {}, old.get("nodeSelector") or {}):
         _node_selector(munged.get("nodeSelector") or {}, old.get("nodeSelector") or {}, errors)
         _restore(munged, old, "nodeSelector")
@@ -175,7 +175,7 @@ def _with_images(new: list[Object], old: list[Object]) -> list[Object]:
 
 
 def validate_pod_update(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """The rules for changes, after those for any metadata and spec."""
+    """The rules for changes, after the rules for all metadata and specs."""
     spec, before = new["spec"], old["spec"]
     validate_annotation_changes(new, old, errors, ctx)
     for part in ("containers", "initContainers"):
@@ -212,7 +212,7 @@ def _comparable(spec: Object) -> Object:
 
 
 def validate_ephemeral_update(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """Ephemeral containers may be added, but not changed or removed."""
+    """Checks that ephemeral containers are only added, not changed or removed."""
     validate_annotation_changes(new, old, errors, ctx)
     if MIRROR in (old["metadata"].get("annotations") or {}):
         errors[:] = [field.forbidden(_EMPTY, "static pods do not support ephemeral containers")]
@@ -327,7 +327,7 @@ def _is_set(spec: Object) -> bool:
 
 
 def _supported(old: Object) -> bool:
-    """Whether the node supports resizing: it reports the resources of running containers then."""
+    """Whether the node supports resizing: then it reports the resources of running containers."""
     for entry in elements(old, "status", "containerStatuses"):
         if (entry.get("state") or {}).get("running") is not None:
             return entry.get("resources") is not None
@@ -335,7 +335,7 @@ def _supported(old: Object) -> bool:
 
 
 def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """The rules for a resize, after those for any metadata and spec."""
+    """The rules for a resize, after the rules for all metadata and specs."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         errors[:] = [field.forbidden(_EMPTY, "static pods cannot be resized")]
         return

@@ -43,7 +43,7 @@ def _options(ctx: StrategyContext, old: Object | None = None) -> PodOptions:
 
 
 def _validate_whole(pod: Object, errors: Errors, options: PodOptions) -> None:
-    """The rules for the metadata and spec of any pod."""
+    """The rules for the metadata and spec of all pods."""
     metadata, spec = pod["metadata"], pod["spec"]
     validate_metadata(pod, errors)
     annotations = metadata.get("annotations")
@@ -256,14 +256,14 @@ def _keep_observed(status: Object, before: Object) -> None:
 
 
 class _SpecPartStrategy(_PodPartStrategy):
-    """A subresource that changes a part of the spec, and so the generation."""
+    """A subresource that changes a part of the spec, and thereby the generation."""
 
     def prepare_part(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        """Undoes all changes except those of the part."""
+        """Undoes all changes outside of the part."""
         raise NotImplementedError
 
     def validate_part(self, obj: Object, old: Object, errors: list[FieldError], options: PodOptions) -> None:
-        """Appends the errors of the part's own rules."""
+        """Appends the errors of the rules for the part."""
         raise NotImplementedError
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:

@@ -69,7 +69,7 @@ class ReplicationControllerStrategy(ReplicasStrategy):
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         if obj["metadata"].get("generation") == old["metadata"].get("generation"):
             return []
-        return template_warnings(old["spec"].get("template"))  # upstream looks at the old one
+        return template_warnings(old["spec"].get("template"))  # upstream uses the old template
 
 
 class ReplicationControllerStatusStrategy(ReplicasStatusStrategy):

@@ -22,7 +22,7 @@ from kapi.resources.shared.strategies import PlainStrategy
 _DATA = Path("data")
 _TLS = "kubernetes.io/tls"
 _ACCOUNT_TOKEN, _ACCOUNT_NAME = "kubernetes.io/service-account-token", "kubernetes.io/service-account.name"
-#: types whose one key holds a JSON object
+#: types with one key whose value is a JSON object
 _DOCKER = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 
 
@@ -31,7 +31,7 @@ def _value(secret: Object, key: str) -> bytes:
 
 
 def _validate_type(secret: Object, errors: Errors) -> None:
-    """The keys that well-known types must have."""
+    """Checks the required keys of well-known types."""
     kind, data = secret.get("type") or "", secret.get("data") or {}
     if kind == _ACCOUNT_TOKEN:
         if not (secret["metadata"].get("annotations") or {}).get(_ACCOUNT_NAME):

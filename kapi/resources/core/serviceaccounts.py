@@ -17,7 +17,7 @@ class ServiceAccountStrategy(PlainStrategy):
     update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        # of a reference only the name is stored
+        # only the name of a reference is stored
         if obj.get("secrets"):
             obj["secrets"] = [
                 {"name": secret["name"]} if secret.get("name") else {} for secret in elements(obj["secrets"])

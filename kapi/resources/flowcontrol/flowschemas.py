@@ -144,7 +144,7 @@ def validate_flow_conditions(obj: Object, errors: Errors) -> None:
 
 
 def _shown(spec: Object) -> Object:
-    """The spec as Go writes the internal type, which has no JSON names."""
+    """The spec in Go's form of the internal type, which has no JSON names."""
     method = spec.get("distinguisherMethod")
 
     def subject(one: Object) -> Object:

@@ -81,7 +81,7 @@ def _limited(limited: Object, path: Path, errors: Errors) -> None:
 
 
 def _shown(spec: Object) -> Object:
-    """The spec as Go writes the internal type, which has no JSON names."""
+    """The spec in Go's form of the internal type, which has no JSON names."""
     limited, exempt = spec.get("limited"), spec.get("exempt")
     response = (limited or {}).get("limitResponse") or {}
     queuing = response.get("queuing")
@@ -111,7 +111,7 @@ def _shown(spec: Object) -> Object:
 
 
 def _fixed(spec: Object, name: str, errors: Errors) -> None:
-    """The two mandatory levels: only a few of their fields may change."""
+    """Checks the two mandatory levels, of which only a few fields may change."""
     wanted = PRIORITY_LEVELS.get(name)
     if wanted is None:
         return
@@ -136,7 +136,7 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
         for part, shares in ((exempt, 0), (limited, 30)):
             if part is None:
                 continue
-            if part.get("nominalConcurrencyShares") is None:  # the API shows it without a value, too
+            if part.get("nominalConcurrencyShares") is None:  # the API shows it even without a value
                 part["nominalConcurrencyShares"] = shares
             part.setdefault("lendablePercent", 0)
         queuing = ((limited or {}).get("limitResponse") or {}).get("queuing")

@@ -43,7 +43,7 @@ REFERENCE = struct(
 )
 
 
-#: the name of a Service, and as it was before 1.36
+#: the rules for the name of a Service: today's, and the rule before 1.36
 _SERVICE = require("name", then=check(label_name))
 _STRICT_SERVICE = require("name", then=check(service_name))
 
@@ -142,7 +142,7 @@ def _had_bad_wildcard_rule(old: Object | None) -> bool:
 
 
 def _had_relaxed_name(old: Object | None) -> bool:
-    """Whether the stored object names a Service as only the relaxed rule allows."""
+    """Whether the stored object has a Service name that only the relaxed rule allows."""
     spec = (old or {}).get("spec") or {}
     backends = [spec.get("defaultBackend")]
     for rule in elements(spec, "rules"):

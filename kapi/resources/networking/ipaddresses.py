@@ -25,7 +25,7 @@ _REFERENCE = struct(
 
 
 def address_name(name: str, prefix: bool) -> list[str]:
-    """The name is the address in canonical form."""
+    """The rule for names: the name is the address in canonical form."""
     return [error.detail for error in check_ip(Path(), name)]
 
 

@@ -25,7 +25,7 @@ def _cidrs(obj: Object) -> list[str]:
 
 
 def _keeps_sent_status(obj: Object, ctx: StrategyContext) -> bool:
-    """Before 1.36 clients could write the status with the object, unlike that of any other type."""
+    """Whether the status is kept: before 1.36 clients could write it with the object, unlike for all other types."""
     if gate(ctx, "ServiceCIDRStatusFieldWiping"):
         return False
     obj.setdefault("status", {})

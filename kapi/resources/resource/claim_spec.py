@@ -24,7 +24,7 @@ _CHOICE = "exactly one of `exactly` or `firstAvailable` is required"
 
 
 _REQUEST = "devices.requests.*"
-#: in the spec of a claim
+#: paths in the spec of a claim
 GATED = (
     gated("DRAPrioritizedList", f"{_REQUEST}.firstAvailable"),
     gated("DRADeviceTaints", f"{_REQUEST}.exactly.tolerations", f"{_REQUEST}.firstAvailable.*.tolerations"),
@@ -152,7 +152,7 @@ def _wish(wish: Object, path: Path, errors: Errors, ctx: StrategyContext) -> Non
 
 
 def check_admin_access(spec: Object, ctx: StrategyContext, errors: Errors) -> None:
-    """Admin access is allowed in namespaces with a label for it."""
+    """Checks admin access, which is allowed in namespaces with a label for it."""
     for i, request in enumerate(elements(spec, "devices", "requests")):
         if (request.get("exactly") or {}).get("adminAccess"):
             path = Path("spec").child("devices", "requests").index(i).child("adminAccess")

@@ -26,7 +26,7 @@ _EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 
 def check_list(items: list[Tree], limit: int, item: Item, path: Path, errors: Errors) -> bool:
-    """Applies a rule to every item, unless there are too many.  Returns whether it did.  A negative limit is none."""
+    """Applies a rule to every item, unless there are too many.  Returns whether it did.  A negative limit means no limit."""
     if 0 <= limit < len(items):
         errors.append(too_many(path, len(items), limit))
         return False
@@ -44,7 +44,7 @@ def check_set(
     errors: Errors,
     show: Callable[[Tree], Tree] | None = None,
 ) -> None:
-    """As ``check_list``, and the items must have different keys; ``show`` is the value in the error, by default the key."""
+    """``check_list`` for items with different keys; ``show`` returns the value in the error, by default the key."""
     if not check_list(items, limit, item, path, errors):
         return
     seen: set[Hashable] = set()
@@ -75,7 +75,7 @@ def check_qualified_name(name: str, path: Path, errors: Errors) -> None:
     """``identifier`` or ``domain/identifier``."""
     parts = name.split("/")
     if len(parts) > 2:
-        return  # upstream does not check these
+        return  # upstream does not check such names
     if len(parts) == 2:
         if not parts[0]:
             errors.append(invalid(path, "", "the domain must not be empty"))
@@ -157,7 +157,7 @@ def check_toleration(toleration: Object, path: Path, errors: Errors) -> None:
             errors.append(invalid(path.child("value"), value, "must be empty for operator `Exists`"))
     elif operator == "Equal":
         report(is_label_value(value), value, path, errors, "value")
-    else:  # defaults have given it one
+    else:  # otherwise defaults have set it
         errors.append(not_supported(path.child("operator"), operator, ("Equal", "Exists")))
     effect = toleration.get("effect", "")
     if effect and effect not in _EFFECTS:
@@ -165,7 +165,7 @@ def check_toleration(toleration: Object, path: Path, errors: Errors) -> None:
 
 
 def check_binding_conditions(obj: Object, path: Path, errors: Errors) -> None:
-    """``bindingConditions`` and ``bindingFailureConditions``: both or none, without duplicates."""
+    """``bindingConditions`` and ``bindingFailureConditions``: both or neither must be set, without duplicates."""
     good, bad = obj.get("bindingConditions") or [], obj.get("bindingFailureConditions") or []
     good_path, bad_path = path.child("bindingConditions"), path.child("bindingFailureConditions")
     for names, here in ((good, good_path), (bad, bad_path)):

@@ -14,11 +14,11 @@ from kapi.machinery.each import elements
 
 _MAX_COST = 1_000_000
 _MAX_DOMAIN, _MAX_IDENTIFIER, _MAX_VALUES, _MAX_STRING = 63, 32, 32, 64
-_ANY = CelType("dyn", "any")  # a value that is no list; messages name it so
+_ANY = CelType("dyn", "any")  # a value that is not a list; messages use this name
 
 
 def _includes(target: Value, value: Value) -> bool:
-    """Whether an attribute is the value, or a list that has it."""
+    """Whether an attribute is the value, or a list that contains it."""
     if not isinstance(target, (list, tuple)):
         return equal(target, value)
     for i, item in enumerate(elements(target)):

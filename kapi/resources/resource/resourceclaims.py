@@ -185,7 +185,7 @@ def _share(share: str | None, path: Path, errors: Errors) -> None:
 
 
 def _uuid_problem(text: str) -> str:
-    """Why a text is none of a UUID's four forms, in the words of Go's ``github.com/google/uuid``."""
+    """The error of Go's ``github.com/google/uuid`` for a text in none of a UUID's four forms."""
     size = len(text.encode())
     if size == _UUID_BYTES + len(_URN):
         if text[: len(_URN)].lower() != _URN:

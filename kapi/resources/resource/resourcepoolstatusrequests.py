@@ -58,7 +58,7 @@ class ResourcePoolStatusRequestStrategy(PlainStrategy):
 
 class ResourcePoolStatusRequestStatusStrategy(StatusOnlyStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        """The status may be set only once."""
+        """Checks that the status is set only once."""
         status, before = obj.get("status"), old.get("status")
         if before is not None:
             validate_immutable(status, before, _STATUS, errors)

@@ -81,7 +81,7 @@ class ResourceSliceStrategy(PlainStrategy):
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(obj, old, ctx)
-        drop_disabled(_GATED, obj, old, ctx)  # afterwards, since a field that is dropped raises the generation, too
+        drop_disabled(_GATED, obj, old, ctx)  # afterwards, since a dropped field also raises the generation
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         _validate_spec(obj.get("spec") or {}, None if old is None else old.get("spec") or {}, errors)
@@ -186,7 +186,7 @@ def _shortened(key: str, limit: int) -> str:
 
 
 def _counter_set(item: Object, name: str, limit: int, path: Path, errors: Errors) -> None:
-    """Counters: ``name`` is that of a set, ``counterSet`` names the set from which a device consumes."""
+    """Checks counters: ``name`` is the name of a set, ``counterSet`` names the set from which a device consumes."""
     if need(item.get(name), path, errors, name):
         devices.check_label(item[name], path.child(name), errors)
     counters, here = item.get("counters") or {}, path.child("counters")

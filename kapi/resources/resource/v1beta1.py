@@ -1,6 +1,6 @@
 """Conversion from and to resource.k8s.io/v1beta1.
 
-There a request has the fields of ``exactly`` itself, and a device has all fields but its name in ``basic``.
+In v1beta1 a request itself has the fields of ``exactly``, and a device has all fields except its name in ``basic``.
 Upstream: ``pkg/apis/resource/v1beta1/conversion.go`` (KEP-4381).
 """
 

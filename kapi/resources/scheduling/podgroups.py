@@ -39,13 +39,13 @@ _GATED = {
 Rule = Callable[[Tree, Path, Errors], None]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _MAX_TEMPLATES = 8
-_NULLS = ("schedulingConstraints",)  # of a template: the API shows them without a value, too
+_NULLS = ("schedulingConstraints",)  # fields of a template that the API shows even without a value
 
 
 def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: object, shown: Collection[str] = ()) -> None:
     """Drops fields whose feature gate is off, unless they are stored already.
 
-    ``shown``: those that an object has without a value, too, as null.
+    ``shown``: fields that an object also has without a value, as null.
     """
     for field, name in _GATED.items():
         if gate(ctx, name) or any(spec.get(field) not in (None, "", []) for spec in elements(old)):
@@ -66,7 +66,7 @@ def check_fixed(new: Tree, old: Tree, path: Path, errors: Errors) -> bool:
 
 
 def check_group(spec: Object, old: Object | None, path: Path, errors: Errors, ctx: object) -> None:
-    """The rules for a group's spec; with ``old``, the stored one, no field may change."""
+    """The rules for a group's spec; with ``old``, the stored spec, no field may change."""
 
     def check(field: str, rule: Rule) -> None:
         value, here = spec.get(field), path.child(field)
@@ -91,7 +91,7 @@ def check_group(spec: Object, old: Object | None, path: Path, errors: Errors, ct
 
 
 def check_union(obj: Object, names: tuple[str, ...], path: Path, errors: Errors) -> None:
-    """Exactly one of these fields must be set."""
+    """Checks that exactly one of these fields is set."""
     given = [name for name in names if obj.get(name) is not None]
     listed = ", ".join(f"`{name}`" for name in names)
     if not given:
@@ -109,7 +109,7 @@ def check_long_name(name: str, path: Path, errors: Errors) -> None:
 
 
 def check_required(obj: Object, field: str, rule: Rule, path: Path, errors: Errors) -> None:
-    """The field must be set, and fulfil the rule."""
+    """Checks that the field is set and valid by the rule."""
     value, here = obj.get(field), path.child(field)
     if value in (None, "", 0):
         errors.append(required(here))
@@ -118,7 +118,7 @@ def check_required(obj: Object, field: str, rule: Rule, path: Path, errors: Erro
 
 
 def check_names(items: list[Object], path: Path, errors: Errors) -> None:
-    """The items of a list must have different names."""
+    """Checks that the items of a list have different names."""
     seen: set[str] = set()
     for item, here in each_of(path, items):
         name = item.get("name", "")

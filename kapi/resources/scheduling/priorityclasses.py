@@ -17,7 +17,7 @@ from kapi.resources.shared.strategies import PlainStrategy
 _SYSTEM_PREFIX = "system-"
 _MAX_USER_PRIORITY = 1_000_000_000
 _SYSTEM_CRITICAL = 2 * _MAX_USER_PRIORITY
-#: created at the start; other classes may not have names with their prefix
+#: classes created at the start; other classes may not have names with their prefix
 SYSTEM_CLASSES: tuple[Object, ...] = (
     {
         "metadata": {"name": "system-node-critical"},

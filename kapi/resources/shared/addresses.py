@@ -1,8 +1,8 @@
-"""IP addresses and CIDRs as Kubernetes reads and checks them, and which addresses may be endpoints or external IPs.
+"""Parsing and checks of IP addresses and CIDRs, and the addresses that may be endpoints or external IPs.
 
-*Legacy* fields, which are older than KEP-4858 (1.33), also take texts that strict parsing refuses when they are stored already,
-or when the gate ``StrictIPCIDRValidation`` is off.
-Parsing is "sloppy" in upstream's sense when it takes leading zeros and IPv4-mapped IPv6 addresses.
+*Legacy* fields, which are older than KEP-4858 (1.33), also accept texts that strict parsing refuses, if they are stored already,
+or if the gate ``StrictIPCIDRValidation`` is disabled.
+"Sloppy" parsing, upstream's term, accepts leading zeros and IPv4-mapped IPv6 addresses.
 Upstream: apimachinery ``util/validation/ip.go``, core ``ValidateEndpointIP``.
 """
 
@@ -99,7 +99,7 @@ def _ip_errors(path: Path, text: str) -> list[FieldError]:
 
 
 def check_ip(path: Path, text: str) -> list[FieldError]:
-    """An IP field that is not a legacy one: the address must be in canonical form, too."""
+    """An IP field that is not a legacy one: the address must also be in canonical form."""
     errors = _ip_errors(path, text)
     if errors:
         return errors
@@ -134,7 +134,7 @@ def _cidr_errors(path: Path, text: str) -> list[FieldError]:
 
 
 def check_cidr(path: Path, text: str) -> list[FieldError]:
-    """A CIDR field that is not a legacy one: it must be in canonical form, too."""
+    """A CIDR field that is not a legacy one: it must also be in canonical form."""
     errors = _cidr_errors(path, text)
     if errors:
         return errors
@@ -151,7 +151,7 @@ def check_interface_address(path: Path, text: str) -> list[FieldError]:
     if parsed is None:
         return [invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")]
     address, network = parsed
-    shown = getattr(address, "ipv4_mapped", None) or address  # Go prints a mapped address as the one of version 4
+    shown = getattr(address, "ipv4_mapped", None) or address  # Go prints a mapped address as IPv4
     canonical = f"{shown}/{network.prefixlen}"
     if text != canonical:
         return [invalid(path, text, f"must be in canonical form ({quote(canonical)})")]
@@ -196,7 +196,7 @@ def cidr_warnings(path: Path, text: str) -> list[str]:
 
 
 def validate_endpoint_ip(text: str, path: Path, errors: Errors) -> None:
-    """Appends what makes an address unfit: unspecified, loopback, link-local."""
+    """Appends errors for unspecified, loopback and link-local addresses."""
     address = parse(text)
     if address is None:
         errors.append(invalid(path, text, "must be a valid IP address", "format=ip-sloppy"))

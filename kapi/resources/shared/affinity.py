@@ -1,4 +1,4 @@
-"""Where pods may run: node selectors (also of volumes, slices and claims), affinity, spreading, tolerations.
+"""Rules for the placement of pods: node selectors (also of volumes, slices and claims), affinity, spreading, tolerations.
 
 Upstream: ``core/validation`` (validateAffinity, ValidateNodeSelector).
 """
@@ -166,7 +166,7 @@ def validate_match_label_keys(term: Object, path: Path, errors: Errors, *, misma
 
 
 def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None:
-    """matchLabelKeys of a spread constraint as they were checked before they were merged."""
+    """Checks matchLabelKeys of a spread constraint, as before the release in which they are merged."""
     keys = constraint.get("matchLabelKeys") or []
     if not keys:
         return

@@ -36,7 +36,7 @@ def default_claim_spec(spec: Object) -> None:
 
 
 def normalize_data_sources(spec: Object, old: Object | None, cross_namespace: bool = False) -> None:
-    """Drops a data source of an unknown kind, and keeps ``dataSource`` and ``dataSourceRef`` in step.
+    """Drops a data source of an unknown kind, and makes ``dataSource`` and ``dataSourceRef`` equal.
 
     ``cross_namespace``: a new reference may name a namespace.
     """
@@ -120,7 +120,7 @@ def _sources(spec: Object, path: Path, any_group: bool, errors: Errors) -> None:
 
 
 def validate_template_metadata(metadata: Object, path: Path, errors: Errors) -> None:
-    """A template's metadata may have labels and annotations only."""
+    """Checks that a template's metadata has only labels and annotations."""
     validate_annotations(metadata.get("annotations") or {}, path.child("annotations"), errors)
     validate_labels(metadata.get("labels") or {}, path.child("labels"), errors)
     for name, shown in _OTHER_METADATA:

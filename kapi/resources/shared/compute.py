@@ -70,7 +70,7 @@ def validate_resources(
     claim_names: Collection[str] = (),
     allow_indivisible: bool = False,
 ) -> None:
-    """Limits, requests against limits, huge pages, claims; entries in the order of their names."""
+    """Checks limits, requests against limits, huge pages and claims; entries in the order of their names."""
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
     for name in elements(ordered(limits)):
@@ -118,7 +118,7 @@ def _validate_entry(
 
 def _validate_claims(claims: list[Object], path: Path, errors: Errors, known: Collection[str]) -> None:
     seen: set[str] = set()
-    uses: dict[str, int] = {}  # of each claim among them
+    uses: dict[str, int] = {}  # by claim
     for i, claim in enumerate(claims):
         here, name, request = path.index(i), claim.get("name", ""), claim.get("request", "")
         if not name:

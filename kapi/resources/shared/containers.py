@@ -295,7 +295,7 @@ def validate_init_containers(
             errors.append(field.duplicate(here.child("name"), name))
         elif name:
             names.add(name)
-        _host_ports([(0, container)], path, errors)  # upstream gives the index within this one-element list
+        _host_ports([(0, container)], path, errors)  # upstream's index is in this list with one element
         if sidecar:
             lifecycle = container.get("lifecycle")
             if lifecycle is not None:
@@ -342,7 +342,7 @@ def validate_ephemeral_containers(
 
 
 def validate_image(container: Mapping[str, Tree], path: Path, errors: Errors) -> None:
-    """Only for pods: stored templates may have such images."""
+    """Checks images, only of pods: stored templates may have such images."""
     image = container.get("image", "")
     if image != image.strip():
         errors.append(field.invalid(path.child("image"), image, "must not have leading or trailing whitespace"))

@@ -46,7 +46,7 @@ def _subscripted(field_path: str) -> tuple[str, str] | None:
 
 
 def validate_field_ref(ref: Object, allowed: Collection[str], path: Path, errors: Errors) -> None:
-    """A field of the pod itself."""
+    """Checks a reference to a field of the pod."""
     version, field_path = ref.get("apiVersion", ""), ref.get("fieldPath", "")
     if not field_path:
         errors.append(field.required(path.child("fieldPath")))
@@ -75,7 +75,7 @@ def _unsupported(path: Path, value: str, allowed: Collection[str]) -> field.Fiel
 
 
 def validate_resource_ref(ref: Object, path: Path, errors: Errors, *, in_volume: bool) -> None:
-    """An amount of the container's resources; a volume has to name the container."""
+    """Checks a reference to an amount of a container's resources; in a volume it must name the container."""
     resource = ref.get("resource", "")
     if in_volume and not ref.get("containerName"):
         errors.append(field.required(path.child("containerName")))

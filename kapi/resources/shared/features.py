@@ -1,4 +1,4 @@
-"""Feature gates for validation: those of the request, else the defaults of 1.36 (upstream: ``pkg/features``)."""
+"""Feature gates for validation: the request's, or the defaults of 1.36 (upstream: ``pkg/features``)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def all_enabled(features: Mapping[str, bool], names: Iterable[str]) -> bool:
 
 
 def features_of(ctx: object) -> Mapping[str, bool]:
-    """Those of a StrategyContext or another object with ``features``; none given means the defaults."""
+    """The gates of a StrategyContext or another object with ``features``; the defaults if it has none."""
     return getattr(ctx, "features", None) or {}
 
 
 def gate(ctx: object, name: str) -> bool:
-    """As ``enabled``, for a StrategyContext or another object with ``features``; None means the defaults."""
+    """``enabled`` for a StrategyContext or another object with ``features``; None means the defaults."""
     return enabled(features_of(ctx), name)

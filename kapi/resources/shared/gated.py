@@ -1,6 +1,6 @@
-"""Drops fields whose feature gate is off, unless they are stored already (upstream: ``dropDisabledFields`` of the strategies).
+"""Drops fields whose feature gate is disabled, unless they are stored already (upstream: ``dropDisabledFields`` of strategies).
 
-A type has a table of its fields with gates; that of pod specs is here, since pods and all templates have them.
+A type has a table of its fields with gates; the table of pod specs is here, since pods and all templates use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Place = tuple[tuple[tuple[str, ...], ...], str]
 
 
 class Gated(NamedTuple):
-    """Fields that are dropped while one of the gates is off; those of ``in_use`` keep them too, when they are stored."""
+    """Fields that are dropped while one of the gates is disabled; stored fields of ``in_use`` keep them too."""
 
     gates: tuple[str, ...]
     fields: tuple[_Place, ...]
@@ -28,7 +28,7 @@ class Gated(NamedTuple):
 def gated(gates: str, *paths: str, also: Iterable[str] = (), kept: bool = True) -> Gated:
     """``gates`` are separated by spaces.  In a path ``*`` means each item or value, and ``|`` is between alternatives.
 
-    ``also``: further paths, by which the fields are in use.  Without ``kept`` stored fields are dropped, too.
+    ``also``: further paths that mean that the fields are in use.  Without ``kept`` stored fields are dropped too.
     """
     fields = tuple(map(_place, paths))
     return Gated(tuple(gates.split()), fields, (*fields, *map(_place, also)) if kept else ())
@@ -97,7 +97,7 @@ def _drop_stop_signals(spec: Object) -> None:
 
 
 def restart_rules_in_use(spec: Object) -> bool:
-    """Whether containers restart by themselves in a way that ``ContainerRestartRules`` brought; sidecars are older."""
+    """Whether containers have restart policies that are new with ``ContainerRestartRules``; sidecars are older."""
     return any(container.get("restartPolicy") is not None for container in elements(spec, "containers")) or any(
         container.get("restartPolicyRules") or container.get("restartPolicy") not in (None, "Always")
         for container in elements(spec, "initContainers")

@@ -1,4 +1,4 @@
-"""Whole values in messages: upstream prints its internal types, and differences between two of them.
+"""Whole values in messages, for which upstream prints its internal types or differences between two of them.
 
 The table ``internal_types.txt`` has the fields of internal types in Go's order.
 Upstream: ``util/validation/field`` ErrorBody (JSON of the value), ``k8s.io/apimachinery/pkg/util/diff`` (unified diff of the
@@ -37,7 +37,7 @@ _FIELDS = (("matchLabels", "matchExpressions"), ("key", "operator", "values"))
 
 
 class InternalField(NamedTuple):
-    """A field; ``inner`` is the type of what it holds: "" for a plain value, "raw" for one that is shown as it was sent."""
+    """A field; ``inner`` is the type of its value: "" for a plain value, "raw" for a value that is shown as sent."""
 
     go_name: str  # "" for the metadata, whose fields are written inline
     name: str  # in JSON; ^name stands in the parent of the value
@@ -76,7 +76,7 @@ def _field(text: str) -> InternalField:
 
 
 def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
-    """A value as Go's internal type of that name: every field, capitalised, in order; None stays None."""
+    """A value in the form of Go's internal type: every field, capitalised, in order; None stays None."""
     if value is None:
         return None
     if isinstance(value, list):
@@ -103,7 +103,7 @@ def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
 
 
 def internal_form(type_: Type, value: object) -> Tree:
-    """A value of a type of the wire as upstream's messages show it: in the internal form, where that is another one."""
+    """A value of an API type as in upstream's messages: in the internal form, where this differs."""
     while type_.elem is not None and isinstance(value, list):
         type_ = type_.elem
     if type_.kind is not Kind.STRUCT or not is_internal(type_.name) or not type_.definition.startswith("io.k8s.api."):
@@ -112,12 +112,12 @@ def internal_form(type_: Type, value: object) -> Tree:
     if any(
         not isinstance(item, dict) or not item or not item.keys() <= type_.fields.keys() for item in elements(items)
     ):
-        return value  # in the internal form already
+        return value  # it is in the internal form already
     return internal(type_.name, value)
 
 
 def plain(value: object) -> Tree:
-    """A value that is no internal type: maps by key, as Go writes them, and label selectors in the order of their fields."""
+    """A value without an internal type: maps sorted by key, as in Go, and label selectors in the order of their fields."""
     if isinstance(value, list):
         return [plain(item) for item in elements(value)]
     if not isinstance(value, dict):
@@ -131,14 +131,14 @@ def difference(kind: str, old: Object, new: Object) -> str:
     before, after = (_lines(internal(kind, value)) for value in (old, new))
     if len(before) + len(after) > _MAX_COMPARED_LINES:
         return "".join(_long_difference(before, after))
-    import difflib  # for errors alone
+    import difflib  # imported only for errors
 
     lines = list(difflib.unified_diff(before, after, n=_CONTEXT_LINES))
     return "".join(lines[2:])  # without the names of the files
 
 
 def _long_difference(before: list[str], after: list[str]) -> list[str]:
-    """One change from the first line that differs to the last: finding the smallest change takes time squared."""
+    """One change from the first different line to the last: finding the smallest change takes quadratic time."""
     shorter = min(len(before), len(after))
     first = next((i for i in elements(range(shorter)) if before[i] != after[i]), shorter)
     rest = shorter - first

@@ -6,7 +6,7 @@ from kapi.machinery.pem import blocks
 
 
 def key_pair_error(certificate: bytes, key: bytes) -> str:
-    """Why certificate and key (PEM) are not a pair; "" when they are."""
+    """The reason why certificate and key (PEM) are not a pair; "" when they are."""
     kinds: list[str] = []
     chain: list[bytes] = []
     for kind, content, *_ in blocks(certificate):

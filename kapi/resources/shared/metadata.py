@@ -20,7 +20,7 @@ from kapi.resources.shared.rules import Errors, fits, need, not_supported, repor
 NameRule = Callable[[str, bool], Iterable[str]]
 
 METADATA = Path("metadata")
-MAX_ANNOTATIONS_BYTES = 256 * 1024  # of keys and values together
+MAX_ANNOTATIONS_BYTES = 256 * 1024  # size of all keys and values
 IMMUTABLE = "field is immutable"
 _OPERATIONS, _FIELDS_TYPES = ("Apply", "Update"), ("FieldsV1", None, "")
 _SHORT_CHARACTERS = 32  # characters: at most 128 bytes in UTF-8, the limit of a manager's name
@@ -40,7 +40,7 @@ def validate_metadata(
     """Appends the errors of an object's metadata on create; ``name`` is the rule for its name.
 
     ``qualified_finalizers``: finalizers without a domain must be standard ones (the types of kube-apiserver proper).
-    ``shared``: also the checks that ``validate_metadata_update`` makes, too.
+    ``shared``: also makes the checks that ``validate_metadata_update`` makes.
     """
     meta = obj.get("metadata") or {}
     generate = meta.get("generateName")
@@ -149,7 +149,7 @@ def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Err
 
 
 def validate_user_annotations(annotations: Mapping[str, str], path: Path, errors: Errors) -> None:
-    """Those that a pod passes on to the signer of its certificate: their keys have a domain (upstream: ``core/validation``)."""
+    """Annotations that a pod passes on to its certificate's signer: their keys have a domain (upstream: ``core/validation``)."""
     size = 0
     for key in ordered(annotations):
         size += len(key.encode()) + len(annotations[key].encode())
@@ -207,7 +207,7 @@ def _validate_qualified_finalizers(finalizers: list[str], path: Path, errors: Er
 
 
 def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -> None:
-    """``path`` is that of the metadata."""
+    """Checks managed fields; ``path`` is the path of the metadata."""
     for entry, here in each_of(path.child("managedFields"), entries):
         manager, get = entry.get("manager", ""), entry.get
         if (
@@ -217,7 +217,7 @@ def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -
             and manager.isprintable()
             and len(get("subresource", "")) <= _SHORT_CHARACTERS
         ):
-            continue  # valid, as nearly all are
+            continue  # nearly all entries are valid
         if get("operation") not in _OPERATIONS:
             operation = get("operation", "")
             errors.append(field.invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))
@@ -233,7 +233,7 @@ def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -
 
 
 def validate_immutable(new: object, old: object, path: Path, errors: Errors) -> None:
-    """``field is immutable`` where two values differ; absent, [] and {} are one value."""
+    """Appends ``field is immutable`` when two values differ; absent, [] and {} are equal."""
     if not same(new, old):
         errors.append(field.invalid(path, new, IMMUTABLE))
 

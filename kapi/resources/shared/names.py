@@ -1,7 +1,7 @@
-"""Formats of names, keys and numbers in objects; ``kapi.machinery.names`` has those that other packages use, too.
+"""Formats of names, keys and numbers in objects; ``kapi.machinery.names`` has the formats that other packages also use.
 
 A function returns the error texts for a value, ``()`` when it is valid.  Results are cached, since the same names of labels,
-ports and images come again and again.  Upstream: apimachinery ``util/validation``, ``api/validate/content``.
+ports and images are common.  Upstream: apimachinery ``util/validation``, ``api/validate/content``.
 """
 
 from __future__ import annotations
@@ -173,25 +173,25 @@ def _masked(name: str, prefix: bool) -> str:
 
 
 def subdomain_name(name: str, prefix: bool = False) -> Texts:
-    """Most objects."""
+    """The rule for the names of most objects."""
     return is_dns1123_subdomain(_masked(name, prefix))
 
 
 def label_name(name: str, prefix: bool = False) -> Texts:
-    """Namespaces."""
+    """The rule for names of Namespaces."""
     return is_dns1123_label(_masked(name, prefix))
 
 
 def service_name(name: str, prefix: bool = False) -> Texts:
-    """Services before 1.36 (KEP-5311)."""
+    """The rule for names of Services before 1.36 (KEP-5311)."""
     return is_dns1035_label(_masked(name, prefix))
 
 
 def long_object_name(name: str, prefix: bool = False) -> Texts:
-    """ReplicationControllers and DeviceClasses, whose generateName is not looked at."""
+    """The rule for names of ReplicationControllers and DeviceClasses, whose generateName is not checked."""
     return () if prefix else long_name(name)
 
 
 def path_segment_name(name: str, prefix: bool = False) -> Texts:
-    """RBAC objects, which only have to fit into a URL, as does what their names are generated from."""
+    """The rule for names and generateNames of RBAC objects, which only have to fit into a URL."""
     return path_segment(name)

@@ -13,7 +13,7 @@ from kapi.resources.shared.features import features_of, gate
 
 
 class PodOptions:
-    """``is_pod`` is False inside a template.  The attributes from ``restart_policy`` on are those of the spec being validated."""
+    """``is_pod`` is False in a template.  The attributes from ``restart_policy`` on describe the spec that is validated."""
 
     __slots__ = (
         "is_pod", "metadata", "features", "allow_privileged", "allow_invalid_deletion_cost",

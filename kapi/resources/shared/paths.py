@@ -1,4 +1,4 @@
-"""Paths: of files inside volumes and containers, and those with a domain before them.
+"""Paths of files inside volumes and containers, and paths with a domain before them.
 
 Upstream: ``core/validation`` validatePathNoBacksteps and relatives, apimachinery ``validation.IsDomainPrefixedPath``.
 """
@@ -30,7 +30,7 @@ def validate_descending(text: str, path: Path, errors: Errors) -> None:
 
 
 def validate_local(text: str, path: Path, errors: Errors) -> None:
-    """A relative path without ``..`` that does not start with two dots either: volumes use such names themselves."""
+    """A relative path without ``..`` that does not start with two dots, since volumes use such names themselves."""
     validate_descending(text, path, errors)
     if text.startswith("..") and not text.startswith("../"):
         errors.append(field.invalid(path, text, "must not start with '..'"))

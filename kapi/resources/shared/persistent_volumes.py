@@ -1,4 +1,4 @@
-"""The spec of a persistent volume: defaults, sources, validation.  VolumeAttachments carry one too.
+"""The spec of a persistent volume: defaults, sources, validation.  VolumeAttachments may contain such a spec too.
 
 Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolumeSpec; ``pkg/apis/core/v1/defaults.go``.
 """
@@ -38,7 +38,7 @@ ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnce
 _SHORT_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _INLINE = "in the context of inline volumes"
 _IMPOSSIBLE = f"may not be specified {_INLINE}"
-#: of the sources that have any; a pod's volumes have the same
+#: the defaults of sources, the same as in a pod's volumes
 _DEFAULTS = {
     "hostPath": sources.default_host_path,
     "iscsi": sources.default_iscsi,
@@ -174,7 +174,7 @@ def source_of(spec: Object) -> Object:
 def validate_volume_spec(
     spec: Object, volume: str, path: Path, errors: Errors, *, inline: bool = False, old_spec: Object | None = None
 ) -> None:
-    """A persistent volume's spec; ``inline``: one that a VolumeAttachment carries."""
+    """A persistent volume's spec; ``inline``: the spec is part of a VolumeAttachment."""
     if inline:
         for name in ("claimRef", "capacity"):
             if spec.get(name):

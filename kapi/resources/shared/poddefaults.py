@@ -1,4 +1,4 @@
-"""Defaults of pods and pod templates; the tag of an image's name decides the default of its pull policy.
+"""Defaults of pods and pod templates, with the default pull policy, which depends on the tag of an image.
 
 Upstream: ``pkg/apis/core/v1/defaults.go``, ``conversion.go``, ``pkg/util/parsers``, distribution ``reference``.
 """
@@ -46,7 +46,7 @@ _OLD_INIT_ANNOTATIONS = frozenset(
 
 @memoized(4096)
 def tag_of(image: str) -> str:
-    """The tag, ``latest`` when neither tag nor digest is given, and "" with a digest alone or for no valid name."""
+    """The tag; ``latest`` without tag and digest; "" with only a digest, or for an invalid name."""
     if _IDENTIFIER(image):
         return ""
     first, slash, _ = image.partition("/")

@@ -60,7 +60,7 @@ _PREEMPTION = ("PreemptLowerPriority", "Never")
 
 
 def _choice(*values: str) -> Rule:
-    """A required value out of a list, which the error shows in this order."""
+    """Checks a required value against a list, which the error shows in this order."""
 
     def validate(value: str, path: Path, errors: Errors, ctx: object) -> None:
         if need(value, path, errors):
@@ -257,7 +257,7 @@ def _scheduling_group(group: Object, path: Path, errors: Errors, ctx: object) ->
 
 
 def _file_key_volumes(spec: Object, path: Path, errors: Errors, ctx: object) -> None:
-    """Files with environment variables must be in an emptyDir."""
+    """Checks that files with environment variables are in an emptyDir."""
     volumes = {volume.get("name", ""): volume for volume in elements(spec, "volumes")}
     for container, here in elements(containers_with_paths(spec, path)):
         for i, variable in enumerate(elements(container, "env")):

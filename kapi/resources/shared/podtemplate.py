@@ -1,4 +1,4 @@
-"""Pod templates and the annotations that pods and templates share (upstream: ``core/validation`` ValidatePodTemplateSpec)."""
+"""Pod templates, and the common annotations of pods and templates (upstream: ``core/validation`` ValidatePodTemplateSpec)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def has_valid_deletion_cost(annotations: Mapping[str, str]) -> bool:
 def validate_pod_annotations(
     annotations: Mapping[str, str], spec: Object, path: Path, errors: Errors, ctx: PodOptions
 ) -> None:
-    """The annotations that Kubernetes itself reads."""
+    """Checks the annotations that Kubernetes itself reads."""
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(field.invalid(path.key(MIRROR), annotations[MIRROR], text))
@@ -86,7 +86,7 @@ _JSON = {dict: "object", list: "array", str: "string", bool: "bool", int: "numbe
 
 
 def _read_tolerations(tree: object) -> list[Object]:
-    """Decodes tolerations as upstream does, whose names of fields may have any case.  Raises ValueError with Go's text."""
+    """Decodes tolerations as upstream, which ignores the case of field names.  Raises ValueError with Go's text."""
     what = "json: cannot unmarshal {} into Go {}"
     if tree is not None and not isinstance(tree, list):
         raise ValueError(what.format(_JSON[type(tree)], "value of type []core.Toleration"))

@@ -193,7 +193,7 @@ def _profiles(container: Object, spec: Object, annotations: Object, path: Path, 
 
 
 def app_armor_field(annotation: str) -> Object | None:
-    """The profile that a deprecated annotation means; None when it means none."""
+    """The profile of a deprecated annotation; None for an annotation without a profile."""
     if annotation == "unconfined":
         return {"type": "Unconfined"}
     if annotation == "runtime/default":
@@ -216,7 +216,7 @@ def _hidden_variables(variables: list[Object], path: Path) -> Iterator[str]:
 
 
 def _go_port(port: Object) -> str:
-    """A port as Go prints a struct."""
+    """A port in Go's form of a struct."""
     return (
         f"{{Name:{port.get('name', '')} HostPort:{port.get('hostPort', 0)} ContainerPort:{port.get('containerPort', 0)} "
         f"Protocol:{port.get('protocol', '')} HostIP:{port.get('hostIP', '')}}}"
@@ -236,7 +236,7 @@ class _Definitions:
         self._all.append((place, ip, number))
 
     def like(self, ip: str, number: int) -> Iterator[tuple[Path, str, int]]:
-        """The definitions that may be confused with another one, in order."""
+        """The definitions that may conflict with another one, in order."""
         if not number:
             yield from self._all
             return
@@ -247,7 +247,7 @@ class _Definitions:
 
 def _ports(spec: Object, path: Path) -> list[str]:
     warnings: list[str] = []
-    size = 0  # of the warnings, in characters: more of them would not be sent
+    size = 0  # characters of the warnings, since an answer has a limit
     seen: dict[tuple[int, str], _Definitions] = {}
     names: dict[str, Path] = {}
     named: list[str] = []
@@ -293,14 +293,14 @@ def _shown(file: _File) -> str:
 
 
 def _collisions(files: list[_File]) -> Iterator[str]:
-    """Pairs of files whose paths are equal or one below the other, each once, up to the size that an answer carries."""
+    """Pairs of files with equal or nested paths, each pair once, up to the limit of warnings in an answer."""
     given = [(path.rstrip("/"), source) for path, source in elements(files)]
     given = [file for file in elements(given) if file[0]]
     if len({path.partition("/")[0] for path, _ in elements(given)}) == len(given):
         return  # the usual case, such as the token of every pod
     parents = _parents(ordered({path + "/" for path, _ in elements(given)}))
-    there: dict[str, list[tuple[int, _File]]] = {path: [] for path in elements(parents)}  # with their numbers
-    below: dict[str, list[tuple[int, _File]]] = {path: [] for path in elements(parents)}  # and those of that very path
+    there: dict[str, list[tuple[int, _File]]] = {path: [] for path in elements(parents)}  # at the path, with numbers
+    below: dict[str, list[tuple[int, _File]]] = {path: [] for path in elements(parents)}  # at and below the path
     known: set[_File] = set()
     texts: set[str] = set()
     size = 0

@@ -16,7 +16,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Column, FieldText, TableColumns
 from kapi.resources.shared.selectors import is_convertible
 
-Reader = Callable[[Object, float], Tree]  # of a cell: from the object and the seconds since the epoch
+Reader = Callable[[Object, float], Tree]  # makes a cell from the object and the unix seconds
 
 NONE = "<none>"
 UNSET = "<unset>"
@@ -75,7 +75,7 @@ def field_column(
     priority: int = 0,
     format: str = "",
 ) -> PrintedColumn:
-    """The column of a field, described by its own text in the definition that the path leads to."""
+    """The column of a field, with the field's description in the definition that the path leads to."""
     text = FieldText(definition, path[-1])
     return column(name, value(*path, empty=empty), text, type, priority=priority, format=format)
 
@@ -100,7 +100,7 @@ def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:
 
 
 def go_label_selector(selector: Mapping[str, Tree]) -> str:
-    """A LabelSelector as its generated ``String`` writes it."""
+    """A LabelSelector in the form of its generated ``String``."""
     labels = "".join(
         f"{key}: {value}," for key, value in elements(ordered((selector.get("matchLabels") or {}).items()))
     )
@@ -116,7 +116,7 @@ def go_label_selector(selector: Mapping[str, Tree]) -> str:
 
 
 def label_selector(selector: Mapping[str, Tree] | None) -> str:
-    """A LabelSelector as upstream's FormatLabelSelector writes it."""
+    """A LabelSelector in the form of upstream's FormatLabelSelector."""
     if selector is not None and not is_convertible(selector):
         return "<error>"
     return selector_text(selector) or NONE
@@ -141,7 +141,7 @@ def table(*columns: PrintedColumn, order: Callable[[Object], Tree] | None = None
 
 
 def without_annotation(key: str) -> Callable[[Object], Object]:
-    """A view without an annotation, for types whose internal form upstream has a field instead."""
+    """A view without an annotation, for types whose internal form has a field instead."""
 
     def view(obj: Object) -> Object:
         annotations = obj["metadata"].get("annotations") or {}

@@ -64,7 +64,7 @@ _ACTIONS: dict[str, Rule] = {
 
 
 def _handler(*names: str) -> Rule:
-    """Exactly one of the actions."""
+    """Checks that there is exactly one action."""
     actions = [(name, _ACTIONS[name]) for name in names]
 
     def validate(value: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:

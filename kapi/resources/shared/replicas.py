@@ -50,7 +50,7 @@ def parse_int(text: str) -> int:
 
 
 def number_of(value: int | str | None) -> int:
-    """The number, also of a percentage or a text; 0 for anything else."""
+    """The number, also in a percentage or a text; 0 for other values."""
     if isinstance(value, str):
         found = _NUMBER(value)
         try:
@@ -69,7 +69,7 @@ def validate_at_most_all(value: int | str, path: Path, errors: Errors) -> None:
 
 
 def validate_selector(selector: Object | None, path: Path, errors: Errors, what: str) -> None:
-    """A selector that must be set and not empty; ``what`` is the name of the kind in upstream's text."""
+    """Checks a selector, which must not be empty; ``what`` is the name of the kind in upstream's text."""
     if selector is None:
         errors.append(field.required(path))
         return
@@ -84,14 +84,14 @@ def validate_fixed_selector(obj: Object, old: Object, errors: Errors) -> None:
 
 
 def validate_fit(selector: Object | None, template: Object, path: Path, errors: Errors) -> None:
-    """The template's labels must be found by the selector."""
+    """Checks that the selector matches the template's labels."""
     labels = (template.get("metadata") or {}).get("labels")
     if not selectors.matches(selector, labels or {}):
         errors.append(field.invalid(path.child("metadata", "labels"), sorted_maps(labels), _MISMATCH))
 
 
 def validate_always_restart(template: Object, path: Path, errors: Errors, what: str) -> None:
-    """Controllers that keep pods running allow only the restart policy Always, and no deadline."""
+    """Checks the template of a controller that keeps pods running: the restart policy must be Always, without a deadline."""
     spec = template.get("spec") or {}
     policy = spec.get("restartPolicy", "")
     supported(policy, ("Always",), path, errors, "spec", "restartPolicy")
@@ -129,7 +129,7 @@ def validate_at_most_replicas(
     names: Sequence[str],
     ready: str = "cannot be greater than readyReplicas",
 ) -> None:
-    """Counters within ``replicas``, and the available ones within the ready ones."""
+    """Checks that counters are not above ``replicas``, and available replicas not above ready ones."""
     total = status.get("replicas", 0)
     for name in names:
         value = status.get(name, 0)
@@ -141,7 +141,7 @@ def validate_at_most_replicas(
 
 
 def validate_collisions(new: Object, old: Object, path: Path, errors: Errors) -> None:
-    """The collision count never goes down."""
+    """Checks that the collision count does not decrease."""
     before, after = old.get("collisionCount"), new.get("collisionCount")
     if before is not None and (after or 0) < before:
         errors.append(field.invalid(path.child("collisionCount"), after or 0, "cannot be decremented"))
@@ -207,7 +207,7 @@ IMAGES = column(
 
 
 def selector_column(definition: str) -> PrintedColumn:
-    """The column of the selector of pods; ``definition`` is that of the spec."""
+    """The column of the selector of pods; ``definition`` is the spec's."""
     return column(
         "Selector",
         lambda obj, now: label_selector(obj["spec"].get("selector")),
@@ -246,7 +246,7 @@ _GATED_STATUS = (gated("DeploymentReplicaSetTerminatingReplicas", "status.termin
 
 
 class ReplicasStatusStrategy(PlainStatusStrategy):
-    """Counters are not negative, those that are ``limited`` not greater than ``replicas``, collisions are not taken back."""
+    """Checks that counters are not negative, ``limited`` counters not above ``replicas``, and collisions not decreasing."""
 
     counters: ClassVar[tuple[str, ...]]
     limited: ClassVar[tuple[str, ...]] = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")

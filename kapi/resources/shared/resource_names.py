@@ -40,7 +40,7 @@ def is_standard_quota_resource(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """Whether the resource is one of Kubernetes itself: its name has no domain, or kubernetes.io."""
+    """Whether the resource is Kubernetes' own: its name has no domain, or the domain kubernetes.io."""
     return "/" not in name or "kubernetes.io/" in name
 
 
@@ -60,7 +60,7 @@ def is_overcommit_allowed(name: str) -> bool:
 
 @memoized(1024)
 def resource_name_texts(name: str) -> tuple[str, ...]:
-    """What is wrong with the name of a resource."""
+    """The errors of the name of a resource."""
     texts = is_qualified_name(name)
     if texts:
         return texts
@@ -71,7 +71,7 @@ def resource_name_texts(name: str) -> tuple[str, ...]:
 
 @memoized(1024)
 def container_resource_name_texts(name: str) -> tuple[str, ...]:
-    """What is wrong with the name of a container's resource."""
+    """The errors of the name of a container's resource."""
     texts = resource_name_texts(name)
     if "/" not in name:
         if name not in _CONTAINER and not is_huge_page(name):
@@ -90,7 +90,7 @@ def check_container_resource_name(name: str, path: Path) -> list[FieldError]:
 
 
 def validate_quantity(name: str, quantity: str, path: Path, errors: Errors) -> None:
-    """Not negative, and whole when the resource is counted (upstream: ValidateResourceQuantityValue)."""
+    """Checks that the amount is not negative, and an integer for a counted resource (upstream: ValidateResourceQuantityValue)."""
     if quantities.sign(quantity) < 0:
         errors.append(invalid(path, quantity, "must be greater than or equal to 0"))
     if is_integer_resource(name) and not quantities.is_whole(quantity):

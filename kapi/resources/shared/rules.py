@@ -1,8 +1,8 @@
 """The declarative form of validations: small combinators over field paths (upstream: ``apimachinery/pkg/api/validate``).
 
-A rule is any callable ``rule(value, path, errors, ctx)`` that appends FieldErrors to the list ``errors``; ``ctx`` is
-whatever the caller gives to the outermost rule (a StrategyContext, options, or None).  Combinators make rules of rules and
-evaluate them in the order they are written, so the order of a declaration is the order of the causes::
+A rule is any callable ``rule(value, path, errors, ctx)`` that appends FieldErrors to the list ``errors``; ``ctx`` is the
+caller's argument for the outermost rule (a StrategyContext, options, or None).  Combinators make rules from rules and
+evaluate them in the order of the source, so the order of a declaration is the order of the causes::
 
     PORT = struct(
         at("name", check(is_port_name)),                        # only when present (a Go pointer or an optional string)
@@ -19,9 +19,9 @@ evaluate them in the order they are written, so the order of a declaration is th
     errors: list[FieldError] = []
     SPEC(obj["spec"], Path("spec"), errors, None)
 
-They are cheap: the combinators are closures, made once at import.  A rule may have an attribute ``ok``, a predicate on the value;
-while it holds, the rule is not called and no path is made.  ``check``, ``enum`` and the ranges have one.  Message functions
-return the error texts for a value, none when it is valid, as upstream's ``IsDNS1123Label``; ``names.py`` has them, cached.
+Rules are cheap: the combinators are closures, made once at import.  A rule may have an attribute ``ok``, a predicate on the
+value; if it is true, the rule is not called and no path is made.  ``check``, ``enum`` and the ranges have it.  Message functions
+return the error texts for a value, none when it is valid, as upstream's ``IsDNS1123Label``; ``names.py`` has cached ones.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Messages = Callable[[Tree], Iterable[str]]
 
 
 def unless(ok: Callable[[Tree], object], rule: Rule) -> Rule:
-    """The rule, which need not be entered for values of which the predicate holds."""
+    """The rule with a predicate for values for which it need not be called."""
     rule.ok = ok  # type: ignore[attr-defined]
     return rule
 
@@ -180,7 +180,7 @@ def check(messages: Messages, origin: str = "") -> Rule:
 
 
 def holds(predicate: Callable[[Tree], bool], detail: str) -> Rule:
-    """``Invalid value`` with this text where the predicate does not hold."""
+    """``Invalid value`` with this text if the predicate is false."""
 
     def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         if not predicate(value):
@@ -248,7 +248,7 @@ def max_items(limit: int) -> Rule:
 
 
 def need(value: Value | None, path: Path, errors: Errors, *below: str, detail: str = "") -> TypeGuard[Value]:
-    """Whether there is a value; else ``Required value`` at ``path``, or at the field ``below`` it."""
+    """Whether there is a value; otherwise ``Required value`` at ``path``, or at the field ``below`` it."""
     if value:
         return True
     errors.append(field.required(path.child(*below) if below else path, detail))
@@ -256,7 +256,7 @@ def need(value: Value | None, path: Path, errors: Errors, *below: str, detail: s
 
 
 def present(value: Value | None, path: Path, errors: Errors, *below: str, detail: str = "") -> TypeGuard[Value]:
-    """As ``need`` for a field that may be empty, but not absent."""
+    """``need`` for a field that may be empty, but not absent."""
     if value is not None:
         return True
     errors.append(field.required(path.child(*below) if below else path, detail))
@@ -270,13 +270,13 @@ def supported(value: object, listed: Collection[str], path: Path, errors: Errors
 
 
 def report(texts: Iterable[str], value: object, path: Path, errors: Errors, *below: str) -> None:
-    """``Invalid value`` once per text, as a message function gives them."""
+    """``Invalid value`` once per text of a message function."""
     for text in texts:
         errors.append(field.invalid(path.child(*below) if below else path, value, text))
 
 
 def distinct(value: Tree, seen: set[Tree], path: Path, errors: Errors, *below: str) -> None:
-    """``Duplicate value`` for a value that was seen; remembers it."""
+    """``Duplicate value`` for a value that was seen before; records the value."""
     if value in seen:
         errors.append(field.duplicate(path.child(*below) if below else path, value))
     seen.add(value)

@@ -157,7 +157,7 @@ CONTAINER = struct(
 
 
 def host_sysctl(name: str, spec: Object, path: Path) -> FieldError | None:
-    """The error of a sysctl in a namespace that the pod shares with its host."""
+    """The error of a sysctl in a namespace that the pod shares with the host."""
     dotted = name.replace("/", ".") if "/" in name and name.find("/") < (name.find(".") % (len(name) + 1)) else name
     if spec.get("hostNetwork") and dotted.startswith("net."):
         return field.invalid(path, name, "may not be specified when 'hostNetwork' is true")
@@ -222,7 +222,7 @@ def validate_pod_security(spec: Object, spec_path: Path, errors: Errors, ctx: Po
 
 
 def validate_host_process(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    """Windows HostProcess containers: all or none, on the host's network, and only where privileged ones may run."""
+    """Windows HostProcess containers: all or none, on the host's network, and only if privileged containers are allowed."""
     pod = ((spec.get("securityContext") or {}).get("windowsOptions") or {}).get("hostProcess")
     total = count = 0
     for container, here in elements(containers_with_paths(spec, path)):

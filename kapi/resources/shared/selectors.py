@@ -82,7 +82,7 @@ def is_empty(selector: Selector | None) -> bool:
 
 
 def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """An absent selector matches nothing, an empty one everything."""
+    """Whether a selector matches; an absent selector matches nothing, an empty one everything."""
     if selector is None:
         return False
     for key, value in entries(selector, "matchLabels"):

@@ -41,7 +41,7 @@ class PlainStrategy(Strategy):
     name_rule: ClassVar[Callable[..., Iterable[str]]] = staticmethod(subdomain_name)
     #: top-level parts whose change raises metadata.generation; empty: the type has no generation
     generation_parts: ClassVar[tuple[str, ...]] = ()
-    #: whether these are compared by ``reflect.DeepEqual``, for which an empty list that is sent again differs from the stored one
+    #: whether these are compared as by ``reflect.DeepEqual``, for which a sent empty list differs from the stored one
     compares_empty: ClassVar[bool] = False
     #: the status of a new object; None: clients write the whole object
     empty_status: ClassVar[Object | None] = None
@@ -73,7 +73,7 @@ class PlainStrategy(Strategy):
             self.check_change(obj, old, errors)
 
     def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
-        """Appends the errors of what differs from the old object; by default of fields that are immutable."""
+        """Appends the errors of differences to the old object; by default of immutable fields."""
         for field in self.immutable:
             parts = field.split(".")
             validate_immutable(tree.dig(obj, *parts), tree.dig(old, *parts), Path(parts[0]).child(*parts[1:]), errors)
@@ -140,7 +140,7 @@ class PlainStatusStrategy(Strategy):
     reset_fields: tuple[str, ...] = ("spec",)
     #: top-level parts that a status write never changes
     kept: ClassVar[tuple[str, ...]] = ("spec",)
-    #: whether labels, annotations, finalizers and owners stay as well
+    #: whether labels, annotations, finalizers and owners also stay
     keeps_metadata: ClassVar[bool] = False
     #: whether changes of the metadata are validated by the strategy, and not only by the registry
     validates_metadata: ClassVar[bool] = True
@@ -181,14 +181,14 @@ class PlainStatusStrategy(Strategy):
 
 
 class StatusOnlyStrategy(PlainStatusStrategy):
-    """The strategy of a status subresource whose writes change the metadata as little as the spec."""
+    """The strategy of a status subresource whose writes change neither metadata nor spec."""
 
     reset_fields = ("metadata", "spec")
     keeps_metadata = True
 
 
 def keep(obj: Object, old: Object, part: str) -> None:
-    """Replaces a part of the object by the old one's, or drops it when the old one has none."""
+    """Replaces a part of the object by the old object's part, or drops it when the old object has none."""
     before = [obj.get(part)]
     if part in old:
         obj[part] = tree.copy(old[part])

@@ -32,7 +32,7 @@ _INITIATORS: dict[str, Callable[[str], object]] = {
 HOST_PATH_TYPES = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
 )  # fmt: skip
-#: as Go's ``net.SplitHostPort`` takes it
+#: host and port as in Go's ``net.SplitHostPort``
 _host_port = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*").fullmatch
 _PARTITION = "must be between 1 and 255, inclusive"
 
@@ -42,7 +42,7 @@ def _partition_texts(number: int) -> tuple[str, ...]:
 
 
 def initiator_texts(name: str, unknown: str = "must be valid format starting with iqn, eui, or naa") -> tuple[str, ...]:
-    """What is wrong with an iSCSI name; ``unknown`` is the text for one that does not begin with iqn, eui or naa."""
+    """The errors of an iSCSI name; ``unknown`` is the text for a name that does not begin with iqn, eui or naa."""
     form = _INITIATORS.get(name[:3])
     if form is None:
         return (unknown,)

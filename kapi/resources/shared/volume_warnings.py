@@ -57,7 +57,7 @@ def persistent_volume_warnings(volume: Object) -> list[str]:
 def node_term_warnings(term: Object, path: Path, *, check_values: bool = False) -> Iterator[str]:
     """Deprecated node labels in the expressions of a node selector's term, or of a label selector over nodes.
 
-    ``check_values``: also label values that are invalid, which some terms may have.
+    ``check_values``: also invalid label values, which some terms may have.
     """
     for expression, place in each(path.child("matchExpressions"), term):
         key, here = expression.get("key", ""), place

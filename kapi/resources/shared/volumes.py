@@ -1,6 +1,6 @@
-"""The volumes of a pod, projected ones and files of the downward API among them (upstream: ``core/validation`` ValidateVolumes).
+"""The volumes of a pod, with projected volumes and files of the downward API (upstream: ``core/validation`` ValidateVolumes).
 
-``SOURCES`` lists every kind of volume in upstream's order with its rule.  The rules of sources that persistent volumes have, too,
+``SOURCES`` lists every kind of volume in upstream's order with its rule.  The rules of sources that persistent volumes also have
 are in ``volume_sources.py``.
 """
 
@@ -151,7 +151,7 @@ def _trust_bundle(bundle: Object, path: Path, errors: Errors, paths: _Paths) -> 
         errors.append(field.invalid(path, shown, "only one of name and signerName may be used"))
     elif name is not None:
         need(name, path, errors, "name", detail="must be a valid object name")
-        for text in subdomain_name(name.rpartition(":")[2]):  # behind the signer's name
+        for text in subdomain_name(name.rpartition(":")[2]):  # the part after the signer's name
             errors.append(field.invalid(path.child("name"), name, f"not a valid clustertrustbundlename: {text}"))
         if selector is not None:
             text = "labelSelector must be unset if name is specified"
@@ -339,7 +339,7 @@ def _validate_source(volume: Object, path: Path, errors: Errors, ctx: PodOptions
 
 
 def _claim_name(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    """The name of an ephemeral volume's claim, which consists of those of pod and volume, must be valid."""
+    """Checks the name of an ephemeral volume's claim, which consists of the names of pod and volume."""
     pod, name = (ctx.metadata or {}).get("name"), volume.get("name")
     if pod and name:
         for text in subdomain_name(f"{pod}-{name}"):

@@ -66,7 +66,7 @@ class CSIDriverStrategy(PlainStrategy):
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         drop_disabled(_GATED, obj, old, ctx)
         if gate(ctx, "VolumeLimitScaling") and obj["spec"].get("preventPodSchedulingIfMissing") is None:
-            obj["spec"]["preventPodSchedulingIfMissing"] = False  # here, since ``default`` knows no gates
+            obj["spec"]["preventPodSchedulingIfMissing"] = False  # here, since ``default`` does not get feature gates
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}

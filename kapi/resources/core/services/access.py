@@ -52,7 +52,7 @@ def may_have_node_ports(service: Object) -> bool:
 
 
 def allocates_node_ports(service: Object) -> bool:
-    """Whether a port without a node port gets one."""
+    """Whether ports without a node port get one."""
     kind = type_of(service)
     if kind == NODE_PORT:
         return True

@@ -1,4 +1,4 @@
-"""Which addresses and ports a write allocates and releases: decisions only, no I/O.
+"""Decides which addresses and ports a write allocates and releases, without I/O.
 
 Upstream: ``pkg/registry/core/service/storage/alloc.go``, ``ipallocator``, ``portallocator``.
 """
@@ -62,7 +62,7 @@ def _all_of(service: Object) -> dict[str, str]:
 
 
 def owned_addresses(service: Object) -> dict[str, str]:
-    """The addresses a stored Service holds, by family."""
+    """The allocated addresses of a stored Service, by family."""
     if type_of(service) == EXTERNAL_NAME or cluster_ips(service)[:1] == [HEADLESS]:
         return {}
     return {family_of(ip): ip for ip in elements(cluster_ips(service))}
@@ -87,14 +87,14 @@ def releases_node_ports(new: Object, old: Object) -> bool:
 
 
 def owned_node_ports(service: Object) -> list[int]:
-    """The node ports a stored Service holds, the health check's among them."""
+    """The allocated node ports of a stored Service, with its health check's."""
     ports = node_ports(service)
     health = (service.get("spec") or {}).get("healthCheckNodePort")
     return [*ports, health] if health else ports
 
 
 def requested_port(service: Object, number: int) -> int:
-    """The node port that some port of the Service with this number asks for; 0 when none does."""
+    """The node port that the Service requests for its port with this number; 0 without one."""
     for port in elements(service, "spec", "ports"):
         if port.get("port") == number and port.get("nodePort"):
             return int(port["nodePort"])
@@ -116,14 +116,14 @@ def _around(first: int, last: int, random: Random) -> Iterator[int]:
 
 
 def port_candidates(low: int, high: int, random: Random) -> Iterator[int]:
-    """Node ports in the order they are tried: the upper part first (KEP-3668)."""
+    """Node ports in the order of attempts: the upper part first (KEP-3668)."""
     middle = low + _band(high - low + 1, 32, 16, 128)
     yield from _around(middle, high, random)
     yield from _around(low, middle - 1, random)
 
 
 def usable_range(network: Network) -> tuple[int, int]:
-    """First and last address that Services may have, as numbers."""
+    """The first and the last address for Services, as numbers."""
     first, last = int(network.network_address) + 1, int(network.broadcast_address)
     return (first, last - 1) if network.version == 4 else (first, last)
 
@@ -135,7 +135,7 @@ def holds(network: Network, address: Address) -> bool:
 
 
 def address_candidates(network: Network, random: Random) -> Iterator[str]:
-    """Addresses in the order they are tried: the upper part first (KEP-3070)."""
+    """Addresses in the order of attempts: the upper part first (KEP-3070)."""
     first, last = usable_range(network)
     make = ipaddress.IPv4Address if network.version == 4 else ipaddress.IPv6Address
     middle = first + _band(last - first + 1, 16, 16, 256)

@@ -1,4 +1,4 @@
-"""Decides which cluster IPs and IP families a Service gets, before addresses are allocated.
+"""Decides on the cluster IPs and IP families of a Service, before addresses are allocated.
 
 Upstream: ``pkg/registry/core/service/storage``: normalizeClusterIPs, patchAllocatedValues, initIPFamilyFields
 (KEP-563, dual stack).  All functions change the new Service in place.
@@ -62,7 +62,7 @@ def normalize_cluster_ips(new: Object, old: Object | None) -> None:
 
 
 def keep_allocated(new: Object, old: Object) -> None:
-    """Takes over allocated addresses and ports that the client left out of an update."""
+    """Restores allocated addresses and ports that are missing in an update."""
     spec, before = spec_of(new), old.get("spec") or {}
     if wants_cluster_ip(old) and wants_cluster_ip(new):
         if not spec.get("clusterIP") and before.get("clusterIP"):
@@ -107,7 +107,7 @@ def other_family(family: str) -> str:
 
 
 def keeps_prefer_dual_stack(new: Object, old: Object | None) -> bool:
-    """Whether an update leaves addresses and families of a PreferDualStack Service as they are: nothing is to be decided."""
+    """Whether an update does not change addresses and families of a PreferDualStack Service, so that they all stay."""
     if old is None or not family_policy(new) or type_of(old) != type_of(new):
         return False
     if type_of(new) not in (CLUSTER_IP, NODE_PORT, LOAD_BALANCER):

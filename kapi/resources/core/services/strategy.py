@@ -178,7 +178,7 @@ class ServiceStrategy(Strategy):
 
 
 class ServiceStatusStrategy(ServiceStrategy):
-    """``services/status``.  As upstream it creates a missing Service, which has to be valid without allocated addresses."""
+    """``services/status``.  As upstream it creates a missing Service, which must be valid without allocated addresses."""
 
     reset_fields = ("spec",)
 
@@ -201,7 +201,7 @@ class ServiceStatusStrategy(ServiceStrategy):
 
 
 def drop_fields_of_old_type(new: Object, old: Object) -> None:
-    """Drops fields that the new type does not have, when the client has sent them back unchanged."""
+    """Drops fields that the new type does not have, if the client has sent them unchanged."""
     spec, before = spec_of(new), old.get("spec") or {}
     if wants_cluster_ip(old) and not wants_cluster_ip(new):
         if spec.get("clusterIP") == before.get("clusterIP") and cluster_ips(new) == cluster_ips(old):

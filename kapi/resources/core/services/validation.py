@@ -58,7 +58,7 @@ _family_policy = enum(SINGLE_STACK, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK)
 
 
 def validate_service(service: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-    """All rules except those of metadata, in upstream's order; addresses of ``old`` may stay."""
+    """All rules except the metadata's, in upstream's order; addresses of ``old`` may stay."""
     spec = service.get("spec") or {}
     annotations = (service.get("metadata") or {}).get("annotations") or {}
     mode, hints = annotations.get(TOPOLOGY_MODE), annotations.get(TOPOLOGY_HINTS)
@@ -124,7 +124,7 @@ def _validate_port(port: Object, needs_name: bool, names: set[str], path: Path, 
 
 
 def _validate_affinity(spec: Object, errors: Errors) -> None:
-    """Defaults have given ClientIP its seconds, and taken away what None does not have."""
+    """Checks the session affinity.  Defaults have set the seconds of ClientIP, and removed the settings of None."""
     affinity = spec.get("sessionAffinity")
     _affinity(affinity, _SPEC.child("sessionAffinity"), errors, None)
     if affinity == "ClientIP":
@@ -135,7 +135,7 @@ def _validate_affinity(spec: Object, errors: Errors) -> None:
 
 
 def check_cluster_ips(service: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
-    """Checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy for consistency; allocation uses it, too."""
+    """Checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy for consistency; allocation uses this too."""
     errors: list[FieldError] = []
     if type_of(service) == EXTERNAL_NAME:
         return errors
@@ -268,7 +268,7 @@ def _validate_traffic_policies(service: Object, spec: Object, errors: Errors) ->
 
 
 def validate_change(service: Object, old: Object, errors: Errors) -> None:
-    """Fields that an update may not change: addresses, families, load balancer class, health check port."""
+    """Checks fields that an update may not change: addresses, families, load balancer class, health check port."""
     if EXTERNAL_NAME not in (type_of(service), type_of(old)):
         _validate_cluster_ip_change(service, old, errors)
         if is_headless(service) == is_headless(old) and not is_headless(service):
@@ -326,7 +326,7 @@ def _validate_family_change(service: Object, old: Object, errors: Errors) -> Non
 
 
 def validate_load_balancer_status(service: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-    """``status.loadBalancer``: addresses, names and IP modes."""
+    """Checks ``status.loadBalancer``: addresses, names and IP modes."""
     path = Path("status").child("loadBalancer", "ingress")
     ingresses = _ingresses(service)
     if ingresses and type_of(service) != LOAD_BALANCER:
