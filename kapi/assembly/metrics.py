@@ -18,8 +18,7 @@ from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
 from kapi.observability import zpages
-from kapi.observability.build_metrics import build_families
-from kapi.observability.metrics import Metrics, Shape, store_requests
+from kapi.observability.metrics import Metrics, Shape, build_families, store_requests
 from kapi.options.options import Options
 from kapi.registry.allocators import allocation as allocators
 from kapi.registry.allocators.ports import NodePorts

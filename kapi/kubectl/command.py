@@ -1,7 +1,7 @@
 """What a command is, and how a command line finds it (upstream: ``spf13/cobra``).
 
 A client command is a module with ``FLAGS`` and ``run``.  ``HELP`` describes it, ``SUBCOMMANDS`` are the commands below it, and
-``FAILURE`` is the exit code of an error, where that is not 1.
+``FAILURE`` is the exit code of an error, where that is not 1.  ``NEIGHBOURS`` are further commands of the module, by name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kapi.kubectl.commands import ENTRIES, module_of
 from kapi.kubectl.flags import GLOBAL, Flag
@@ -50,6 +50,8 @@ class Command:
 def load(name: str) -> Command:
     """The client command of this name, from its module."""
     module = importlib.import_module(module_of(name))
+    if name in getattr(module, "NEIGHBOURS", {}):
+        return cast(Command, module.NEIGHBOURS[name])
     return Command(
         name,
         ENTRIES[name].summary,

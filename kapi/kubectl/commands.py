@@ -86,12 +86,14 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
     ),
 }  # fmt: skip
 ENTRIES = {entry.name: entry for entries in GROUPS.values() for entry in entries}
+#: where a command is that has no module of its own
+_MODULES = {"cordon": "drain", "uncordon": "drain"}
 #: the client's commands
 COMMANDS = tuple(name for name, entry in ENTRIES.items() if not entry.program)
 
 
 def module_of(command: str) -> str:
-    return f"kapi.kubectl.{command.replace('-', '_')}"
+    return f"kapi.kubectl.{_MODULES.get(command, command.replace('-', '_'))}"
 
 
 def client_command(arguments: list[str]) -> list[str] | None:

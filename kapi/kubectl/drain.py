@@ -13,7 +13,8 @@ from twisted.internet.task import deferLater
 from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
-from kapi.kubectl.command import Help
+from kapi.kubectl.command import Command, Help
+from kapi.kubectl.commands import ENTRIES
 from kapi.kubectl.describers.kinds import Reader
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
@@ -268,3 +269,18 @@ async def _gone(factory: Factory, info: Info, pod: Object, verb: str, end: float
             f"global timeout reached: {duration_text(limit)}"
         ) from None
     factory.out.write(NamePrinter(verb, short=False).print(pod))
+
+
+def _cordon(name: str, description: str, example: str, *, desired: bool) -> Command:
+    async def run(factory: Factory, program: str) -> int:
+        await cordon(factory, program, name, desired=desired)
+        return 0
+
+    examples = ((example, f"{name} worker-1"),)
+    return Command(name, ENTRIES[name].summary, run, CORDON, Help("NODE", description, examples))
+
+
+NEIGHBOURS = {
+    "cordon": _cordon("cordon", "Marks nodes as unschedulable.", "Keep new pods away from a node", desired=True),
+    "uncordon": _cordon("uncordon", "Marks nodes as schedulable.", "Let pods come to a node again", desired=False),
+}

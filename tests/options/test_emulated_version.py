@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kapi.assembly.storage import enablement
-from kapi.observability.build_metrics import build_families
+from kapi.observability.metrics import build_families
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.servers.core.enablement import served
