@@ -41,6 +41,7 @@ _WINDOW = 256 * 1024  # bytes that the server may send while they are not taken
 _MAX_MESSAGE = 4 * 1024 * 1024  # bytes of a packet; Go's limit
 _MAX_WAITING = 128 * 1024  # bytes that wait for the server before who writes them is made to wait
 _MAX_DATA = 32 * 1024  # bytes of data in a packet to the server
+_MAX_ANSWERS = 16 * 1024  # bytes of answers to PING and SETTINGS that wait for a server that does not read
 _CLOSE_SECONDS = 10.0  # for the server's answer to a close, as upstream
 _CALL = 1  # the number of the stream
 _HEADERS = (
@@ -85,8 +86,9 @@ async def by_call(
     return await tunnelled(proxy, lambda inner: _Call(reactor, target, inner), factory, options)
 
 
+@implementer(IPushProducer)
 class _Call(Tunnel):
-    """The call, from its first byte on."""
+    """The call, from its first byte on, and the producer of what the server reads."""
 
     kind = "konnectivity server"
 
@@ -105,11 +107,14 @@ class _Call(Tunnel):
         self._over: Failure | None = None
         # to send
         self._waiting = bytearray()
+        self._blocked = False  # the server does not read
+        self._answers = 0  # bytes since then
         self._call_window = self._connection_window = frames.DEFAULT_WINDOW
         self._call_window_first = frames.DEFAULT_WINDOW
         self.channel = _Channel(self)
 
     def connectionMade(self) -> None:
+        self.transport.registerProducer(self, True)
         block = b"".join(b"\0%c%b%c%b" % (len(name), name, len(value), value) for name, value in _HEADERS)
         self.transport.write(
             frames.PREFACE
@@ -169,7 +174,7 @@ class _Call(Tunnel):
         self.refuse(why or "tunnel closed")
         self._over = Failure(ConnectionLost(why) if why else ConnectionDone())
         self._drain()
-        self.transport.loseConnection()
+        self.transport.abortConnection()
 
     # -- the inner protocol
 
@@ -220,7 +225,9 @@ class _Call(Tunnel):
         elif kind == frames.SETTINGS and not flags & frames.ACK:
             self._settings(payload)
         elif kind == frames.PING and not flags & frames.ACK:
-            self.transport.write(frames.pong(payload[:8]))
+            if len(payload) != 8:
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "PING of a wrong length")
+            self._answer(frames.pong(payload))
         elif kind == frames.WINDOW_UPDATE:
             more = int.from_bytes(payload) & frames.MAX_WINDOW_BYTES
             if number == _CALL:
@@ -240,8 +247,25 @@ class _Call(Tunnel):
             if name == frames.INITIAL_WINDOW_SIZE:
                 self._call_window += value - self._call_window_first
                 self._call_window_first = value
-        self.transport.write(frames.SETTINGS_TAKEN)
+        self._answer(frames.SETTINGS_TAKEN)
         self._flush()
+
+    def _answer(self, answer: bytes) -> None:
+        if self._blocked:
+            self._answers += len(answer)
+            if self._answers > _MAX_ANSWERS:
+                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers are not read")
+        self.transport.write(answer)
+
+    def pauseProducing(self) -> None:
+        self._blocked, self._answers = True, 0
+
+    def resumeProducing(self) -> None:
+        self._blocked = False
+        self._flush()
+
+    def stopProducing(self) -> None:
+        """The connection is lost; ``connectionLost`` follows."""
 
     def _received_data(self, flags: int, payload: bytes) -> None:
         self._window -= len(payload)
@@ -275,6 +299,7 @@ class _Call(Tunnel):
     def _flush(self) -> None:
         while (
             self._waiting
+            and not self._blocked
             and (room := min(self._call_window, self._connection_window, frames.DEFAULT_FRAME, len(self._waiting))) > 0
         ):
             part = bytes(self._waiting[:room])

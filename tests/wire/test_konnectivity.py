@@ -198,6 +198,37 @@ class KonnectivityTests(SynchronousTestCase):
         self.assertEqual(b"".join(last_bytes(content, 3) for content in sent), b"x" * 300_000)
         self.assertEqual({last_number(content, 1) for content in sent}, {NUMBER})
 
+    def test_no_more_is_sent_than_the_server_reads(self) -> None:
+        inner, producer = self.connect(), Producer()
+        transport: Any = inner.transport
+        self.feed(frames.settings({frames.INITIAL_WINDOW_SIZE: frames.MAX_WINDOW_BYTES}))
+        self.feed(frames.window_update(0, frames.MAX_WINDOW_BYTES - frames.DEFAULT_WINDOW))
+        transport.registerProducer(producer, True)
+        self.transport.producer.pauseProducing()
+        size = len(self.transport.value())
+        transport.write(b"x" * 300_000)
+        self.assertEqual((len(self.transport.value()), producer.calls), (size, ["pause"]))
+        self.transport.producer.resumeProducing()
+        self.assertEqual(producer.calls, ["pause", "resume"])
+        sent = [last_bytes(content, 3) for kind, content in self.packets() if kind == 4]
+        self.assertEqual(b"".join(sent), b"x" * 300_000)
+
+    def test_answers_to_a_server_that_reads_nothing_are_bounded(self) -> None:
+        ping = frames.head(8, frames.PING, 0, 0) + bytes(8)
+        for frame in (ping, frames.settings({})):
+            self.setUp()
+            inner = self.connect()
+            self.transport.producer.pauseProducing()
+            self.feed(frame * 5000)
+            self.assertTrue(self.transport.disconnected)
+            self.assertLess(len(self.transport.value()), 20_000)
+            self.assertIn("answers are not read", str(inner.lost[0].value))
+
+    def test_a_ping_has_eight_bytes(self) -> None:
+        inner = self.connect()
+        self.feed(frames.head(7, frames.PING, 0, 0) + bytes(7))
+        self.assertIn("PING of a wrong length", str(inner.lost[0].value))
+
     def test_the_server_waits_for_who_does_not_read(self) -> None:
         inner = self.connect()
         inner.transport.pauseProducing()  # type: ignore[union-attr]
@@ -214,7 +245,7 @@ class KonnectivityTests(SynchronousTestCase):
         inner = self.connect()
         inner.transport.pauseProducing()  # type: ignore[union-attr]
         self.feed(data_of(b"x" * WINDOW))
-        self.assertTrue(self.transport.disconnecting)
+        self.assertTrue(self.transport.disconnected)
         inner.transport.resumeProducing()  # type: ignore[union-attr]
         (reason,) = inner.lost
         self.assertIn("more data than the window allows", str(reason.value))
@@ -237,9 +268,9 @@ class KonnectivityTests(SynchronousTestCase):
         self.assertNotIn(2, [kind for kind, _ in self.packets()])
         self.feed(frames.window_update(0, 70_000) + frames.window_update(1, 70_000))
         self.assertEqual(self.packets()[-1], (2, decode(encode([(1, NUMBER)]))))
-        self.assertFalse(self.transport.disconnecting)
+        self.assertFalse(self.transport.disconnected)
         self.feed(data_of(b"late") + CLOSED)
-        self.assertTrue(self.transport.disconnecting)
+        self.assertTrue(self.transport.disconnected)
         self.assertEqual((inner.received, [each.type for each in inner.lost]), (b"", [ConnectionDone]))
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
