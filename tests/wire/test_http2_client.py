@@ -421,6 +421,33 @@ class Dials(TestCase):
         self.assertTrue(dials[0].called)  # who waits for nothing has ended it
 
 
+    def test_a_pool_that_closes_makes_one_connection_for_all_that_wait(self) -> None:
+        dials: list[Deferred[Any]] = []
+        factories: list[Any] = []
+
+        def connect(factory: Any) -> Deferred[Any]:
+            factories.append(factory)
+            dials.append(Deferred())
+            return dials[-1]
+
+        pool = NegotiatingPool(Clock(), connect)
+        sent = [pool.send(b"GET", b"/", []) for _ in range(5)]
+        pool.close()
+        negotiation = factories[0].buildProtocol(None)
+        negotiation.makeConnection(Negotiated())
+        dials[0].callback(negotiation)
+        negotiation.handshakeCompleted()
+        self.assertEqual(len(dials), 1)
+        asked_of = negotiation.transport
+        negotiation.dataReceived(wire.settings({}))
+        for number in range(len(sent)):
+            negotiation.dataReceived(headers(stream=2 * number + 1, ends=True))
+        for waiting in sent:
+            self.assertEqual(self.successResultOf(waiting).code, 200)
+        self.assertTrue(asked_of.disconnecting)
+        negotiation.connectionLost()
+
+
 class OtherServers(Http2Case):
     async def test_a_server_of_http1_gets_one_connection_for_each_request_under_way(self) -> None:
         for protocols in ((), (b"http/1.1",)):
@@ -605,6 +632,10 @@ class Transport(StringTransport):
         self.aborted = True
 
 
+class Negotiated(Transport):
+    negotiatedProtocol = b"h2"
+
+
 _payloads = st.one_of(
     st.binary(max_size=40),
     st.sampled_from([block(), block(status="100"), block(("content-length", "3")), b"abc", bytes(4), bytes(8)]),
@@ -698,6 +729,21 @@ class Health(TestCase):
         self.assertFalse(self.connection.takes())
         self.clock.advance(QUIET_SECONDS)
         self.assertTrue(self.transport.aborted)  # its server did not close it
+
+    def test_bodies_wait_for_a_server_that_reads_nothing(self) -> None:
+        self.connection.dataReceived(wire.settings({wire.INITIAL_WINDOW_SIZE: 1_000_000}))
+        self.connection.dataReceived(wire.window_update(0, 1_000_000))
+        self.connection.pauseProducing()
+        before = len(self.transport.value())
+        given_up = [
+            self.connection.ask(b"POST / HTTP/1.1\r\nHost: x\r\n", bytes(100_000), Deferred(), False) for _ in range(50)
+        ]
+        self.assertLess(len(self.transport.value()) - before, 5000)
+        for exchange in given_up[1:]:
+            exchange.abort()
+        self.connection.resumeProducing()
+        sent = [len(payload) for kind, _, _, payload in self.sent() if kind == wire.DATA]
+        self.assertEqual(sum(sent), 100_000)
 
     def test_answers_to_a_server_that_reads_nothing_are_bounded(self) -> None:
         self.ask()

@@ -155,8 +155,10 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
         return stream
 
     def _frames_of(self, stream: Exchange) -> list[bytes | memoryview]:
-        """As much of the body as the windows allow."""
+        """As much of the body as the windows allow; nothing while the server does not read."""
         found: list[bytes | memoryview] = []
+        if self._blocked:
+            return found
         while stream.unsent and (size := min(len(stream.unsent), self.window, stream.window, wire.DEFAULT_FRAME)) > 0:
             part, stream.unsent = stream.unsent[:size], stream.unsent[size:]
             self.window -= size
@@ -350,6 +352,7 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
 
     def resumeProducing(self) -> None:
         self._blocked = False
+        self._send_bodies()
 
     def stopProducing(self) -> None:
         """The transport is gone; ``connectionLost`` follows."""

@@ -126,8 +126,6 @@ class NegotiatingPool(Pool):
             first: Deferred[Answer] = Deferred()
             request.stop = shared.ask(request.head, request.body, first, request.method == b"HEAD").abort
             first.addCallbacks(request.answered.callback, partial(self._failed, request))
-            if self._closed is not None:
-                shared.leave()
             return
         now: float = self._reactor.seconds()
         for dial in self._dials:
@@ -183,6 +181,8 @@ class NegotiatingPool(Pool):
             self._shared.append(made)
             while dial.waiting:  # a callback may cancel the next request
                 self._place(dial.waiting.pop(0))
+            if self._closed is not None:
+                made.leave()
             return
         assert isinstance(made, Connection)
         self.free(made)
