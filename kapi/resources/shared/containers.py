@@ -274,9 +274,13 @@ def validate_containers(containers: list[Object], path: Path, errors: Errors, ct
 
 
 def _init_restart_policy(container: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    if container.get("restartPolicy") != "Always" or ctx.restart_all_containers:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules")
+    if policy is None and rules:
+        text = "must specify restartPolicy when restart rules are used"
+        errors.append(field.required(path.child("restartPolicy"), text))
+    elif policy != "Always" or ctx.restart_all_containers:
         validate_restart_rules(container, path, errors, ctx)
-    elif container.get("restartPolicyRules"):
+    elif rules:
         text = "restartPolicyRules are not allowed for init containers with restart policy Always"
         errors.append(field.forbidden(path.child("restartPolicyRules"), text))
 

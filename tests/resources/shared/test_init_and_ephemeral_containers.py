@@ -42,7 +42,7 @@ def of_initial(*containers: Object) -> list[str]:
          [".lifecycle.preStop: Required value: must specify a handler type"]),
         ({"restartPolicy": "X"}, ['.restartPolicy: Unsupported value: "X": supported values: "Always", "Never", "OnFailure"']),
         ({"restartPolicy": "Never", "restartPolicyRules": [RULE]}, []),
-        ({"restartPolicyRules": [RULE]},
+        ({"restartPolicyRules": [RULE, {"action": "X"}]},
          [".restartPolicy: Required value: must specify restartPolicy when restart rules are used"]),
         ({"ports": [{"containerPort": 1, "hostPort": 7}, {"containerPort": 2, "hostPort": 8}]}, []),
         ({"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]},
