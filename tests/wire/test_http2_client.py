@@ -420,7 +420,6 @@ class Dials(TestCase):
             self.failureResultOf(waiting, CancelledError)
         self.assertTrue(dials[0].called)  # who waits for nothing has ended it
 
-
     def test_a_pool_that_closes_makes_one_connection_for_all_that_wait(self) -> None:
         dials: list[Deferred[Any]] = []
         factories: list[Any] = []
