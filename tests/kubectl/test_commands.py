@@ -6,6 +6,7 @@ import fcntl
 import itertools
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -264,9 +265,30 @@ def test_requests_are_shown_without_credentials(cluster: KapiProcess) -> None:
         done.stderr,
     )
     assert "headers" not in done.stderr
-    done = kapi(cluster, "get", "cm", "-v", "8", "--token=secret-token", "-o", "name")
-    assert "Authorization: <masked>" in done.stderr and "secret-token" not in done.stderr
-    assert '"Response Body" body=' in done.stderr
+    token = "--token=secret-token"
+    for level in "7", "8", "9":
+        done = kapi(cluster, "get", "cm", "-v", level, token, "-o", "name")
+        assert "Authorization: Bearer <masked>" in done.stderr and "secret-token" not in done.stderr
+        assert ('"Response Body" body=' in done.stderr) == (level != "7")
+        assert ("\tContent-Type: application/json\n" in done.stderr) == (level != "7")
+        assert ('] "Response" status="200 OK"' in done.stderr) == (level != "9")
+
+
+def test_a_request_is_shown_as_a_command_line_of_curl(cluster: KapiProcess) -> None:
+    done = kapi(cluster, "get", "--raw=/api/v1/namespaces/default?x=y", "-v=9")
+    command = re.search(r"\t(curl -v -XGET  -H .*)\n >\n", done.stderr)
+    assert command is not None
+    *_, place = shlex.split(command[1])
+    assert place.endswith("/api/v1/namespaces/default?x=y")
+    assert command[1].endswith(f" '{place}'")
+
+
+def test_of_long_bodies_the_beginning_is_shown(cluster: KapiProcess) -> None:
+    size = len(kapi(cluster, "get", "--raw=/openapi/v3/apis/apps/v1").stdout)
+    for level, most in ("8", 1024), ("9", 10240):
+        done = kapi(cluster, "get", "--raw=/openapi/v3/apis/apps/v1", f"-v={level}")
+        assert f" [truncated {size - most} chars]" in done.stderr
+    assert " [truncated " not in kapi(cluster, "get", "--raw=/openapi/v3/apis/apps/v1", "-v=10").stderr
 
 
 def test_a_kustomization_is_built_by_kustomize(cluster: KapiProcess, tmp_path: Path) -> None:
