@@ -125,7 +125,7 @@ class Kubeconfig:
         cluster_file = self.origin.get(("clusters", cluster_name), "")
         user_file = self.origin.get(("users", user_name), "")
         fields: Object = {"namespace": over.namespace or context.get("namespace") or "default"}
-        fields |= self._server(cluster, cluster_file, over)
+        fields |= self._server(cluster, cluster_name, cluster_file, over)
         fields |= self._identity(user, user_name, user_file, over, cluster, reactor)
         if over.timeout:
             fields["timeout"] = over.timeout
@@ -144,16 +144,16 @@ class Kubeconfig:
             raise ConfigError(f'{what} "{name}" does not exist', file=file, field=f"contexts[{context}]")
         return found
 
-    def _server(self, cluster: Object, file: str, over: Overrides) -> Object:
+    def _server(self, cluster: Object, name: str, file: str, over: Overrides) -> Object:
         base = Path(file).resolve().parent if file else Path()
         server = over.server or cluster.get("server") or "http://localhost:8080"
         if "://" not in server:
             server = "http://" + server  # as client-go reads it
         insecure = over.insecure or bool(cluster.get("insecure-skip-tls-verify"))
         if over.certificate_authority:
-            ca = _given(over.certificate_authority, "certificate-authority")
+            ca = _given(over.certificate_authority, "certificate-authority", name)
         else:
-            ca = b"" if over.insecure else read_pem(cluster, "certificate-authority", base, file)
+            ca = b"" if over.insecure else read_pem(cluster, "certificate-authority", base, file, name)
         return {
             "host": server,
             "ca": ca,
@@ -166,10 +166,10 @@ class Kubeconfig:
         self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: Reactor | None
     ) -> Object:
         base = Path(file).resolve().parent if file else Path()
-        certificate, key = read_pem(user, "client-certificate", base, file), read_pem(user, "client-key", base, file)
+        certificate, key = (read_pem(user, field, base, file, name) for field in ("client-certificate", "client-key"))
         if over.client_certificate or over.client_key:
-            certificate = _given(over.client_certificate, "client-certificate")
-            key = _given(over.client_key, "client-key")
+            certificate = _given(over.client_certificate, "client-certificate", name)
+            key = _given(over.client_key, "client-key", name)
         extra = over.as_extra or user.get("as-user-extra") or {}
         impersonate = Impersonation(
             user=over.as_user or str(user.get("as") or ""),
@@ -191,7 +191,7 @@ class Kubeconfig:
         check_one_method(name, token, username or "", password or "", file)
         if token_file and not over.token:
             base = Path(file).resolve().parent if file else Path()
-            read_content(base, token_file, "tokenFile", file)
+            read_content(base, token_file, "tokenFile", file, name)
             return TokenFile(str(base / token_file))
         if token:
             return bearer(str(token))
@@ -272,6 +272,6 @@ def _check_interactive(plugin: Object, user: str, file: str) -> None:
     raise ConfigError(why, file=file, field="exec.interactiveMode")
 
 
-def _given(file: str, name: str) -> bytes:
+def _given(file: str, name: str, owner: str) -> bytes:
     """The content of a file that a flag names.  Raises ConfigError."""
-    return read_content(Path(), file, name, "") if file else b""
+    return read_content(Path(), file, name, "", owner) if file else b""

@@ -60,7 +60,8 @@ def load_kubeconfig(path: str) -> Endpoint:
     name = context.get("user") or ""
     user = _named(entries.users, name, "user", path) if name else {}
     base = Path(path).resolve().parent
-    ca, insecure = read_pem(cluster, "certificate-authority", base, path), bool(cluster.get("insecure-skip-tls-verify"))
+    insecure = bool(cluster.get("insecure-skip-tls-verify"))
+    ca = read_pem(cluster, "certificate-authority", base, path, context.get("cluster") or "")
     if ca and insecure:
         why = "specifying a root certificates file with the insecure flag is not allowed"
         raise ConfigError(why, file=path)
@@ -108,13 +109,13 @@ def _credentials(name: str, user: Object, base: Path, path: str) -> Object:
     token, username, password = (user.get(field) or "" for field in ("token", "username", "password"))
     check_one_method(name, token, username, password, path)
     if user.get("tokenFile"):
-        token = read_content(base, user["tokenFile"], "tokenFile", path).decode("utf-8", "replace").strip()
+        token = read_content(base, user["tokenFile"], "tokenFile", path, name).decode("utf-8", "replace").strip()
     return {
         "token": token,
         "username": username,
         "password": password,
-        "certificate": read_pem(user, "client-certificate", base, path),
-        "key": read_pem(user, "client-key", base, path),
+        "certificate": read_pem(user, "client-certificate", base, path, name),
+        "key": read_pem(user, "client-key", base, path, name),
     }
 
 

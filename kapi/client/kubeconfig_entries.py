@@ -85,23 +85,30 @@ def _check_types(entry: Object, where: str, path: str) -> None:
             raise ConfigError(why, file=path, field=f"{where}.{name}")
 
 
-def read_pem(entry: Object, name: str, base: Path, path: str) -> bytes:
-    """What the field ``<name>-data`` or the file in the field ``name`` contains; empty without both.  Raises ConfigError."""
+def read_pem(entry: Object, name: str, base: Path, path: str, owner: str) -> bytes:
+    """What the field ``<name>-data`` or the file in the field ``name`` of the entry ``owner`` contains; empty without both.
+
+    Raises ConfigError.
+    """
     data, file = entry.get(f"{name}-data"), entry.get(name)
     if data:
         try:
             return base64.b64decode(data, validate=True)
         except (binascii.Error, TypeError, ValueError):
             raise ConfigError("illegal base64 data", file=path, field=f"{name}-data") from None
-    return read_content(base, file, name, path) if file else b""
+    return read_content(base, file, name, path, owner) if file else b""
 
 
-def read_content(base: Path, file: str, name: str, path: str) -> bytes:
-    """The content of a file that the field ``name`` of the kubeconfig ``path`` refers to.  Raises ConfigError."""
+def read_content(base: Path, file: str, name: str, path: str, owner: str) -> bytes:
+    """The content of a file that the field ``name`` of ``owner`` in the kubeconfig ``path`` refers to.  Raises ConfigError."""
     try:
         return (base / file).read_bytes()
     except OSError as error:
-        raise ConfigError(f"unable to read {base / file}: {error.strerror}", file=path, field=name) from None
+        what = name.replace("client-certificate", "client-cert")
+        why = f"open {base / file}: {str(error.strerror).lower()}"
+        raise ConfigError(
+            f"unable to read {what} {base / file} for {owner} due to {why}", file=path, field=name
+        ) from None
 
 
 def check_one_method(name: str, token: str, username: str, password: str, path: str) -> None:

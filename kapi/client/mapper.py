@@ -21,9 +21,11 @@ class Source(Protocol):
 class RESTMapper:
     """An unknown name makes it read the source once more, when the source has ``invalidate`` (a cache)."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, warn: Callable[[str], object] = lambda text: None) -> None:
+        """``warn`` is called, once for each, with what else a short name may mean."""
+        self._source, self._warn = source, warn
         self._table: _Table | None = None
+        self._told: set[str] = set()
 
     async def table(self) -> _Table:
         if self._table is None:
@@ -43,6 +45,7 @@ class RESTMapper:
             name, _, group = text.partition(".")
             where = f' in group "{group}"' if group else ""
             raise NoMatch(f'the server doesn\'t have a resource type "{name}"{where}')
+        self._tell(await self.table(), text)
         return found
 
     async def resources_for(self, name: str) -> list[APIResource]:
@@ -52,7 +55,13 @@ class RESTMapper:
             found = (await self.table()).resources_named(name)
         if not found:
             raise NoMatch(f'the server doesn\'t have a resource type "{name}"')
+        self._tell(await self.table(), name)
         return found
+
+    def _tell(self, table: _Table, text: str) -> None:
+        for other in table.others(text) if text not in self._told else ():
+            self._warn(f'short name "{text.partition(".")[0]}" could also match lower priority resource {other}')
+        self._told.add(text)
 
     async def kind_for(self, api_version: str, kind: str) -> APIResource:
         """The resource of an object.  Raises NoMatch."""
@@ -120,6 +129,14 @@ class _Table:
             if known:
                 return known[0]
         return None
+
+    def others(self, text: str) -> list[str]:
+        """The full names of other resources that have the short name, if it is one."""
+        name, _, group = text.partition(".")
+        known = [one for one in self._shorts.get(name, ()) if not group or one.group == group]
+        if any(one.name == name for one in self._names.get(name, ())):
+            return []
+        return list(dict.fromkeys(f"{one.name}.{one.group}".rstrip(".") for one in known))[1:]
 
     def kind(self, api_version: str, kind: str) -> APIResource | None:
         group, version = GroupVersion.parse(api_version)

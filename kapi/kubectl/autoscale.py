@@ -32,11 +32,11 @@ FLAGS = (
     DRY_RUN,
     Flag("save-config", "bool"),
     Flag("field-manager"),
-    Flag("max", "int", default=-1, required=True, help="The most pods."),
-    Flag("min", "int", default=-1, help="The fewest pods; negative for the server's default."),
+    Flag("max", "int32", default=-1, required=True, help="The most pods."),
+    Flag("min", "int32", default=-1, help="The fewest pods; negative for the server's default."),
     Flag("cpu", help="The CPU that the pods are to use: a percentage of their requests (70%), or each of them (500m)."),
     Flag("memory", help="The memory that the pods are to use: a percentage of their requests (70%), or each of them (200Mi)."),
-    Flag("cpu-percent", "int", default=-1, help="Deprecated; --cpu with a percentage is the same."),
+    Flag("cpu-percent", "int32", default=-1, help="Deprecated; --cpu with a percentage is the same."),
     Flag("name", help="The name of the autoscaler; by default, that of the object."),
 )  # fmt: skip
 HELP = Help(

@@ -276,7 +276,7 @@ COMMANDS = (
         (
             *_RULE,
             Flag("non-resource-url", "list", help="Paths that are allowed; a * may be at the end."),
-            Flag("aggregation-rule", "pairs", help="Labels of the cluster roles that this one is made of, KEY=VALUE."),
+            Flag("aggregation-rule", "map", help="Labels of the cluster roles that this one is made of, KEY=VALUE."),
         ),
         Help(
             "NAME --verb=VERB --resource=RESOURCE.GROUP [--resource-name=NAME]",

@@ -236,8 +236,8 @@ COMMANDS = (
         (
             *CREATE,
             Flag("image", "list", required=True, help="The image; several make several containers."),
-            Flag("port", "int", default=-1, help="The port that the container listens on."),
-            Flag("replicas", "int", short="r", default=1, help="How many pods there are to be."),
+            Flag("port", "int32", default=-1, help="The port that the container listens on."),
+            Flag("replicas", "int32", short="r", default=1, help="How many pods there are to be."),
         ),
         Help(
             "NAME --image=IMAGE -- [COMMAND] [ARGUMENT ...]", "",
@@ -298,7 +298,7 @@ COMMANDS = (
         "priorityclass", "Create a priority class", _priority_class,
         (
             *CREATE,
-            Flag("value", "int", help="The priority."),
+            Flag("value", "int32", help="The priority."),
             Flag("global-default", "bool", help="It is the class of pods without one."),
             Flag("description", help="When it is to be used."),
             Flag("preemption-policy", default="PreemptLowerPriority", help="Never, or PreemptLowerPriority."),

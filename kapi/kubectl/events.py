@@ -128,7 +128,8 @@ def _time(event: Object) -> str:
     found = (
         series.get("lastObservedTime") if series is not None else event.get("lastTimestamp") or event.get("eventTime")
     )
-    return str(found or "").rstrip("Z")
+    text = str(found or "").rstrip("Z")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 class _Table:

@@ -143,7 +143,7 @@ class Factory:
         if self._mapper is None:
             from kapi.client.mapper import RESTMapper
 
-            self._mapper = RESTMapper(self.discovery())
+            self._mapper = RESTMapper(self.discovery(), lambda text: self.err.write(f"Warning: {text}\n"))
         return self._mapper
 
     def discovery(self) -> CachedDiscovery:

@@ -8,12 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kapi.machinery.golang import parse_bool, parse_duration, parse_literal
+from kapi.machinery.golang import parse_bool, parse_duration, parse_literal, quote
 
 _BARE = 'bare " in non-quoted-field'
 _UNBALANCED = 'extraneous or missing " in quoted-field'
 Value = str | bool | int | float | list[str]
-_ZERO: dict[str, Value] = {"bool": False, "string": "", "int": 0, "duration": 0.0, "list": [], "pairs": [], "array": []}
+_ZERO: dict[str, Value] = {
+    "bool": False,
+    "string": "",
+    "int": 0,
+    "int32": 0,
+    "duration": 0.0,
+    "list": [],
+    "pairs": [],
+    "map": [],
+    "array": [],
+}
 
 
 def read_record(text: str) -> list[str]:
@@ -68,8 +78,8 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """``kind``: bool, string, int, duration, list (comma-separated, may be repeated), pairs (a list of KEY=VALUE) or array
-    (may be repeated).
+    """``kind``: bool, string, int, int32, duration, list (comma-separated, may be repeated), pairs and map (lists of KEY=VALUE,
+    as of pflag and of component-base) or array (may be repeated).
 
     ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).
     ``help`` is for the flags that have no text in ``help.py``.
@@ -216,7 +226,7 @@ class Flags:
             value = _READERS[flag.kind](text)
         except ValueError as error:
             raise UsageError(f'invalid argument "{text}" for "{shown}" flag: {error}') from None
-        if flag.kind in ("list", "pairs", "array"):
+        if flag.kind in ("list", "pairs", "map", "array"):
             before = self._values.get(flag.name)
             value = [*(before if isinstance(before, list) else ()), *(value if isinstance(value, list) else ())]
         self._values[flag.name] = value
@@ -231,13 +241,31 @@ def _read_pairs(text: str) -> list[str]:
     return pairs
 
 
+def _read_map(text: str) -> list[str]:
+    """Raises ValueError."""
+    pairs = [pair.strip() for pair in text.split(",") if pair]
+    if not all("=" in pair for pair in pairs):
+        raise ValueError("malformed pair, expect string=string")
+    return pairs
+
+
+def _read_int32(text: str) -> int:
+    """Raises ValueError."""
+    value = parse_literal(text)
+    if not -(1 << 31) <= value < 1 << 31:
+        raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+    return value
+
+
 _READERS: dict[str, Callable[[str], Value]] = {
     "bool": parse_bool,
     "string": str,
     "int": parse_literal,
+    "int32": _read_int32,
     "duration": parse_duration,
     "list": lambda text: read_record(text) if text else [],
     "pairs": _read_pairs,
+    "map": _read_map,
     "array": lambda text: [text],
 }
 

@@ -76,11 +76,11 @@ def _default(flag: Flag) -> str:
     match flag.kind:
         case "bool":
             return "true" if default else "false"
-        case "int":
+        case "int" | "int32":
             return str(default or 0)
         case "duration":
             return duration_text(float(default) if isinstance(default, int | float) else 0.0)
-        case "list" | "pairs" | "array":
+        case "list" | "pairs" | "map" | "array":
             return f"[{','.join(default)}]" if isinstance(default, Sequence) else "[]"
     return f"'{default}'"
 
@@ -234,7 +234,7 @@ TEXTS = {
     "use-protocol-buffers": "Has no effect: metrics are read as JSON.",
     "user": "The user of the kubeconfig to use.",
     "username": "The name of basic authentication.",
-    "v": "How much is shown of requests: 6 answers, 7 headers too, 8 bodies too.",
+    "v": "How much is shown of requests: 6 answers, 7 their headers, 8 also headers and bodies of answers, 9 curl commands.",
     "validate": "Fields that are unknown or given twice: strict (an error), warn or ignore.",
     "verbs": "Only resources with these verbs.",
     "vmodule": "Has no effect: there are no log lines by file.",

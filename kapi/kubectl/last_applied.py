@@ -49,7 +49,8 @@ async def _view(factory: Factory, program: str) -> int:
     builder = (
         builder_of(factory, program).latest().labels(flags.get_string("selector")).select_all(flags.get_bool("all"))
     )
-    result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()
+    whole = bool(flags.get_string("namespace"))  # as kubectl, which takes one for the other
+    result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=whole).do()
     manifests, errors = [], []
     async for info in result.visit(to_first_error=True):
         text = _manifest(info.object or {})

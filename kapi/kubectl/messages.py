@@ -7,6 +7,9 @@ from urllib.parse import urlsplit
 
 from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, StatusError
 
+#: fields of kubeconfig files whose errors say themselves what they are about
+_NAMED = ("exec.interactiveMode", "certificate-authority", "client-certificate", "client-key")
+
 
 class CommandError(Exception):
     """An error message for the user.  ``usage``: the command whose help it points to; ``plain``: without "error: " before it.
@@ -62,7 +65,13 @@ def standard_message(error: BaseException, host: str) -> str | None:
         if "onnection refused" in str(error) or "refused by other side" in str(error):
             place = urlsplit(host).netloc or host
             return f"The connection to the server {place} was refused - did you specify the right host or port?"
-        return f"Unable to connect to the server: {error}"
+        if error.__cause__ is None:
+            return f"Unable to connect to the server: {error}"
+        from kapi.wire.network_errors import describe
+
+        server = urlsplit(host)
+        why = describe(error.__cause__, server.hostname or host, server.port or 443)
+        return f"Unable to connect to the server: {why}"
     if isinstance(error, RequestTimeout):
         return "Unable to connect to the server: net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
     return None
@@ -82,10 +91,8 @@ def message_of(error: BaseException, host: str = "") -> str:
         return f"Error in configuration: {error.why}\n"
     if isinstance(error, ConfigError) and error.field == "exec":  # a plugin has not given credentials
         return f"Unable to connect to the server: {error.why}\n"
-    if isinstance(error, ConfigError) and (
-        error.field.startswith(("users[", "contexts[")) or error.field == "exec.interactiveMode"
-    ):
-        return f"error: {error.why}\n"  # the text names the user
+    if isinstance(error, ConfigError) and (error.field in _NAMED or error.field.startswith(("users[", "contexts["))):
+        return f"error: {error.why}\n"  # the text names the entry
     standard = standard_message(error, host)
     if standard is not None:
         return standard + "\n"

@@ -35,5 +35,7 @@ def describe(problem: BaseException, host: str, port: int) -> str:
     if "certificate verify failed" in text:
         return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
     if type(problem).__name__ == "VerificationError" or "Mismatch" in text:
-        return f"tls: failed to verify certificate: x509: certificate is not valid for {host}"
+        wanted = getattr(next(iter(getattr(problem, "errors", ())), None), "mismatched_id", None)
+        name = getattr(wanted, "hostname", b"").decode() or host  # which may be another than was dialled
+        return f"tls: failed to verify certificate: x509: certificate is not valid for {name}"
     return text

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 from OpenSSL import SSL
+from service_identity import VerificationError
+from service_identity.exceptions import DNSMismatch
+from service_identity.hazmat import DNS_ID
 from twisted.internet import defer, error
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseNeverReceived
@@ -39,3 +42,10 @@ def test_failures_in_the_words_of_go(problem: Exception, text: str) -> None:
 
 def test_addresses_of_ipv6_stand_in_brackets() -> None:
     assert describe(REFUSED, "fd00::1", 443).startswith("dial tcp [fd00::1]:443: ")
+
+
+def test_a_certificate_is_refused_for_the_name_that_was_wanted() -> None:
+    """which may be another than that of the address"""
+    mismatch = DNSMismatch(mismatched_id=DNS_ID("api.example.com"))
+    text = describe(VerificationError(errors=[mismatch]), "10.0.0.1", 443)
+    assert text == "tls: failed to verify certificate: x509: certificate is not valid for api.example.com"
