@@ -112,3 +112,26 @@ def test_it_is_asked_about_its_own(registry: CollectorRegistry) -> None:
     chain = Chain([OfNodes()], Meter(registry))
     with pytest.raises(StatusError, match="asked"):
         finish(chain.admit(attributes({"metadata": {"name": "fine"}}, resource="nodes", kind="Node")))
+
+
+def test_buckets_are_those_of_upstream() -> None:
+    meter = Meter(registry := CollectorRegistry())
+    finish(Chain([Agrees()], meter=meter).admit(attributes({"metadata": {"name": "x"}})))
+    meter.step("admit", "CREATE", False, 1.0)
+    meter.webhook("hook", "CREATE", "admit", 200, False, 1.0)
+    meter.conditions("hook", "webhook", "admit", "CREATE", 1.0, 0)
+    meter.policy("validating", "p", "b", "no_error", 1.0, "deny")
+    found: dict[str, list[float]] = {}
+    for sample in (sample for family in registry.collect() for sample in family.samples):
+        if sample.name.endswith("_bucket") and sample.labels["le"] != "+Inf":
+            bounds = found.setdefault(sample.name.removesuffix("_bucket"), [])
+            bounds += [bound] if (bound := float(sample.labels["le"])) not in bounds else []
+    short = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5]
+    policy = [0.0000005, 0.001, 0.01, 0.1, 1.0]
+    assert found == {
+        "apiserver_admission_controller_admission_duration_seconds": short,
+        "apiserver_admission_step_admission_duration_seconds": short,
+        "apiserver_admission_webhook_admission_duration_seconds": [*short, 10, 25],
+        "apiserver_admission_match_condition_evaluation_seconds": [0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25],
+        "apiserver_validating_admission_policy_check_duration_seconds": policy,
+    }

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import Rule, by_rules
+from kapi.machinery.gvk import GroupVersionKind
 from kapi.options.options import Options
 from tests.admission.fakes import attributes, initializer
 
@@ -63,3 +65,12 @@ def test_events_of_both_groups_are_the_same_objects() -> None:
     found = by_rules([rule], True, initializer(), event)
     assert found is not None
     assert [str(part.group) + "/" + part.version for part in found] == ["/v1", "/v1"]
+
+
+def test_an_object_has_the_version_under_which_a_rule_names_it() -> None:
+    kind = GroupVersionKind("x.io", "v1", "Thing")
+    same = {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "a"}}
+    assert in_version(same, kind) is same
+    for other in ({**same, "apiVersion": "x.io/v2"}, {**same, "kind": "Other"}):
+        assert in_version(other, kind) == same
+    assert in_version(None, kind) is None and in_version(same, GroupVersionKind("", "", "")) is same

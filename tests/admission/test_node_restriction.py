@@ -369,6 +369,26 @@ class TestAudiences:
         client.put("", "persistentvolumes", {"metadata": {"name": "disk"}, "spec": disk})
         node.ask(self.request("vault"))
 
+    @pytest.mark.parametrize(
+        ("field", "driver"),
+        [
+            ("awsElasticBlockStore", "ebs.csi.aws.com"), ("azureDisk", "disk.csi.azure.com"),
+            ("azureFile", "file.csi.azure.com"), ("cinder", "cinder.csi.openstack.org"),
+            ("gcePersistentDisk", "pd.csi.storage.gke.io"), ("portworxVolume", "pxd.portworx.com"),
+            ("vsphereVolume", "csi.vsphere.vmware.com"),
+        ],
+    )  # fmt: skip
+    def test_volumes_of_old_plugins_are_of_the_driver_that_replaces_them(self, field: str, driver: str) -> None:
+        node = Node()
+        node.pod["spec"]["volumes"] = [{"name": "v", field: {}}]
+        missing = node.why(self.request("vault"))
+        assert missing == f'error validating audience "vault": csidriver.storage.k8s.io "{driver}" not found'
+        self.driver(node, driver, "vault", "")
+        node.ask(self.request("vault"))
+        node.ask(self.request())
+        node.pod["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+        assert "not found in pod spec volume" in node.why(self.request("vault"))
+
     def test_no_more_than_one(self) -> None:
         assert "node may only request 0 or 1 audiences" in Node().refusal(self.request("a", "b")).message
 

@@ -211,6 +211,24 @@ def test_what_a_quota_cannot_limit_is_not_charged(name: str) -> None:
     assert used(client) == {name: "0"}
 
 
+@pytest.mark.parametrize(
+    ("group", "resource", "counts"),
+    [
+        ("", "bindings", False), ("", "componentstatuses", False), ("", "events", False), ("events.k8s.io", "events", False),
+        ("authentication.k8s.io", "tokenreviews", False), ("authentication.k8s.io", "selfsubjectreviews", False),
+        ("authorization.k8s.io", "subjectaccessreviews", False), ("authorization.k8s.io", "selfsubjectaccessreviews", False),
+        ("authorization.k8s.io", "localsubjectaccessreviews", False),
+        ("authorization.k8s.io", "selfsubjectrulesreviews", False), ("metrics.k8s.io", "pods", False),
+        ("metrics.k8s.io", "nodes", False), ("apps", "deployments", True), ("example.com", "events", True),
+    ],
+)  # fmt: skip
+def test_objects_count_that_are_stored(group: str, resource: str, counts: bool) -> None:
+    name = f"count/{resource}.{group}".rstrip(".")
+    plugin = make(client := cluster(resource_quota({name: "1"})))
+    finish(plugin.validate(attributes({"metadata": {"name": "a"}}, group=group, resource=resource)))
+    assert used(client) == {name: "1" if counts else "0"}
+
+
 def test_scopes() -> None:
     client = cluster(resource_quota({"pods": "1"}, scopes=["BestEffort"]))
     plugin = make(client)

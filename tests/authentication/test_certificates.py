@@ -53,6 +53,21 @@ def test_a_certificate_without_common_name_names_nobody() -> None:
     assert CLIENTS.authenticate(request(peer=Peer(certificate))) is None
 
 
+@pytest.mark.filterwarnings("ignore:Attribute's length must be")
+def test_of_several_common_names_the_last_one_counts() -> None:
+    def named(*names: str) -> UserInfo | None:
+        parts = [x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False) for name in names]
+        certificate, _ = CA.issue(x509.Name(parts), usage=ExtendedKeyUsageOID.CLIENT_AUTH)
+        user = CLIENTS.authenticate(request(peer=Peer(certificate)))
+        assert user is None or isinstance(user, UserInfo)
+        return user
+
+    assert named("jane", "") is None
+    for names in (("jane", "joe"), ("", "joe")):
+        user = named(*names)
+        assert user is not None and user.name == "joe"
+
+
 @pytest.mark.parametrize(
     "certificate",
     [

@@ -265,6 +265,7 @@ def test_a_legacy_token_cannot_name_another_subject(world: World) -> None:
 def test_the_year_of_the_kubelets_tokens_is_marked(world: World) -> None:
     claims = claims_of(world.issue(seconds=365 * 24 * 3600, pod=world.pod, warn_after=3607))
     assert claims["kubernetes.io"]["warnafter"] == claims["iat"] + 3607
+    assert "warnafter" not in claims_of(world.issue(seconds=3600, pod=world.pod))["kubernetes.io"]
 
 
 def test_the_use_of_a_token_beyond_what_was_asked_for_is_told(world: World) -> None:

@@ -164,6 +164,40 @@ def test_an_object_cannot_become_a_list(one: MemoryAPI) -> None:
     assert 'Invalid value: "[\\"x\\"]": couldn\'t get version/kind; json parse error: ' in answer.json["message"]
 
 
+@pytest.mark.parametrize(
+    ("agent", "manager"),
+    [("kubectl/v1.36.0 (linux/amd64) kubernetes/abc", "kubectl"), ("plain", "plain"), ("/1", "unknown"), ("", "unknown"),
+     ("x" * 200, "x" * 128), ("a\tb/1", "ab")],
+)  # fmt: skip
+def test_without_a_manager_it_is_what_the_client_calls_itself(api: MemoryAPI, agent: str, manager: str) -> None:
+    made = api.ask("POST", MAPS, {"metadata": {"name": "m"}, "data": {"k": "v"}}, headers={"User-Agent": agent})
+    assert made.code == 201
+    assert [entry["manager"] for entry in made.json["metadata"]["managedFields"]] == [manager]
+
+
+def test_what_was_applied_in_another_version_goes_when_it_is_not_applied_again(api: MemoryAPI) -> None:
+    ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+
+    def applied(version: str, **spec: Any) -> Any:
+        obj = {
+            "apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"},
+            "spec": {"scaleTargetRef": ref, **spec},
+        }  # fmt: skip
+        uri = f"/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/a?fieldManager=me"
+        answer = api.ask("PATCH", uri, json.dumps(obj).encode(), type=APPLY)
+        assert answer.code in (200, 201), answer.json
+        return answer.json["spec"]
+
+    applied("v1", minReplicas=2, maxReplicas=3, targetCPUUtilizationPercentage=50)
+    spec = applied("v2", maxReplicas=3)
+    assert (spec["minReplicas"], spec["maxReplicas"], spec["scaleTargetRef"]) == (1, 3, ref)
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 5}}
+    assert applied("v2", maxReplicas=3, minReplicas=2, behavior=behavior)["minReplicas"] == 2
+    spec = applied("v1", maxReplicas=4)
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 4)
+    assert "behavior" not in applied("v2", maxReplicas=4)
+
+
 def test_apply_needs_a_manager(api: MemoryAPI) -> None:
     answer = api.ask("PATCH", f"{MAPS}/s", {"apiVersion": "v1", "kind": "ConfigMap"}, type=APPLY)
     assert (answer.code, answer.json["details"]["causes"][0]["field"]) == (422, "fieldManager")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from itertools import product
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
 
 from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
@@ -189,3 +192,65 @@ def test_what_is_to_be_told_of_a_token_reaches_client_and_audit(good: bool) -> N
             check(ctx)
     assert ctx.annotations == {"authentication.k8s.io/stale-token": "subject: x"}
     assert ctx.warnings == ["renew it"]
+
+
+class Answering:
+    """An authenticator of requests and tokens with one answer, for which the request waits if ``waits``."""
+
+    def __init__(self, answer: UserInfo | AuthenticationError | None, waits: bool, asked: list[Any]) -> None:
+        self.answer, self.waits, self.asked = answer, waits, asked
+
+    def authenticate(self, ctx: RequestContext) -> Any:
+        return self.begin(self.said)
+
+    def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> Any:
+        return self.begin(lambda: None if self.answer is None else Authenticated(self.said()))
+
+    def begin(self, say: Any) -> Any:
+        async def later() -> Any:
+            return say()
+
+        self.asked.append(self)
+        return later() if self.waits else say()
+
+    def said(self) -> Any:
+        if isinstance(self.answer, AuthenticationError):
+            raise self.answer
+        return self.answer
+
+
+ALICE = UserInfo("alice")
+ANSWERS = (
+    ((None, None, ALICE), 3, ""), ((None, ALICE, None), 2, ""), ((ALICE, None, None), 1, ""), ((None, None, None), 3, ""),
+    ((AuthenticationError("a"), None, ALICE), 3, ""), ((AuthenticationError("a"), None, None), 3, "a"),
+    ((None, AuthenticationError("b"), AuthenticationError("c")), 3, "[b, c]"),
+)  # fmt: skip
+
+
+async def answered(waiting: Any) -> Any:
+    return await waiting if inspect.isawaitable(waiting) else waiting
+
+
+@pytest.mark.parametrize("waits", list(product((False, True), repeat=3)))
+@pytest.mark.parametrize(("answers", "asked", "wrong"), ANSWERS)
+@pytest.mark.parametrize("of_tokens", [False, True])
+def test_one_is_asked_after_the_other(
+    of_tokens: bool, answers: tuple[Any, ...], asked: int, wrong: str, waits: tuple[bool, ...]
+) -> None:
+    seen: list[Any] = []
+    members = [Answering(answer, late, seen) for answer, late in zip(answers, waits, strict=True)]
+
+    async def ask() -> Any:
+        if of_tokens:
+            return await answered(UnionTokenAuthenticator(members).authenticate_token("t"))
+        return await answered(UnionAuthenticator(members).authenticate(request("/version")))
+
+    found: list[Any] = []
+    Deferred.fromCoroutine(ask()).addBoth(found.append)
+    assert seen == members[:asked]
+    if wrong:
+        assert str(found[0].value) == wrong
+    elif ALICE in answers:
+        assert (found[0].user if of_tokens else found[0]).name == "alice"
+    else:
+        assert found == [None]

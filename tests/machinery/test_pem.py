@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from kapi.machinery.pem import blocks
+from kapi.machinery.pem import authority_pool, blocks
 
 
 def block(kind: str, content: bytes, header: str = "", end: str = "-----") -> bytes:
@@ -53,3 +53,16 @@ def test_contents() -> None:
     first, second = blocks(A + block("B", b"b" * 99, "k: v\n\n"))
     assert (first.der, second.der) == (b"a!", b"b" * 99)
     assert (A + B)[first.end :] == B
+
+
+@pytest.mark.parametrize(
+    ("bundle", "why"),
+    [
+        (b"", "unable to parse bytes as PEM block"), (b"x", "unable to parse bytes as PEM block"),
+        (A + b"x", "unable to parse bytes as PEM block"), (A, "no valid certificate authority data seen"),
+        (block("CERTIFICATE", b"a"), "failed to parse certificate: x509: malformed certificate"),
+    ],
+)  # fmt: skip
+def test_a_bundle_without_certificates(bundle: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{why}$"):
+        authority_pool(bundle)

@@ -73,6 +73,22 @@ def test_an_object_merged_with_itself_is_itself(type_name: str, object_file: str
     assert not same.added and not same.modified and not same.removed
 
 
+def test_what_goes_from_a_list_is_what_would_come() -> None:
+    """Every field of an item, with and without others that stay."""
+    shape, pod = k8s("io.k8s.api.core.v1.Pod"), plain(load("pod.yaml"))
+    other = {"name": "other", "image": "i"}
+    for stays in ([], [other]):
+        less, more = (
+            {**pod, "spec": {**pod["spec"], "containers": [*stays, *given]}}
+            for given in ([], pod["spec"]["containers"])
+        )
+        removed, added = comparing.compare(shape, more, less), comparing.compare(shape, less, more)
+        assert removed.removed == added.added and not (removed.added or added.removed)
+        name = pod["spec"]["containers"][0]["name"]
+        shown = {fieldset.show(path) for path in fieldset.walk(removed.removed)}
+        assert f'.spec.containers[name="{name}"].image' in shown
+
+
 def test_an_object_with_a_schema_inside() -> None:
     """``k8s-schema-*-fieldoverride.yaml`` are not here: upstream only times the reading of schemas with them."""
     shape = shape_of(Parser.load("apiresourceimport.yaml").type("apiresourceimport"), Shapes())

@@ -142,6 +142,16 @@ class ServerAgentCase(TestCase):
             self.assertIsInstance(await self.failure(text), BadAnswer, text[:60])
         self.assertEqual(len(self.server.connections), 13)
 
+    async def test_an_answer_is_quoted_with_200_bytes_at_most(self) -> None:
+        for line, said in (
+            (b"SSH-2.0-nonsense", 'malformed HTTP response "SSH-2.0-nonsense"'),
+            (b"x" * 201, f'malformed HTTP response "{"x" * 200}"'),
+            (b"HTTP/1.1 200 OK\r\nno colon", "malformed MIME header line: no colon"),
+            (b"HTTP/1.1 200 OK\r\n" + b"y" * 300, f"malformed MIME header line: {'y' * 200}"),
+            (b"HTTP/1.1 200 OK\r\n folded: into nothing", "malformed MIME header initial line:  folded: into nothing"),
+        ):
+            self.assertEqual(str(await self.failure(line + b"\r\n\r\n")), said)
+
     async def test_answers_are_bounded_however_they_come(self) -> None:
         for text in (
             b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 import orjson
@@ -34,11 +34,9 @@ class GroupEntry:
     versions: list[VersionEntry]
     priority: int = 0  # of the whole group; the highest comes first
     # parts of documents, made once: the group never changes
-    entry: Object | None = field(default=None, compare=False)  # in ``/apis``
-    aggregated: orjson.Fragment | None = field(default=None, compare=False)  # in the aggregated document, encoded
-    openapi: dict[str, tuple[str, Callable[..., Packed]]] | None = field(
-        default=None, compare=False
-    )  # key -> hash, document
+    entry: Object | None = None  # in ``/apis``
+    aggregated: orjson.Fragment | None = None  # in the aggregated document, encoded
+    openapi: dict[str, tuple[str, Callable[..., Packed]]] | None = None  # key -> hash, document
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:

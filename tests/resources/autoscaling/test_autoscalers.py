@@ -49,7 +49,10 @@ def test_defaults() -> None:
     target = {"type": "Utilization", "averageUtilization": 80}
     assert spec["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
     up = scaler(behavior={"scaleUp": {}})["spec"]["behavior"]["scaleUp"]
-    assert (up["selectPolicy"], up["stabilizationWindowSeconds"], len(up["policies"])) == ("Max", 0, 2)
+    both = [{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]
+    assert up == {"selectPolicy": "Max", "stabilizationWindowSeconds": 0, "policies": both}
+    down = scaler(behavior={"scaleDown": {}})["spec"]["behavior"]["scaleDown"]
+    assert down == {"selectPolicy": "Max", "policies": both[1:]}
 
 
 def test_no_policies_are_not_the_default_ones() -> None:

@@ -259,3 +259,21 @@ def test_a_waiting_container_tells_why() -> None:
     waiting = {"name": "c", "ready": False, "restartCount": 0, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     made["status"]["containerStatuses"] = [waiting]
     assert (cells(made)["Ready"], cells(made)["Status"]) == ("0/1", "CrashLoopBackOff")
+
+
+@pytest.mark.parametrize(
+    ("field", "spec", "status", "value"),
+    [
+        ("spec.nodeName", {"nodeName": "n"}, {}, "n"), ("spec.host", {"nodeName": "n"}, {}, "n"), ("spec.nodeName", {}, {}, ""),
+        ("spec.restartPolicy", {"restartPolicy": "Never"}, {}, "Never"),
+        ("spec.schedulerName", {"schedulerName": "s"}, {}, "s"),
+        ("spec.serviceAccountName", {"serviceAccountName": "a"}, {}, "a"),
+        ("spec.hostNetwork", {"hostNetwork": True}, {}, "true"), ("spec.hostNetwork", {"hostNetwork": False}, {}, "false"),
+        ("spec.hostNetwork", {}, {}, "false"), ("status.phase", {}, {"phase": "Running"}, "Running"),
+        ("status.podIP", {}, {"podIPs": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}]}, "192.0.2.1"),
+        ("status.podIP", {}, {"podIPs": []}, ""), ("status.podIPs", {}, {"podIPs": [{"ip": "192.0.2.1"}]}, ""),
+        ("status.nominatedNodeName", {}, {"nominatedNodeName": "n"}, "n"),
+    ],
+)  # fmt: skip
+def test_what_selectors_see(field: str, spec: Object, status: Object, value: str) -> None:
+    assert RESOURCE.selectable_fields[field]({**pod(spec), "status": status}) == value
