@@ -190,7 +190,7 @@ ENDPOINT_SLICE = Resource(
         printing.NAME,
         printing.column(
             "AddressType",
-            lambda obj, now: obj.get("addressType", ""),
+            printing.value("addressType"),
             "addressType specifies the type of address carried by this EndpointSlice. All addresses in this "
             "slice must be the same type. This field is immutable after creation. The following address "
             "types are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 "

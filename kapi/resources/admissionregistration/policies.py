@@ -335,7 +335,7 @@ BINDING_TABLE = printing.table(
     printing.NAME,
     printing.column(
         "PolicyName",
-        lambda obj, now: (obj.get("spec") or {}).get("policyName", ""),
+        printing.of_spec("policyName"),
         "PolicyName indicates the policy definition which the policy binding binded to",
     ),
     printing.column("ParamRef", _param_ref, "ParamRef indicates the param resource which sets the configuration param"),

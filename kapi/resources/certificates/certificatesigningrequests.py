@@ -353,14 +353,6 @@ def _duration(obj: Object, now: float) -> str:
     return printing.NONE if seconds is None else human_duration(seconds)
 
 
-def _signer(obj: Object, now: float) -> str:
-    return str((obj.get("spec") or {}).get("signerName") or printing.NONE)
-
-
-def _requestor(obj: Object, now: float) -> str:
-    return str((obj.get("spec") or {}).get("username", ""))
-
-
 RESOURCE = Resource(
     group="certificates.k8s.io",
     version="v1",
@@ -377,7 +369,7 @@ RESOURCE = Resource(
         printing.AGE,
         printing.column(
             "SignerName",
-            _signer,
+            printing.of_spec("signerName", printing.NONE),
             "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. "
             "If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    "
             '"kubernetes.io/kube-apiserver-client-kubelet".\n 2. If it\'s a kubelet serving certificate, it '
@@ -385,7 +377,7 @@ RESOURCE = Resource(
             '"kubernetes.io/legacy-unknown".\nDistribution of trust for signers happens out of band. You '
             "can select on this field using `spec.signerName`.",
         ),
-        printing.column("Requestor", _requestor, "Base64-encoded PKCS#10 CSR data"),
+        printing.column("Requestor", printing.of_spec("username"), "Base64-encoded PKCS#10 CSR data"),
         printing.column(
             "RequestedDuration",
             _duration,

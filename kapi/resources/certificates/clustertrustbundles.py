@@ -105,7 +105,7 @@ RESOURCE = Resource(
         printing.NAME,
         printing.column(
             "SignerName",
-            lambda obj, now: (obj.get("spec") or {}).get("signerName") or printing.NONE,
+            printing.of_spec("signerName", printing.NONE),
             FieldText("api.certificates.v1beta1.ClusterTrustBundleSpec", "signerName"),
         ),
     ),

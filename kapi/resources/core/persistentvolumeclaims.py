@@ -159,10 +159,6 @@ def _modes(obj: Object, now: float) -> str:
     return access_modes((obj.get("status") or {}).get("accessModes")) if _bound(obj) else ""
 
 
-def _spec(name: str, empty: str = "") -> printing.Reader:
-    return lambda obj, now: (obj.get("spec") or {}).get(name, empty)
-
-
 RESOURCE = Resource(
     group="",
     version="v1",
@@ -176,7 +172,7 @@ RESOURCE = Resource(
         printing.column("Status", _phase, "phase represents the current phase of PersistentVolumeClaim."),
         printing.column(
             "Volume",
-            _spec("volumeName"),
+            printing.value("spec", "volumeName"),
             "volumeName is the binding reference to the PersistentVolume backing this claim.",
         ),
         printing.column(
@@ -188,13 +184,13 @@ RESOURCE = Resource(
         printing.column("StorageClass", lambda obj, now: storage_class(obj), "StorageClass of the pvc"),
         printing.column(
             "VolumeAttributesClass",
-            _spec("volumeAttributesClassName", printing.UNSET),
+            printing.value("spec", "volumeAttributesClassName", empty=printing.UNSET),
             "VolumeAttributesClass of the pvc",
         ),
         printing.AGE,
         printing.column(
             "VolumeMode",
-            _spec("volumeMode", printing.UNSET),
+            printing.value("spec", "volumeMode", empty=printing.UNSET),
             "volumeMode defines what type of volume is required by the claim. Value of Filesystem is implied "
             "when not included in claim spec.",
             priority=1,

@@ -245,10 +245,6 @@ def _precedence(obj: Object, now: float) -> int:
     return int((obj.get("spec") or {}).get("matchingPrecedence") or 0)
 
 
-def _level(obj: Object, now: float) -> str:
-    return str(((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name", ""))
-
-
 def _method(obj: Object, now: float) -> str:
     method = (obj.get("spec") or {}).get("distinguisherMethod")
     return printing.NONE if method is None else method.get("type", "")
@@ -270,7 +266,9 @@ RESOURCE = Resource(
     table=printing.table(
         printing.NAME,
         printing.column(
-            "PriorityLevel", _level, FieldText("api.flowcontrol.v1.PriorityLevelConfigurationReference", "name")
+            "PriorityLevel",
+            printing.value("spec", "priorityLevelConfiguration", "name"),
+            FieldText("api.flowcontrol.v1.PriorityLevelConfigurationReference", "name"),
         ),
         printing.column(
             "MatchingPrecedence", _precedence, FieldText("api.flowcontrol.v1.FlowSchemaSpec", "matchingPrecedence")

@@ -74,7 +74,7 @@ RESOURCE = Resource(
         printing.column("Name", _name, printing.NAME_TEXT, format="name"),
         printing.column(
             "Controller",
-            lambda obj, now: (obj.get("spec") or {}).get("controller", ""),
+            printing.of_spec("controller"),
             "Controller that is responsible for handling this class",
         ),
         printing.column("Parameters", _reference, "A reference to a resource with additional parameters"),

@@ -240,7 +240,7 @@ RESOURCE = Resource(
         printing.NAME,
         printing.column(
             "Class",
-            lambda obj, now: (obj.get("spec") or {}).get("ingressClassName", printing.NONE),
+            printing.value("spec", "ingressClassName", empty=printing.NONE),
             "The name of the IngressClass resource that should be used for additional configuration",
         ),
         printing.column("Hosts", _hosts, "Hosts that incoming requests are matched against before the ingress rule"),

@@ -100,10 +100,6 @@ def _name(obj: Object, now: float) -> str:
     return printing.name(obj, now) + (" (default)" if default else "")
 
 
-def _top(name: str, empty: object) -> printing.Reader:
-    return lambda obj, now: empty if obj.get(name) is None else obj[name]
-
-
 STORAGE_CLASS = Resource(
     group="storage.k8s.io",
     version="v1",
@@ -113,23 +109,25 @@ STORAGE_CLASS = Resource(
     returns_deleted=True,
     table=printing.table(
         printing.column("Name", _name, printing.NAME_TEXT, format="name"),
-        printing.column("Provisioner", _top("provisioner", ""), "provisioner indicates the type of the provisioner."),
+        printing.column(
+            "Provisioner", printing.value("provisioner"), "provisioner indicates the type of the provisioner."
+        ),
         printing.column(
             "ReclaimPolicy",
-            _top("reclaimPolicy", "Delete"),
+            printing.value("reclaimPolicy", empty="Delete"),
             "reclaimPolicy controls the reclaimPolicy for dynamically provisioned PersistentVolumes of this "
             "storage class. Defaults to Delete.",
         ),
         printing.column(
             "VolumeBindingMode",
-            _top("volumeBindingMode", "Immediate"),
+            printing.value("volumeBindingMode", empty="Immediate"),
             "volumeBindingMode indicates how PersistentVolumeClaims should be provisioned and bound.  When "
             "unset, VolumeBindingImmediate is used. This field is only honored by servers that enable the "
             "VolumeScheduling feature.",
         ),
         printing.column(
             "AllowVolumeExpansion",
-            _top("allowVolumeExpansion", False),
+            printing.value("allowVolumeExpansion", empty=False),
             "allowVolumeExpansion shows whether the storage class allow volume expand.",
         ),
         printing.AGE,
@@ -160,9 +158,7 @@ VOLUME_ATTRIBUTES_CLASS = Resource(
     returns_deleted=True,
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "DriverName", lambda obj, now: obj.get("driverName", ""), "Name of the CSI driver This field is immutable."
-        ),
+        printing.column("DriverName", printing.value("driverName"), "Name of the CSI driver This field is immutable."),
         printing.AGE,
     ),
 )

@@ -98,14 +98,6 @@ class VolumeAttachmentStatusStrategy(StatusOnlyStrategy):
         return self.parent.validate_update(obj, old, ctx)
 
 
-def _spec(name: str) -> printing.Reader:
-    return lambda obj, now: (obj.get("spec") or {}).get(name, "")
-
-
-def _volume(obj: Object, now: float) -> str:
-    return ((obj.get("spec") or {}).get("source") or {}).get("persistentVolumeName") or ""
-
-
 RESOURCE = Resource(
     group="storage.k8s.io",
     version="v1",
@@ -116,9 +108,13 @@ RESOURCE = Resource(
     table=printing.table(
         printing.NAME,
         printing.field_column("Attacher", "api.storage.v1.VolumeAttachmentSpec", "spec", "attacher", format="name"),
-        printing.column("PV", _volume, "persistentVolumeName represents the name of the persistent volume to attach."),
         printing.column(
-            "Node", _spec("nodeName"), "nodeName represents the node that the volume should be attached to."
+            "PV",
+            printing.value("spec", "source", "persistentVolumeName"),
+            "persistentVolumeName represents the name of the persistent volume to attach.",
+        ),
+        printing.column(
+            "Node", printing.of_spec("nodeName"), "nodeName represents the node that the volume should be attached to."
         ),
         printing.field_column(
             "Attached", "api.storage.v1.VolumeAttachmentStatus", "status", "attached", empty=False, type="boolean"
