@@ -63,6 +63,10 @@ def test_an_event_of_the_newer_api(part: Object, texts: list[str]) -> None:
     assert short(problems(events.RESOURCE, **{**EVENT, **part})) == texts
 
 
+def test_a_changed_event_is_checked_as_a_new_one() -> None:
+    assert changes(events.RESOURCE, made(events.RESOURCE, **{**EVENT, "reason": ""})) == ["reason: Required value"]
+
+
 def test_the_name_of_an_event_stays() -> None:
     old = made(events.RESOURCE, **EVENT)
     metadata = {**old["metadata"], "name": "b", "uid": "u", "resourceVersion": "1"}

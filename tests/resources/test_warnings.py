@@ -103,6 +103,9 @@ def test_nothing_is_said_again_of_the_same_generation(plural: str) -> None:
         ("resourcequotas", {"spec": {"hard": {"cpu": "2", "limits.cpu": "1", "requests.storage": "2", "limits.storage": "2"}}}, [
              "ResourceQuota cpu (2) should be less than limits.cpu (1)",
          ]),
+        ("nodes", {"spec": {"podCIDRs": ["2001:DB8::/32"]}}, [
+             'spec.podCIDRs[0]: IPv6 CIDR value "2001:DB8::/32" should be in RFC 5952 canonical format ("2001:db8::/32")',
+         ]),
         ("nodes", {"spec": {"podCIDRs": ["10.0.0.1/8"]}}, [
              'spec.podCIDRs[0]: CIDR value "10.0.0.1/8" is ambiguous in this context (should be "10.0.0.0/8" or '
              '"10.0.0.1/32"?)',

@@ -67,6 +67,15 @@ RAW = "may not set both a target raw value and a target utilization"
          ["target.averageValue: Required value: must set either a target value or averageValue"]),
         ("object", {"describedObject": {**REF, "name": ""}, "target": AVERAGE}, ["describedObject.name: Required value"]),
         ("object", {"metric": {"name": ""}, "target": AVERAGE}, ["metric.name: Required value: must specify a metric name"]),
+        *(
+            (part, {"metric": {"name": ""}, "target": AVERAGE}, ["metric.name: Required value: must specify a metric name"])
+            for part in ("external", "pods")
+        ),
+        *(
+            (part, {"target": {**AVERAGE, "averageValue": "0"}}, ['target.averageValue: Invalid value: "0": must be positive'])
+            for part in ("external", "containerResource")
+        ),
+        ("containerResource", {"name": "", "target": AVERAGE}, ["name: Required value: must specify a resource name"]),
         ("external", {"target": {"type": "Value"}},
          ["target.averageValue: Required value: must set either a target value for metric or a per-pod target"]),
         ("external", {"target": {"type": "Value", "value": "1", "averageValue": "1"}},

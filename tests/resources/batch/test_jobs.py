@@ -13,6 +13,7 @@ from kapi.resources.batch import cronjobs, jobs
 from kapi.resources.batch.cronjobs import ScheduleError, check_schedule, is_zone
 from kapi.resources.batch.job_spec import IndexesError, check_apart, count_indexes
 from kapi.resources.definition import StrategyContext
+from tests.resources import strategy_kit
 
 CTX = StrategyContext("n", "j", now="2024-01-01T00:00:00Z")
 JOB = jobs.RESOURCE.strategy
@@ -192,6 +193,15 @@ def test_cron_jobs() -> None:
         assert told(**{name: 0}) == []
         assert told(**{name: -1}) == [f"spec.{name}: Invalid value: -1: must be greater than or equal to 0"]
     assert told(startingDeadlineSeconds=-1)[0].startswith("spec.startingDeadlineSeconds: Invalid value: -1")
+
+
+def test_a_zone_is_in_the_schedule_or_beside_it() -> None:
+    row, spec = cronjobs.RESOURCE, {"jobTemplate": {"spec": {"template": pod()}}}
+    old = strategy_kit.made(row, spec={**spec, "schedule": "TZ=UTC * * * * *"})
+    assert strategy_kit.changes(row, old, spec={**old["spec"], "suspend": True}) == []
+    assert strategy_kit.changes(row, old, spec={**old["spec"], "timeZone": "Etc/UTC"}) == [
+        'spec.schedule: Invalid value: "TZ=UTC * * * * *": cannot use both timeZone field and TZ or CRON_TZ in schedule'
+    ]
 
 
 def test_indexes() -> None:

@@ -126,6 +126,7 @@ VALID = "must be a valid resource quantity"
         ({"local": {"path": "/a/../b"}, "nodeAffinity": ZONE},
          [".local.path: Invalid value: \"/a/../b\": must not contain '..'"]),
         ({"local": {"path": ""}, "nodeAffinity": ZONE}, [".local.path: Required value"]),
+        ({"glusterfs": {"endpoints": "", "path": "p"}}, [".glusterfs.endpoints: Required value"]),
         ({"glusterfs": {"endpoints": "e", "path": "p", "endpointsNamespace": ""}},
          [".glusterfs.endpointsNamespace: Invalid value: \"\": "
           "if the endpointnamespace is set, it must be a valid namespace name"]),

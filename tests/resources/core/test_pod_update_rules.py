@@ -151,6 +151,9 @@ def test_ephemeral_containers_stay_as_they_are() -> None:
     assert found.startswith(
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "d" may not be changed\n'
     )
+    unread = pod(annotations={"scheduler.alpha.kubernetes.io/tolerations": "["})
+    (found, again) = change(unread, "ephemeralcontainers", ephemeralContainers=more)
+    assert found == again and found.startswith("metadata.annotations: Invalid value: ")  # as of any pod, too
     static = pod({"nodeName": "n"}, annotations={MIRROR: "m"})
     (found,) = change(static, "ephemeralcontainers", ephemeralContainers=more)
     assert found.endswith("Forbidden: static pods do not support ephemeral containers")

@@ -225,6 +225,8 @@ TAINTS, AVOIDED = "scheduler.alpha.kubernetes.io/taints", "scheduler.alpha.kuber
 )
 def test_annotations_of_nodes_hold_json(annotation: str, value: str, texts: list[str]) -> None:
     assert problems(nodes.RESOURCE, metadata={"annotations": {annotation: value}}) == texts
+    old = made(nodes.RESOURCE, metadata={"annotations": {annotation: value}})
+    assert changes(nodes.RESOURCE, old, subresource="status", status={}) == texts
 
 
 def test_the_ranges_of_a_node_are_read_together() -> None:

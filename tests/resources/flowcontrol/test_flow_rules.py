@@ -161,6 +161,9 @@ def test_other_urls(urls: list[str], texts: list[str]) -> None:
     assert of_rule(nonResourceRules=[{**URLS, "nonResourceURLs": urls}]) == [
         f".nonResourceRules[0].nonResourceURLs{text}" for text in texts
     ]
+    assert of_rule(nonResourceRules=[{**URLS, "verbs": []}]) == [
+        ".nonResourceRules[0].verbs: Required value: verbs must contain at least one value"
+    ]
 
 
 @pytest.mark.parametrize("row", [SCHEMAS, LEVELS], ids=lambda row: str(row.plural))

@@ -139,6 +139,8 @@ def test_names_of_volumes() -> None:
         ({"configMap": {"name": "c", "items": [{"key": "k", "path": "a/b", "mode": 0}]}}, []),
         ({"configMap": {"name": "c", "items": [{"key": "k", "path": "a", "mode": -1}]}},
          [f"configMap.items[0].mode: Invalid value: -1: {MODE}"]),
+        ({"secret": {"secretName": "s", "items": [{"key": "", "path": "a"}]}}, ["secret.items[0].key: Required value"]),
+        ({"configMap": {"name": "c", "defaultMode": 0o1000}}, [f"configMap.defaultMode: Invalid value: 512: {MODE}"]),
         ({"configMap": {"name": "c", "items": [{"key": "", "path": "a"}]}}, ["configMap.items[0].key: Required value"]),
         ({"configMap": {"name": "c", "items": [{"key": "k", "path": ""}]}}, ["configMap.items[0].path: Required value"]),
         ({"configMap": {"name": "c", "items": [{"key": "k", "path": "/a"}]}},
@@ -183,6 +185,8 @@ def test_names_of_volumes() -> None:
         ({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "spec.host"}}]}},
          ['downwardAPI.fieldRef.fieldPath: Unsupported value: "spec.nodeName": supported values: "metadata.annotations", '
           '"metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"']),
+        ({"downwardAPI": {"items": [{"path": "a", "mode": -1, "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.uid"}}]}},
+         [f"downwardAPI.mode: Invalid value: -1: {MODE}"]),
         ({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": ""}}]}},
          ["downwardAPI.fieldRef.fieldPath: Required value"]),
         ({"projected": {"defaultMode": 0o1000, "sources": [{"secret": {"name": "s"}}]}},
