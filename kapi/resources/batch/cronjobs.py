@@ -41,8 +41,6 @@ class ScheduleError(ValueError):
 
 def check_schedule(schedule: str) -> None:
     """Raises ScheduleError."""
-    if not schedule:
-        raise ScheduleError("empty spec string")
     if schedule.startswith(("TZ=", "CRON_TZ=")):
         zone, space, rest = schedule.partition("=")[2].partition(" ")
         if not space:

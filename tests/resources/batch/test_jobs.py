@@ -132,11 +132,26 @@ def test_schedules(schedule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule", ["", "* * * *", "60 * * * *", "* * * * 8", "a * * * *", "@never", "5-1 * * * *", "*/0 * * * *"]
+    ("schedule", "text"),
+    [
+        ("TZ=UTC", "invalid schedule format: runtime error: slice bounds out of range [:-1]"),
+        ("TZ=Mars/Base * * * * *", "provided bad location Mars/Base: unknown time zone Mars/Base"),
+        ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
+        ("@never", "unrecognized descriptor: @never"),
+        ("a * * * *", 'failed to parse int from a: strconv.Atoi: parsing "a": invalid syntax'),
+        ("*/-1 * * * *", "negative number (-1) not allowed: -1"),
+        ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+        ("*/1/2 * * * *", "too many slashes: */1/2"),
+        ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
+        ("60 * * * *", "end of range (60) above maximum (59): 60"),
+        ("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1"),
+        ("*/0 * * * *", "step of range should be a positive number: */0"),
+    ],
 )
-def test_what_is_no_schedule(schedule: str) -> None:
-    with pytest.raises(ScheduleError):
+def test_what_is_no_schedule(schedule: str, text: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
         check_schedule(schedule)
+    assert str(caught.value) == text
 
 
 @pytest.mark.parametrize(
