@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import uuid
 from typing import Any
 
 import hiredis
 
-from tests.store.servers import Server
+from tests.store.servers import Server, free_port
 from tests.waiting import MAX_WAIT, until
 
 NAME = "mymaster"
@@ -19,6 +20,7 @@ DURABLE = {
     "appendonly": "yes",
     "appendfsync": "always",
     "repl_diskless_sync_delay": "0",
+    "repl_diskless_load": "swapdb",  # from a file it is loaded when a timer fires, once a second
     "user": "kapi on >pw ~* &* +@all",
 }
 
@@ -45,7 +47,10 @@ class Replicated:
     def __init__(self, replicas: int = 1, sentinels: int = 3, password: str = "", **settings: str) -> None:
         settings = {**DURABLE, **settings}
         self.primary = Server(**settings)
-        self.replicas = [Server(replicaof=f"127.0.0.1 {self.primary.port}", **settings) for _ in range(replicas)]
+        self.replicas = [Server(**settings) for _ in range(replicas)]
+        for replica in self.replicas:  # by a command and one by one: otherwise they wait for a timer of a second
+            assert ask(replica.port, "REPLICAOF", "127.0.0.1", self.primary.port) == b"OK"
+            self._until(lambda replica=replica: self._follows(replica))
         quorum = sentinels // 2 + 1
         lines = [
             f"sentinel monitor {NAME} 127.0.0.1 {self.primary.port} {quorum}",
@@ -54,9 +59,16 @@ class Replicated:
         ]
         if password:
             lines += [f"requirepass {password}", f"sentinel sentinel-pass {password}"]
-        self.sentinels = [Server(sentinel="\n".join(lines)) for _ in range(sentinels)]
+        # each is told of the others, and of the replicas: to find them takes two seconds
+        lines += [f"sentinel known-replica {NAME} 127.0.0.1 {replica.port}" for replica in self.replicas]
+        ids = {str(free_port()): uuid.uuid4().hex + "0" * 8 for _ in range(sentinels)}  # by port
+        known = {port: f"sentinel known-sentinel {NAME} 127.0.0.1 {port} {name}" for port, name in ids.items()}
+        self.sentinels = []
+        for port, name in ids.items():
+            others = [line for other, line in known.items() if other != port]
+            text = "\n".join([f"sentinel myid {name}", *lines, *others])
+            self.sentinels.append(Server(sentinel=text, port=port))
         self.servers = [self.primary, *self.replicas]
-        self._until(lambda: all(self._follows(replica) for replica in self.replicas))
         if sentinels and not password:
             self._until(lambda: all(self._knows_all(sentinel) for sentinel in self.sentinels))
 
@@ -102,12 +114,15 @@ class Replicated:
         return b"master_link_status:up" in ask(replica.port, "INFO", "replication")
 
     def _knows_all(self, sentinel: Server) -> bool:
-        reply = ask(sentinel.port, "SENTINEL", "MASTER", NAME)
-        known = dict(zip(reply[::2], reply[1::2], strict=True))
-        return (
-            int(known[b"num-slaves"]) == len(self.replicas)
-            and int(known[b"num-other-sentinels"]) == len(self.sentinels) - 1
-        )
+        """And is connected to all."""
+
+        def states(kind: str, field: bytes) -> list[bytes]:
+            found = ask(sentinel.port, "SENTINEL", kind, NAME)
+            return [dict(zip(each[::2], each[1::2], strict=True))[field] for each in found]
+
+        return states("REPLICAS", b"master-link-status") == [b"ok"] * len(self.replicas) and states(
+            "SENTINELS", b"flags"
+        ) == [b"sentinel"] * (len(self.sentinels) - 1)
 
     def _until(self, condition: Any) -> None:
         until(condition)
