@@ -226,7 +226,7 @@ def test_a_second_signal_ends_all_workers_at_once(tmp_path: Path) -> None:
 
 
 def test_who_stops_all_processes_does_not_end_workers_before_their_requests(tmp_path: Path) -> None:
-    server = ForkedServer("--workers=2", "--shutdown-delay-duration=2s", directory=tmp_path).start()
+    server = ForkedServer("--workers=2", "--shutdown-delay-duration=1s", directory=tmp_path).start()
     try:
         assert server.process is not None
         clients = [Http1(server) for _ in range(4)]
