@@ -1,4 +1,4 @@
-"""What filters and endpoints report of a request to its audit event (``kapi.audit.event``)."""
+"""The reports of filters and endpoints to a request's audit event (``kapi.audit.event``)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class AuditRecord(Protocol):
     def status_object(self, status: Object) -> None: ...
 
     def answered(self, response: Response) -> bool | Deferred[bool]:
-        """The answer is known.  One that does not leave whole is to wait for a Deferred."""
+        """Takes the answer.  An answer that is not sent in one piece must wait for the returned Deferred."""
 
     def complete(self, events: Sequence[Self], /) -> bool | Deferred[bool]:
-        """Records that all of these are answered, which they are not before a Deferred that is returned has fired."""
+        """Records that these requests are answered; their answers must wait for the returned Deferred, if any."""
 
     def panicked(self, error: BaseException) -> None: ...

@@ -1,4 +1,4 @@
-"""The state of one request, handed from filter to filter and to the endpoint.
+"""The state of one request, passed from filter to filter and to the endpoint.
 
 All state of a request is here: there are no thread locals and no service locator.
 """
@@ -31,10 +31,10 @@ class Stream(Protocol):
         """Stops writing; events are kept."""
 
     def release(self) -> None:
-        """Writes the kept events, and goes on writing."""
+        """Writes the kept events, and continues writing."""
 
     def end(self) -> None:
-        """Ends the watch as at its timeout: the server is shutting down."""
+        """Ends the watch as at its timeout, since the server shuts down."""
 
     def fail(self, error: StatusError) -> None:
         """Ends the watch with an ERROR event."""
@@ -48,7 +48,7 @@ class Streams(Protocol):
     def discard(self, stream: Stream, /) -> None: ...
 
 
-#: the most that one piece of work between two waits counts: when it takes longer, the thread itself had to wait for a processor
+#: the most seconds that count for work between two waits: if it took longer, the thread probably waited for a processor
 _MAX_PIECE_SECONDS = 0.005
 
 
@@ -108,37 +108,37 @@ class RequestContext:
         self.info: RequestInfo | None = None  # set by the request-info filter
         self.user: UserInfo | None = None  # the effective user: after impersonation the impersonated one
         self.original_user: UserInfo | None = None  # the authenticated user, when impersonating
-        self.cluster = ""  # the logical cluster that it is for
+        self.cluster = ""  # the logical cluster of the request
         self.audit_id = ""
         self.audit: AuditRecord | None = None  # None when the request is not audited
         self.warnings: list[str] = []  # texts for Warning headers, without code and quotes
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
-        self.engaged = False  # its computation has called ``engage``: it may take long
-        self.committed = False  # it has changed what others see, and runs to its end
-        self.sandboxed = False  # a page of another server must not act as one of this server
-        self.passed_on = False  # another server executes it, so it can be cancelled without damage here
-        self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
-        self.flow: Flow | None = None  # whom the thread's time is counted for; set by priority and fairness
-        self.no_protobuf = False  # the resource is a custom one
-        self.cbor = False  # its endpoint has CBOR (feature gate CBORServingAndStorage)
+        self.engaged = False  # the computation has called ``engage``: it may take long
+        self.committed = False  # the computation has changed shared state, and must run to its end
+        self.sandboxed = False  # a page of another server must not act as a page of this server
+        self.passed_on = False  # another server executes the request, so it can be cancelled here
+        self.interrupt: BaseException | None = None  # the error that ends the computation at its next checkpoint
+        self.flow: Flow | None = None  # the flow for which the thread's time is counted; set by priority and fairness
+        self.no_protobuf = False  # it is a custom resource
+        self.cbor = False  # the endpoint supports CBOR (feature gate CBORServingAndStorage)
         self.waited = 0.0  # seconds spent waiting in queues and for webhooks
-        self.latencies: dict[str, float] | None = None  # seconds by layer, of those in which it had to wait
+        self.latencies: dict[str, float] | None = None  # seconds by layer, for layers in which the request waited
         self._worked = 0.0
         self._resumed = perf_counter()
-        self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers
-        #: called once with this context and the status code, after the answer; a watch keeps them long, so no closures
+        self.response_headers: list[tuple[bytes, bytes]] = []  # added to the answer
+        #: called once with this context and the status code, after the answer; no closures, since a watch keeps them for long
         self.finishers: list[Finisher] = []
         self.annotations: dict[str, str] = {}  # audit annotations
         self.connection_closing = False
-        self.watches: Streams | None = None  # the server's, to be ended when it stops
-        self.pending: Pending | None = None  # the server's count of what waits for clients
+        self.watches: Streams | None = None  # the server's watches, which it ends at its stop
+        self.pending: Pending | None = None  # the server's count of bytes that wait for clients
         self.trace: Trace | None = None  # only with tracing
-        self.bodies: BodySizes | None = None  # where the size of its body is counted
-        self.dry_run = ""  # value of the metrics label
-        self.field_validation: str | None = None  # as the client sent it, for metrics; None when absent
+        self.bodies: BodySizes | None = None  # counts the size of the request's body
+        self.dry_run = ""  # the value of the metrics label
+        self.field_validation: str | None = None  # as sent by the client, for metrics; None when absent
         self.seats: object = None  # its ``kapi.flowcontrol.queue.Request``, while it holds seats
-        #: called with this context when it needs its seats no longer: a watch has begun, or an answer has only to be recorded
+        #: called with this context when the request needs no seats any more: a watch has begun, or an answer waits to be recorded
         self.release_seats: Callable[[RequestContext], None] | None = None
         self.impersonation_constraint = ""  # the impersonation mode, for the audit event
         self.answer: object = (
@@ -146,11 +146,11 @@ class RequestContext:
         )
 
     def pause(self) -> None:
-        """Notes that the request begins to wait."""
+        """Records that the request begins to wait."""
         self._worked += self._piece()
 
     def resume(self) -> None:
-        """Notes that the request continues after a wait."""
+        """Records that the request continues after a wait."""
         self._resumed = perf_counter()
 
     def worked(self) -> float:
@@ -166,7 +166,7 @@ class RequestContext:
         self.add_latency(layer, seconds)
 
     def add_latency(self, layer: str, seconds: float) -> None:
-        """Adds seconds of a layer to what the audit event of a slow request has."""
+        """Adds seconds of a layer, for the audit event of a slow request."""
         if self.latencies is None:
             self.latencies = {}
         self.latencies[layer] = self.latencies.get(layer, 0.0) + seconds
@@ -186,7 +186,7 @@ class RequestContext:
         self.response_headers = [header for header in self.response_headers if header[0] != name]
 
     def shrink(self) -> None:
-        """Frees what is no longer needed once a long answer has begun."""
+        """Frees memory that is not needed any more once a long answer has begun."""
         self.query = {}
         self.response_headers = []
         shrink = getattr(self.http, "shrink", None)

@@ -1,7 +1,7 @@
-"""Notices that the peer of a connection has gone while the connection is not read.
+"""Notices that the peer of a connection has closed it while the connection is not read.
 
-A reactor does not poll a paused socket, so it reports the end of such a connection only after all that came before was read:
-never, when its reader waits for another end that does not read.
+A reactor does not poll a paused socket, so it reports the end of such a connection only after all earlier data was read.  That
+may be never, if the reader of the data waits for a third party.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import select
 import socket
 from typing import Any
 
-LOOK_SECONDS = 5.0  # between two looks at a paused connection
-_ENDED = getattr(select, "POLLRDHUP", 0)  # the peer sends no more; Linux alone has it
+LOOK_SECONDS = 5.0  # between two checks of a paused connection
+_ENDED = getattr(select, "POLLRDHUP", 0)  # the peer sends no more; only Linux has it
 _GONE = _ENDED | select.POLLHUP | select.POLLERR
 
 
 def keep_alive(sock: socket.socket, idle: int, interval: int, probes: int) -> None:
-    """Has the system end a connection whose peer has vanished without a word.
+    """Makes the system end a connection whose peer has disappeared.
 
-    ``idle``: seconds before the first probe; ``interval``: seconds between probes; ``probes``: so many go unanswered.
-    Does nothing with a Unix socket, whose peer is here.
+    ``idle``: seconds before the first probe; ``interval``: seconds between probes; ``probes``: the number of unanswered probes.
+    Does nothing for a Unix socket, whose peer is on the same machine.
     """
     if sock.family == socket.AF_UNIX:
         return

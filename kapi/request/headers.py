@@ -1,10 +1,10 @@
-"""Request headers by name, with all their values; where one counts it is the first, as in Go."""
+"""Request headers by name, with all their values; where a single value counts, it is the first, as in Go."""
 
 from __future__ import annotations
 
 from kapi.request.context import RequestContext
 
-MAX_HEADERS = 10_000  # of a message; more than any client sends: to parse so many takes some ms
+MAX_HEADERS = 10_000  # of a message, more than any client sends: parsing so many takes some ms
 
 
 def _text(value: bytes) -> str:
@@ -42,7 +42,7 @@ def any_header_with_prefix(ctx: RequestContext, prefix: bytes) -> bool:
 
 
 def remove_header(ctx: RequestContext, name: str) -> None:
-    """Takes a credential out of the request, so that nothing behind sees or forwards it."""
+    """Removes a credential from the request, so that no later code sees or forwards it."""
     ctx.http.requestHeaders.removeHeader(name.encode("latin-1"))
 
 

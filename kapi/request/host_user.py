@@ -1,7 +1,7 @@
-"""Who makes a request, to the process that serves it (docs/adr/0029).
+"""The user of a request from the point of view of the process that serves it (docs/adr/0029).
 
-In a logical cluster ServiceAccounts, bootstrap tokens and whom somebody impersonates are the cluster's own: their names and
-groups give them nothing of the process, neither exemption nor a share of its time nor silence in its audit log.
+ServiceAccounts, bootstrap tokens and impersonated users of a logical cluster belong to the cluster.  Their names and groups have
+no meaning for the process: they give no exemption, no share of its time, and no exception from its audit log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def host_user(ctx: RequestContext) -> UserInfo | None:
 
 
 def is_tenant(user: UserInfo) -> bool:
-    """Whether it is a cluster that ``host_user`` has returned."""
+    """Whether ``host_user`` returned this user for a logical cluster."""
     return user.name.startswith(_PREFIX)
 
 

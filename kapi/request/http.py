@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class Waiting(Protocol):
-    """An answer that has not come yet."""
+    """An answer that is not ready yet."""
 
     def client_gone(self) -> None:
-        """Called when the client has gone."""
+        """Called when the client has disconnected."""
 
 
 class HTTPRequest(Protocol):
     """Twisted.web's Request with a few additions.
 
-    ``write_whole`` sends a complete answer; ``begin`` sends the headers of one whose body of ``size`` bytes is written after it.
+    ``write_whole`` sends a complete answer; ``begin`` sends the headers of an answer whose body of ``size`` bytes follows.
     ``shrink`` frees memory when the answer will take long.  ``abort`` ends an answer in the middle.  ``waiting`` is notified when
-    the client leaves.
+    the client disconnects.
     """
 
     method: bytes
@@ -39,7 +39,7 @@ class HTTPRequest(Protocol):
     context: Any  # the RequestContext, while the resource is rendered
 
     @property
-    def gone(self) -> bool: ...  # the client has left
+    def gone(self) -> bool: ...  # the client has disconnected
 
     @property
     def finished(self) -> int: ...  # whether the answer is complete

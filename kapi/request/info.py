@@ -1,15 +1,15 @@
-"""What a request asks for, read from its raw path and query (upstream: apiserver ``endpoints/request/requestinfo.go``)."""
+"""The RequestInfo of a request, from its raw path and query (upstream: apiserver ``endpoints/request/requestinfo.go``)."""
 
 from __future__ import annotations
 
 import msgspec
 
-#: groups and resources whose bodies are secrets: what is said of them may quote these
+#: groups and resources with confidential bodies: messages about them may quote these
 _CONFIDENTIAL = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})
 
 
 def confidential(group: str, resource: str) -> bool:
-    """Whether no part of a body may get into logs, traces and the texts of audit events."""
+    """Whether no part of a body may appear in logs, traces and texts of audit events."""
     return (group, resource) in _CONFIDENTIAL
 
 

@@ -1,7 +1,7 @@
-"""Large texts that are kept compressed, and made in pieces: neither the text nor its tree is ever whole in memory.
+"""Large texts that are made in pieces and kept compressed: neither the text nor its tree is ever complete in memory.
 
-A text is cut into slices of 64 kB, each of which is compressed by itself.  So clients that accept gzip get what is kept, and the
-others get one slice after the other.  Texts can be joined without being read.
+A text is cut into slices of 64 kB, each of which is compressed separately.  Clients that accept gzip get the compressed text,
+other clients get one slice after the other.  Texts can be joined without decompression.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from struct import pack
 from kapi.machinery.checkpoint import checkpoint
 from kapi.request.response import SLICE, Parts
 
-_LEVEL = 1  # upstream's
+_LEVEL = 1  # upstream's level of compression
 _RAW = -zlib.MAX_WBITS  # deflate without a header
-_HEAD = b"\x1f\x8b\x08" + bytes(5) + b"\x04\xff"  # of a gzip file: no time, fastest compression, unknown system
+_HEAD = b"\x1f\x8b\x08" + bytes(5) + b"\x04\xff"  # head of a gzip file: no time, fastest compression, unknown system
 _END = b"\x03\x00"  # the last block, which is empty
-_MAX_SLICES = 64  # that are kept, 4 MB: what many clients read is not decompressed for each of them
+_MAX_SLICES = 64  # cached slices, 4 MB, so that a text is not decompressed for each of many clients
 
 
 def _inflate(segment: bytes) -> bytes:
@@ -31,7 +31,7 @@ _slices: dict[tuple[int, int], bytes] = {}
 
 
 class Packed(Parts):
-    """A text that is kept as a gzip file; its parts are the slices of the text."""
+    """A text in the form of a gzip file; its parts are the slices of the text."""
 
     __slots__ = ("gzip", "_starts", "_serial", "size")
 
@@ -92,14 +92,14 @@ class Packer:
         checkpoint()
 
     def slices(self) -> Iterator[bytes]:
-        """The text so far; it is not kept."""
+        """The slices of the text so far, which is dropped."""
         for segment in self._segments:
             yield _inflate(segment)
             checkpoint()
         yield bytes(self._rest)
 
     def packed(self) -> Packed:
-        """The whole text, to which nothing is added any more."""
+        """The complete text, after which nothing can be added."""
         checksum = 0
         for part in self.slices():
             checksum = zlib.crc32(part, checksum)
@@ -109,7 +109,7 @@ class Packer:
 
 
 def packed(text: bytes) -> Packed:
-    """A text that exists already."""
+    """Packs an existing text."""
     packer = Packer()
     packer.add(text)
     return packer.packed()

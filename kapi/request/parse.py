@@ -1,7 +1,8 @@
 """Parses a request line into path, query and RequestInfo.
 
 Upstream: apiserver ``endpoints/request/requestinfo.go`` and Go's ``net/url``.  The path is percent-decoded once and
-split afterwards.  So an encoded slash is a slash both for routing and for authorization: what is served is what was authorized.
+split afterwards.  So an encoded slash is a slash for both routing and authorization, and the authorized resource is the served
+one.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def split_uri(uri: bytes) -> tuple[str, Query]:
 
 
 def go_bool(values: Sequence[str] | None) -> bool:
-    """A boolean query option: absent, "0" and "false" are false, anything else is true."""
+    """A boolean query option: absent, "0" and "false" are false, other values are true."""
     return values is not None and bool(values) and values[0] != "0" and values[0].lower() != "false"
 
 

@@ -1,11 +1,11 @@
-"""Counts the bytes that wait for slow clients, and bounds their total (ADR 30).
+"""Counts the bytes that wait for slow clients, and limits their total (ADR 30).
 
-A client may leave an answer unread, send a body slowly, or watch without reading.  Each such case has its own bound, but a
+A client may leave an answer unread, send a body slowly, or watch without reading.  Each such case has its own limit, but a
 thousand clients together could still fill the memory.  So all waiting bytes are counted here, wherever they wait: in a
 connection, a stream of HTTP/2, the queue of a watch, an answer that is sent in parts, or a body.  Bytes that wait for several
 clients are one object in memory, and count once.
 
-Beyond the total bound the connections that have been without progress for longest are closed.  While that is not enough, further
+Beyond the total limit the connections that have been without progress for longest are closed.  While that is not enough, further
 requests that would add bytes are answered 429.
 """
 
@@ -18,14 +18,14 @@ from typing import Protocol
 from kapi.machinery import status
 
 MAX_PENDING_BYTES = 256 * 1024 * 1024  # bytes
-#: of the limit that an operator sets: the rest is for what is not counted, connections and objects that are in use meanwhile
+#: the part of the operator's limit that is used: the rest is for uncounted memory, such as connections and objects in use
 COUNTED_SHARE = 7 / 8
 MIN_COUNTED_BYTES = 64 * 1024  # a smaller body is not counted
-BACKEND_BYTES = 128 * 1024  # held by a paused connection to another server: what is read and not decrypted, and itself
-_MIN_SHARED_BYTES = 4 * 1024  # a smaller object counts each time that it waits
-STALL_SECONDS = 2.0  # without progress for so long, a client may be cut off; sooner, the more there is beyond the limit
-_MAX_EXCESS = 2.0  # times the limit, at which whoever has been without progress for longest is cut off at once
-RETRY_AFTER_SECONDS = 1  # asked of a refused client
+BACKEND_BYTES = 128 * 1024  # a paused connection to another server: undecrypted bytes, and its own memory
+_MIN_SHARED_BYTES = 4 * 1024  # a smaller object counts for each client
+STALL_SECONDS = 2.0  # a client without progress for this time may be cut off; the time is shorter far beyond the limit
+_MAX_EXCESS = 2.0  # times the limit, at which the client without progress for longest is cut off at once
+RETRY_AFTER_SECONDS = 1  # Retry-After of a refused request
 REFUSAL = "too much is waiting for clients that are slow, please try again later"
 
 
@@ -37,10 +37,10 @@ class Holder(Protocol):
 
 
 class Keeper(Holder, Protocol):
-    """An answer that keeps more in memory the longer its client takes: objects that were changed or deleted meanwhile."""
+    """An answer of a slow client, which keeps objects in memory that were changed or deleted meanwhile."""
 
     def stalled(self) -> None:
-        """Counts what it keeps; its client has been without progress for some time."""
+        """Counts the objects that it keeps, when its client has been without progress for some time."""
 
 
 class PendingBytes:
@@ -62,7 +62,7 @@ class PendingBytes:
 
 
 class HeldBytes:
-    """Objects that wait, counted as long as this object lives."""
+    """Waiting objects, counted as long as this object lives."""
 
     __slots__ = ("_held", "_pending")
 
@@ -71,7 +71,7 @@ class HeldBytes:
         self._held: dict[int, bytes] = {}  # by id
 
     def add(self, objects: Iterable[bytes]) -> None:
-        """Counts further objects; none of them twice."""
+        """Counts further objects, each only once."""
         held = self._held
         for data in objects:
             if id(data) not in held:
@@ -93,8 +93,8 @@ class Pending:
         self.limit: float = limit or math.inf
         self._seconds = seconds
         self._holders: dict[Holder, float] = {}  # by the time of their last progress, the oldest first
-        self._keepers: dict[Keeper, None] = {}  # those that have not counted everything yet
-        self._places: dict[int, int] = {}  # in how many places a large object waits, by its id
+        self._keepers: dict[Keeper, None] = {}  # answers that have not counted their objects yet
+        self._places: dict[int, int] = {}  # the number of places in which a large object waits, by its id
 
     @property
     def full(self) -> bool:
@@ -116,7 +116,7 @@ class Pending:
         self.size += size
 
     def release(self, data: bytes) -> None:
-        """The object waits in one place less."""
+        """Records that the object waits in one place less."""
         size = len(data)
         if size >= _MIN_SHARED_BYTES:
             places = self._places[id(data)] - 1
@@ -127,7 +127,7 @@ class Pending:
         self.size -= size
 
     def keep(self, keeper: Keeper) -> None:
-        """Notes an answer whose ``stalled`` is to be called."""
+        """Registers an answer whose ``stalled`` is called when its client is slow."""
         self._keepers[keeper] = None
         self.progress(keeper)
 
@@ -141,14 +141,14 @@ class Pending:
             self.shrink()
 
     def progress(self, holder: Holder) -> None:
-        """Notes progress of a client, or its first bytes; the size may have grown."""
+        """Records progress of a client, or its first bytes; the size may have grown."""
         self._holders.pop(holder, None)
         self._holders[holder] = self._seconds()
         if self.size > self.limit:
             self.shrink(holder)
 
     def wait(self, holder: Holder) -> None:
-        """Notes that more bytes wait for a client without progress."""
+        """Records that more bytes wait for a client without progress."""
         self._holders.setdefault(holder, self._seconds())
         if self.size > self.limit:
             self.shrink(holder)
@@ -159,7 +159,7 @@ class Pending:
         self._keepers.pop(holder, None)  # type: ignore[call-overload]
 
     def shrink(self, caller: Holder | None = None) -> None:
-        """Cuts off stalled clients until the size is within the limit; not the one in the middle of whose work it is called."""
+        """Cuts off stalled clients until the size is within the limit, except the client whose work calls this method."""
         now = self._seconds()
         while self.size > self.limit:
             holder = next((each for each in self._holders if each is not caller), None)

@@ -8,7 +8,7 @@ from typing import overload
 from kapi.request.http import HTTPRequest
 
 JSON = b"application/json"
-#: a header with which an answer ends its connection: what the client has sent after the request is not read
+#: a header with which an answer ends its connection: later bytes of the client are not read
 CLOSE = (b"connection", b"close")
 SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
 
@@ -19,11 +19,11 @@ class Parts(Sequence[bytes]):
     size: int  # bytes of all slices
 
     def held(self) -> Iterable[bytes]:
-        """What is kept only for this body."""
+        """The object that is kept only for this body."""
         return ()
 
     def kept(self) -> Iterable[bytes]:
-        """What it keeps in memory, also of what others need at present."""
+        """The objects that it keeps in memory, also those that are still needed elsewhere."""
         return self.held()
 
     def part(self, position: int) -> bytes:
@@ -64,13 +64,13 @@ class Response:
         self.headers = tuple(headers)
 
     def drop(self) -> None:
-        """Call it instead of sending the response: gives back what it holds."""
+        """Releases the resources of a response that is not sent."""
 
 
 class StreamResponse(Response):
-    """An answer that goes on: ``run(http_request)`` writes it after the headers; its Deferred fires at the end.
+    """An answer that is written over time: ``run(http_request)`` writes it after the headers; its Deferred fires at the end.
 
-    ``unused`` is called when it is not sent, as its client has left: an open connection has to be closed then, for example.
+    ``unused`` is called when the answer is not sent, since the client has disconnected, for example to close a connection.
     """
 
     __slots__ = ("run", "_unused")
@@ -93,13 +93,13 @@ class StreamResponse(Response):
 
 
 class Document:
-    """A body that many ask for.  It is compressed once for all of them."""
+    """A body for many requests, which is compressed once for all of them."""
 
     __slots__ = ("body", "compressed")
 
     def __init__(self, body: bytes) -> None:
         self.body = body
-        self.compressed: object = None  # the writer's
+        self.compressed: object = None  # the compressed body, set by the writer
 
 
 class DocumentResponse(Response):
@@ -125,6 +125,6 @@ _WHOLE = (Response, DocumentResponse)
 
 
 def leaves_whole(response: Response) -> bool:
-    """Whether one write puts it on the wire."""
+    """Whether the answer is sent with one write."""
     body = response.body
     return type(response) in _WHOLE and isinstance(body, bytes) and len(body) <= SLICE

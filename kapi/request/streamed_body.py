@@ -14,13 +14,13 @@ from twisted.python.failure import Failure
 
 
 class Source(Protocol):
-    """Where the body comes from."""
+    """The source of the body."""
 
     def body_waits(self, size: int) -> None:
-        """So many bytes have come and were not taken."""
+        """Called with the number of bytes that have arrived and were not taken."""
 
     def body_taken(self, size: int) -> None:
-        """So many bytes were taken."""
+        """Called with the number of bytes that the reader has taken."""
 
 
 class StreamedBody:
@@ -49,13 +49,13 @@ class StreamedBody:
         self._ended: Callable[[Failure | None], None] | None = None
         self._failure: Failure | None = None
         self._paused = False
-        self._over = False  # the reader has stopped or was told the end
+        self._over = False  # the reader has stopped, or was notified of the end
         source.body_waits(self._size)
 
     # -- the client's side
 
     def received(self, data: bytes) -> None:
-        """The source has more bytes."""
+        """Takes more bytes from the source."""
         if self._over or self._failure is not None:
             self._source.body_taken(len(data))
         elif self._write is None or self._paused or self._waiting:
@@ -67,12 +67,12 @@ class StreamedBody:
             self._write(data)
 
     def end(self) -> None:
-        """The whole body has arrived."""
+        """Called when the whole body has arrived."""
         self.complete = True
         self._check()
 
     def fail(self, why: Failure) -> None:
-        """The rest of the body will not arrive, or is of no use."""
+        """Called when the rest of the body will not arrive, or is not needed."""
         if not self._over and self._failure is None:
             self._failure = why
             self._drop()
@@ -81,16 +81,16 @@ class StreamedBody:
     # -- the reader's side
 
     def read(self, write: Callable[[bytes], None], ended: Callable[[Failure | None], None]) -> None:
-        """Gives the body to ``write`` piece by piece, then calls ``ended``, with what went wrong or with None."""
+        """Gives the body to ``write`` piece by piece, then calls ``ended`` with the error or None."""
         self._write, self._ended = write, ended
         self.resume()
 
     def pause(self) -> None:
-        """The reader has enough for now."""
+        """Pauses the reader."""
         self._paused = True
 
     def resume(self) -> None:
-        """It takes more."""
+        """Resumes the reader."""
         self._paused = False
         write, waiting = self._write, self._waiting
         if write is None or self._over:
@@ -105,7 +105,7 @@ class StreamedBody:
             self._check()
 
     def stop(self) -> None:
-        """The reader has stopped; further bytes are dropped."""
+        """Stops the reader; further bytes are dropped."""
         self._ended = None
         if not self._over:
             self._over = True

@@ -38,11 +38,11 @@ class Trace(Protocol):
     def call(self, name: str, attributes: Mapping[str, str | int]) -> Call: ...
 
     def end(self, code: int) -> None:
-        """The answer is out, with this status code."""
+        """Called when the answer is sent, with its status code."""
 
 
 def with_trace(trace: Trace | None, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """``headers`` of a forwarded request, with those that carry the trace."""
+    """The headers of a forwarded request, with the headers of the trace."""
     if trace is None:
         return headers
     own = trace.headers

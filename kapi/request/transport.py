@@ -12,7 +12,7 @@ class StreamTransport(ITCPTransport, IConsumer, IPushProducer):
 def close_when_sent(transport: StreamTransport) -> None:
     """Ends a connection after its last bytes are sent; nothing may be written to it afterwards.
 
-    ``loseConnection`` alone waits for a producer that is paused to write more, which one that has ended does not do.
+    ``loseConnection`` alone would wait for a paused producer to write more, even if the producer has ended.
     """
     transport.unregisterProducer()
     transport.loseConnection()

@@ -1,4 +1,4 @@
-"""Who makes a request (upstream: apiserver ``authentication/user``)."""
+"""The user of a request (upstream: apiserver ``authentication/user``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class UserInfo:
 
 
 def user_tree(user: UserInfo) -> Object:
-    """``username``, ``uid``, ``groups``, ``extra`` as the API shows them; empty ones left out."""
+    """``username``, ``uid``, ``groups``, ``extra`` in the API's form, without empty ones."""
     tree: Object = {}
     if user.name:
         tree["username"] = user.name
