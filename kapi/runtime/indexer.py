@@ -1,4 +1,4 @@
-"""Objects by key, and by what functions say of them (upstream: client-go ``tools/cache`` Store and Indexer)."""
+"""Objects by key, and by values that index functions return (upstream: client-go ``tools/cache`` Store and Indexer)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 
 from kapi.machinery.tree import Object, Tree
 
-#: the values under which an object is found
+#: returns the values under which an object is found
 IndexFunction = Callable[[Object], Iterable[str]]
 
 
@@ -31,11 +31,11 @@ Stored = Object | bytes  # an object, or its JSON
 
 
 class Indexer:
-    """Objects are shared: copy one before you change it.  With ``packed`` they are kept as JSON and decoded for each reader."""
+    """Objects are shared: copy an object before you change it.  With ``packed`` they are stored as JSON, decoded at each read."""
 
     def __init__(self, indices: Mapping[str, IndexFunction] | None = None, *, packed: bool = False) -> None:
         self._objects: dict[str, Stored] = {}
-        self.changes = 0  # how many there were so far
+        self.changes = 0  # number of changes so far
         self._pack: Callable[[Object], Stored] = orjson.dumps if packed else _as_it_is
         self._unpack: Callable[[Stored], Object] = cast(
             Callable[[Stored], Object], orjson.loads if packed else _as_it_is
@@ -67,7 +67,7 @@ class Indexer:
         return list(self._indices[name])
 
     def put(self, obj: Object) -> Object | None:
-        """Stores an object.  Returns the one that was there before."""
+        """Stores an object.  Returns the previous one."""
         key = key_of(obj)
         previous = self.get(key)
         if previous is not None:

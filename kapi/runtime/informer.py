@@ -9,7 +9,7 @@
     informer.store.get("default/web")
 
 Handlers are called in the order of the changes, once for each.  After a gap in the watch, several changes of an object in the gap
-are one, and an object that did not change is not reported.
+are reported as one, and an unchanged object is not reported.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Handler:
 
 
 class SharedInformer:
-    """``transform`` returns what is stored of an object, for instance without fields that are not needed.
+    """``transform`` returns the object to store, for instance without fields that are not needed.
 
-    ``resync``: seconds after which every object is given to ``on_update`` again, 0 for never.  ``packed``: objects are kept as
-    JSON and decoded for each reader, which takes a fifth of the memory and gives each reader an object of its own.
+    ``resync``: seconds after which every object is given to ``on_update`` again, 0 for never.  ``packed``: objects are stored as
+    JSON and decoded for each reader, which takes a fifth of the memory and gives each reader its own copy.
     """
 
     log = Logger()
@@ -104,7 +104,7 @@ class SharedInformer:
             waiting.cancel()
 
     async def synced(self) -> None:
-        """Waits until all that was there is in the store.  Raises CancelledError when the informer is stopped before that."""
+        """Waits until all existing objects are in the store.  Raises CancelledError when the informer is stopped before."""
         if not self.has_synced:
             waiting: Deferred[None] = Deferred(self._waiting.remove)
             self._waiting.append(waiting)

@@ -1,4 +1,4 @@
-"""The in-process client: what controllers, admission plugins and allocators read and write through.
+"""The in-process client, by which controllers, admission plugins and allocators read and write.
 
 Writes go through the registry (admission and audit see them); reads come from the watch cache.  Objects that come
 from a lister or a watch are shared: copy before changing (``kapi.machinery.tree.copy``).
@@ -18,7 +18,7 @@ EventHandler = Callable[[str, Object, "Object | None"], None]
 
 
 class ResourceClient(Protocol):
-    """One resource.  ``namespace`` is "" for cluster-scoped ones.  Raises StatusError as the API would answer."""
+    """One resource.  ``namespace`` is "" for cluster-scoped resources.  Raises StatusError, as the API answers."""
 
     @property
     def lister(self) -> Lister: ...
@@ -31,15 +31,15 @@ class ResourceClient(Protocol):
     async def get(self, name: str, namespace: str = "") -> Object: ...
 
     async def list(self, namespace: str = "") -> builtins.list[Object]:
-        """The objects that this process knows of, its own writes included; "" is all namespaces."""
+        """The objects in the cache, which has all writes of this process; "" means all namespaces."""
         ...
 
     async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
-        """As ``list``, with the revision of the list."""
+        """``list``, with the revision of the list."""
         ...
 
     async def count_at(self, namespace: str = "") -> tuple[int, int]:
-        """How many objects ``list_at`` would return, which are not decoded for that; with the revision."""
+        """The number of objects that ``list_at`` would return, without decoding them; with the revision."""
         ...
 
     async def create(self, obj: Object, namespace: str = "") -> Object: ...
@@ -72,20 +72,20 @@ class ResourceClient(Protocol):
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
         """Calls the handler for every object that exists, then for every change; returns the function that stops it.
 
-        With ``namespace`` or ``name`` only for objects with these; others are not even decoded.
+        With ``namespace`` or ``name`` only for objects with these; other objects are not decoded.
         """
         ...
 
 
 class Client(Protocol):
     def resource(self, group: str, plural: str) -> ResourceClient:
-        """A built-in resource that is switched off has no objects, and its writes raise NotFound."""
+        """The client of a resource.  A disabled built-in resource has no objects, and its writes raise NotFound."""
         ...
 
     def has(self, group: str, plural: str) -> bool:
-        """False for a built-in resource that is switched off: the caller does without it, which is logged once."""
+        """False for a disabled built-in resource, which is logged once: the caller works without it."""
         ...
 
     def resources(self) -> list[tuple[str, str, bool]]:
-        """(group, plural, namespaced) of everything that is stored now, custom resources included."""
+        """(group, plural, namespaced) of all currently stored resources, also custom ones."""
         ...

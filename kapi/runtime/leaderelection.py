@@ -1,7 +1,8 @@
 """Leader election: of several processes, the one that holds a Lease leads (upstream: client-go ``tools/leaderelection``).
 
-A candidate takes a Lease that is free or was not renewed for its duration.  The duration is measured by this process's own
-clock: the times in the Lease are only compared for change.  A leader that cannot renew the Lease in time no longer leads.
+A candidate takes a Lease without a holder, or one that was not renewed for its duration.  The duration is measured by this
+process's own clock: the times in the Lease are only compared for change.  A leader that cannot renew the Lease in time no
+longer leads.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class LeaderElector:
         self._on_started, self._on_stopped = on_started, on_stopped
         self._duration, self._deadline, self._period, self._now = lease_duration, renew_deadline, retry_period, now
         self._reactor = leases.session.reactor
-        self._seen: Object | None = None  # the spec as it was last read
+        self._seen: Object | None = None  # the spec when it was last read
         self._seen_at = 0.0  # reactor seconds
         self._lease: Object | None = None
         self._running: Deferred[None] | None = None
@@ -82,7 +83,7 @@ class LeaderElector:
         while (self._lease or {}).get("spec", {}).get("holderIdentity") == self._identity:
             try:
                 await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
-            except Conflict:  # a renewal was under way when this candidate began to stop
+            except Conflict:  # a renewal was running when this candidate began to stop
                 self._lease = await self._leases.get(self._name)
 
     async def _run(self) -> None:
@@ -128,7 +129,7 @@ class LeaderElector:
             raise
         except (
             Exception
-        ) as problem:  # also ConfigError: without this loop a leader would never see that it no longer leads
+        ) as problem:  # also ConfigError: this loop must continue, so that a leader notices when it no longer leads
             self.log.info("{name}: {why}", name=self._name, why=getattr(problem, "message", "") or str(problem))
             return False
 

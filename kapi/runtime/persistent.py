@@ -1,7 +1,7 @@
-"""Parts of a server's start that write: they are tried until they succeed, and never end the server.
+"""Steps of a server's start that write objects: they are tried until they succeed, and never end the server.
 
-Whatever is stored may refuse them: webhooks, policies, quotas, namespaces in deletion.  A server that did not start for it could
-not be repaired.  Upstream: the loops of the post-start hooks, of which some end the process after 30 seconds.
+Stored objects may cause refusals: webhooks, policies, quotas, namespaces in deletion.  If the server then did not start, these
+objects could not be corrected.  Upstream: the loops of the post-start hooks, of which some end the process after 30 seconds.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kapi.process.driver import trap_cancelled
 from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
-#: for so long the start waits for an attempt that makes no progress: an admission webhook may take longer for each write
+#: the most time that the start waits for an attempt that makes no progress: an admission webhook may take longer for each write
 PATIENCE_SECONDS = 5.0
 MAX_PATIENCE_SECONDS = 30.0  # for an attempt that makes progress, as upstream
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 30.0  # between two attempts; it doubles
-#: other servers start at the same time, or make what is missing
+#: passing errors: other servers start at the same time, or create missing objects
 _PASSING = (AlreadyExists, Conflict, NotFound)
 
 
 class Refusals:
-    """``with refusals: ...`` for each of several writes: one that fails does not prevent the others."""
+    """``with refusals: ...`` around each of several writes, so that a failed write does not prevent the others."""
 
     def __init__(self) -> None:
         self._first: Exception | None = None
@@ -49,7 +49,7 @@ class Refusals:
 
 
 async def all_of(writes: Iterable[Coroutine[Deferred[object], object, None]]) -> None:
-    """Runs them concurrently, so that the store commits them together; raises the first error when all have ended."""
+    """Runs coroutines concurrently, so that the store commits them together; raises the first error when all have ended."""
     refusals = Refusals()
     for running in [Deferred.fromCoroutine(write) for write in writes]:
         with refusals:
@@ -58,9 +58,9 @@ async def all_of(writes: Iterable[Coroutine[Deferred[object], object, None]]) ->
 
 
 class Persistent:
-    """``attempt`` is repeated until it succeeds, and ``every`` so many seconds after that, if this is given.
+    """``attempt`` is repeated until it succeeds; then, if ``every`` is given, again after this number of seconds.
 
-    ``what`` names it in the log.
+    ``what`` is its name in the log.
     """
 
     log = Logger()
@@ -80,15 +80,15 @@ class Persistent:
         self._known = ""  # the reason that was logged last
 
     async def start(self) -> None:
-        """Returns when an attempt has succeeded, was refused, or takes long; further ones are made in the background.
+        """Returns when an attempt has succeeded, was refused, or takes long; further attempts are made in the background.
 
-        While the store is away it waits: the server is not ready then anyway.
+        While the store is not available it waits, since the server is not ready then anyway.
         """
         self.begin()
         await self._started
 
     def begin(self) -> None:
-        """As ``start``, without a Deferred to wait for."""
+        """``start`` without a Deferred to wait for."""
         self._running = begin(self._reactor, self._run())
         self._running.addErrback(trap_cancelled)
 
@@ -111,7 +111,7 @@ class Persistent:
             self._started.callback(None)
 
     def _be_patient(self, patient: bool) -> None:
-        """Gives ``start`` some time from now on, or takes its bound away."""
+        """Limits the time that ``start`` still waits, or removes the limit."""
         if patient and self._patience is None and not self._started.called:
             self._patience = self._reactor.callLater(PATIENCE_SECONDS, self._go_on)
             self._patient_until = self._reactor.seconds() + MAX_PATIENCE_SECONDS
@@ -126,7 +126,7 @@ class Persistent:
             self._be_patient(True)
             try:
                 await self._attempt()
-            except Exception as error:  # also a fault of ours must not end the server
+            except Exception as error:  # even a bug must not end the server
                 if self._stopped:
                     return
                 if _store_is_away(error):
@@ -151,7 +151,7 @@ class Persistent:
                 return
 
     def _report(self, error: Exception) -> None:
-        """Once for each reason."""
+        """Logs each reason once."""
         text = str(error) or type(error).__name__
         if text == self._known:
             return

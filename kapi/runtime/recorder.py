@@ -1,6 +1,6 @@
 """Events about objects, for people to read (upstream: client-go ``tools/record``).
 
-Recording never waits and never fails: events are sent one by one in the background, and those that do not fit into the queue are
+Recording never waits and never fails: events are sent one by one in the background.  Events that do not fit into the queue are
 dropped and counted.  A repeated event increments the count of the first one; the rate of events for an object is limited.
 """
 
@@ -21,11 +21,11 @@ from kapi.machinery.tree import Object
 from kapi.process.driver import trap_cancelled
 
 MAX_QUEUED = 1000  # events
-MAX_KNOWN = 4096  # events, and objects, whose counts and rates are kept
+MAX_KNOWN = 4096  # events, and objects, whose counts and rates are cached
 BURST, RATE = (
     25,
     1 / 300.0,
-)  # of one object: events at once, events per second (upstream: defaultSpamBurst, defaultSpamQPS)
+)  # for one object: events at once, events per second (upstream: defaultSpamBurst, defaultSpamQPS)
 MAX_MESSAGE = 1024  # characters
 
 
@@ -112,7 +112,7 @@ class EventRecorder:
                     await self._send(event)
                 except CancelledError:
                     raise
-                except Exception as problem:  # also ConfigError: the events after this one are sent all the same
+                except Exception as problem:  # also ConfigError: the next events are still sent
                     self.dropped += 1
                     self.log.info("an event was not recorded: {why}", why=str(problem))
         finally:

@@ -1,8 +1,8 @@
-"""Lists and watches a resource, for ever (upstream: client-go ``tools/cache/reflector.go``).
+"""Lists and watches a resource until it is stopped (upstream: client-go ``tools/cache/reflector.go``).
 
 The objects that exist come as the initial events of a watch (KEP-3157), or as a list when the server has no such watch.  A watch
 that ends is opened again at its last revision; when that has expired, everything is listed again.  After failures the waits
-between attempts grow up to half a minute, and a random part.
+between attempts grow up to half a minute, plus a random part.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kapi.machinery.tree import Object
 from kapi.runtime.indexer import key_of
 
 MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.8, 30.0  # between attempts; a random part of up to 100 % is added
-RESET_SECONDS = 120.0  # without a failure; the next one counts as the first again
-MIN_WATCH_SECONDS = 300  # that the server is asked to keep a watch; a random part of up to 100 % is added
-SHORT_WATCH_SECONDS = 1.0  # a watch that ends before, and without an event, counts as a failure
+RESET_SECONDS = 120.0  # after this time without a failure the next one counts as the first again
+MIN_WATCH_SECONDS = 300  # requested duration of a watch; a random part of up to 100 % is added
+SHORT_WATCH_SECONDS = 1.0  # a shorter watch without an event counts as a failure
 _END = "k8s.io/initial-events-end"
 
 
@@ -34,11 +34,11 @@ class Sink(Protocol):
     """Receives the objects (upstream: ReflectorStore)."""
 
     def change(self, kind: str, obj: Object) -> None:
-        """``kind`` is ADDED, MODIFIED or DELETED.  Objects of a list are ADDED, also those that were known before."""
+        """``kind`` is ADDED, MODIFIED or DELETED.  All objects of a list are ADDED, even if they were known before."""
         ...
 
     def complete(self, keys: set[str]) -> None:
-        """Called at the end of a list: the objects with these keys are all that exist."""
+        """Called at the end of a list: only the objects with these keys exist."""
         ...
 
 
@@ -59,7 +59,7 @@ class Reflector:
         self._resource, self._sink, self._jitter = resource, sink, jitter
         self._labels, self._fields = label_selector, field_selector
         self._reactor = resource.session.reactor
-        self._initial_events = True  # until the server refuses them
+        self._initial_events = True  # whether to request initial events; False once the server has refused them
         self._running: Deferred[None] | None = None
         self._wait, self._failed_at = 0.0, 0.0
         self.revision = ""

@@ -1,6 +1,6 @@
 """The in-process client's interface over the network: a controller for ``kapi.runtime.interface`` runs on any cluster with it.
 
-Listers and watches read from informers, one for each resource that is used; everything else is a request.
+Listers and watches read from informers, one for each used resource; all other operations are requests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RemoteClient:
 
     @classmethod
     async def connected(cls, client: DynamicClient) -> RemoteClient:
-        """A client for the resources that the server has now."""
+        """A client for the current resources of the server."""
         return cls(client, list(preferred(await client.mapper.discovered())))
 
     def resource(self, group: str, plural: str) -> RemoteResource:
@@ -89,7 +89,7 @@ class RemoteLister:
 class RemoteResource:
     """A ``kapi.runtime.interface.ResourceClient``."""
 
-    history = ""  # there are no accounts over the network (see ``update``)
+    history = ""  # not needed: there are no accounts over the network (see ``update``)
 
     def __init__(self, resource: ResourceInterface) -> None:
         self._resource = resource
@@ -108,7 +108,7 @@ class RemoteResource:
         return RemoteLister(self.informer)
 
     def _typed(self, obj: Object) -> Object:
-        """The object with its apiVersion and kind, which objects in the process need not have."""
+        """The object with apiVersion and kind, which objects in the process need not have."""
         mapping = self._resource.resource
         return {"apiVersion": mapping.group_version, "kind": mapping.kind, **obj}
 
@@ -156,7 +156,7 @@ class RemoteResource:
         await self._resource.namespace(namespace).delete_collection(options)
 
     def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
-        """Always empty: the API does not tell."""
+        """Always empty, since the API does not list such objects."""
         return []
 
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:

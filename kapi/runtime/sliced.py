@@ -1,7 +1,7 @@
 """Background work: coroutines whose steps run in slices (ADR 18).
 
-The background work of each reactor, such as the queues of controllers, is known: how it is run, and whether all of it is done.
-Upstream has nothing like it: goroutines do not block each other, and tests that wait for controllers poll.
+This module knows the background work of each reactor, such as the queues of controllers: how it is run, and whether it is done.
+Upstream has no equivalent: goroutines do not block each other, and tests that wait for controllers poll.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Result = TypeVar("Result")
 
 class Work(Protocol):
     def busy(self, within: float) -> bool:
-        """Whether something runs now, or will start within so many seconds."""
+        """Whether work runs now, or will start within this number of seconds."""
 
 
 _known: WeakKeyDictionary[IReactorTime, WeakSet[Work]] = WeakKeyDictionary()
 
 
 def run_by(reactor: IReactorTime, call: Call) -> None:
-    """From now on the work of queues on this reactor is computed by ``call``: in slices."""
+    """Makes the background work on this reactor run by ``call``, in slices."""
     _calls[reactor] = call
 
 
 def call_of(reactor: IReactorTime) -> Call | None:
-    """What ``run_by`` has set; None means that each step runs in one piece."""
+    """The function that ``run_by`` has set; None means that each step runs in one piece."""
     return _calls.get(reactor)
 
 
 def register(reactor: IReactorTime, work: Work) -> None:
-    """Counts ``work`` in ``busy`` until it is garbage."""
+    """Includes ``work`` in ``busy`` until it is freed."""
     found = _known.get(reactor)
     if found is None:
         found = _known[reactor] = WeakSet()
@@ -50,6 +50,6 @@ def busy(reactor: IReactorTime, within: float) -> bool:
 
 
 def begin(reactor: IReactorTime, coroutine: Running[Result]) -> Deferred[Result]:
-    """As ``Deferred.fromCoroutine``, but steps run in slices when ``kapi.runtime.sliced.run_by`` was called for the reactor."""
+    """``Deferred.fromCoroutine`` whose steps run in slices, if ``kapi.runtime.sliced.run_by`` was called for the reactor."""
     call = call_of(reactor)
     return Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done

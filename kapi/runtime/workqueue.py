@@ -29,18 +29,18 @@ from kapi.store.errors import StoreUnavailable
 _SECONDS = exponential(1e-8, 10, 10)
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 60.0
 RETRY_RATE, RETRY_BURST = 10.0, 100  # of all keys together: retries per second, retries at once
-MAX_TURN_SECONDS = 0.02  # for how long keys are begun in one turn of the reactor
+MAX_TURN_SECONDS = 0.02  # time in one turn of the reactor in which new keys are begun
 Key = TypeVar("Key", bound=Hashable)
 
 
 class QueueMetrics:
-    """The metrics of one queue; ``seconds`` is its clock.  Those of other queues of the same name are added to them."""
+    """The metrics of one queue; ``seconds`` is its clock.  The metrics of queues with the same name are added up."""
 
     def __init__(self, name: str, seconds: Callable[[], float]) -> None:
         self.name = name
         self._seconds = seconds
-        self._added_at: dict[Hashable, float] = {}  # keys that wait
-        self._begun_at: dict[Hashable, float] = {}  # keys that are handled
+        self._added_at: dict[Hashable, float] = {}  # waiting keys
+        self._begun_at: dict[Hashable, float] = {}  # keys being handled
         METRICS.queues.setdefault(name, WeakSet()).add(self)
 
     def added(self, key: Hashable) -> None:
@@ -59,7 +59,7 @@ class QueueMetrics:
         METRICS.retries.add(self.name)
 
     def stopped(self) -> None:
-        """Forgets the keys that wait: they will not be handled."""
+        """Drops the waiting keys, which will not be handled."""
         self._added_at.clear()
 
     @property
@@ -67,13 +67,13 @@ class QueueMetrics:
         return len(self._added_at)
 
     def ages(self) -> list[float]:
-        """How many seconds each of the keys that are handled now has taken so far."""
+        """The seconds so far of each key that is being handled."""
         now = self._seconds()
         return [now - begun for begun in self._begun_at.values()]
 
 
 class WorkQueueMetrics(Collector):
-    """The metrics of all queues.  Their names are few: a queue has the name of its controller, in each logical cluster."""
+    """The metrics of all queues.  There are few names: a queue has the name of its controller, in each logical cluster."""
 
     def __init__(self) -> None:
         self.queues: dict[str, WeakSet[QueueMetrics]] = {}
@@ -119,10 +119,10 @@ METRICS = WorkQueueMetrics()
 
 
 class WorkQueue(Generic[Key]):
-    """``handle`` runs for ``workers`` keys at once, in slices where ``kapi.runtime.sliced`` says so.
+    """``handle`` runs for ``workers`` keys at once, in slices if ``kapi.runtime.sliced`` is set up.
 
     A key whose handling raises an error is retried, and the error is logged.  When ``handle`` returns a number, the key is
-    handled again after so many seconds.  A retry comes after ``first_retry * 2 ** failures`` seconds.
+    handled again after this number of seconds.  A retry comes after ``first_retry * 2 ** failures`` seconds.
     """
 
     log = Logger()
@@ -142,8 +142,8 @@ class WorkQueue(Generic[Key]):
         self._first_retry = first_retry
         self._ready: deque[Key] = deque()
         self._waiting: set[Key] = set()  # keys in _ready
-        self._running: dict[Key, Deferred[None] | None] = {}  # None: it has not waited for anything yet
-        self._again: set[Key] = set()  # came while running
+        self._running: dict[Key, Deferred[None] | None] = {}  # None: its handler has not waited yet
+        self._again: set[Key] = set()  # keys that were added while they are handled
         self._later: dict[Key, IDelayedCall] = {}
         self._failures: dict[Key, int] = {}
         self._retries = TokenBucket(reactor, RETRY_RATE, RETRY_BURST)
@@ -164,7 +164,7 @@ class WorkQueue(Generic[Key]):
         self._wake()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Adds the key after so many seconds; of two times for the same key the earlier one counts."""
+        """Adds the key after this number of seconds; of two times for the same key the earlier one counts."""
         if self._stopped:
             return
         call = self._later.get(key)
@@ -189,7 +189,7 @@ class WorkQueue(Generic[Key]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs, and nothing waits to run at once."""
+        """Whether no key is being handled or waits to be handled now."""
         return not self._ready and not self._running
 
     def busy(self, within: float) -> bool:
@@ -229,18 +229,18 @@ class WorkQueue(Generic[Key]):
     async def _run(self, key: Key) -> None:
         try:
             again = await self._handle(key)
-        except CancelledError:  # by ``stop``, else of something that the handler waited for
+        except CancelledError:  # by ``stop``, or from a Deferred that the handler waited for
             if not self._stopped:
                 self._retry(key)
-        except Conflict:  # another writer was faster, which is no fault: nothing is logged
+        except Conflict:  # another writer was faster, which is normal: nothing is logged
             self._retry(key)
         except StatusError as error:
             self.log.info("{name}: {key}: {message}", name=self._name, key=str(key), message=error.message)
             self._retry(key)
-        except StoreUnavailable as error:  # no traceback: the store has logged why
+        except StoreUnavailable as error:  # no traceback: the store has logged the reason
             self.log.info("{name}: {key}: {message}", name=self._name, key=str(key), message=str(error))
             self._retry(key)
-        except OSError as error:  # a file that is gone, a full disk: the text says it all
+        except OSError as error:  # such as a missing file or a full disk: the text is sufficient
             self.log.error("{name}: {key}: {error}", name=self._name, key=str(key), error=str(error))
             self._retry(key)
         except Exception:
