@@ -1,6 +1,6 @@
-"""The log to a pipe or a socket: a reader that stops, as a program that shows it page by page, does not stop the server.
+"""Writes the log to a pipe or a socket without blocking the server when the reader stops, such as a pager.
 
-Upstream has a thread for each request: one that logs would wait, the others go on.
+Upstream has a thread for each request, so only a thread that logs would wait.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Protocol, TextIO, cast
 
 from kapi.machinery.descriptors import without_waiting
 
-_PATIENCE_MS = 100  # for a reader that is just slow; not again before it has read something
+_PATIENCE_MS = 100  # wait for a slow reader; not again before it has read some bytes
 
 
-Write = Callable[[bytes], int]  # returns how many bytes were taken; raises BlockingIOError for none
+Write = Callable[[bytes], int]  # returns the number of bytes taken; raises BlockingIOError for none
 
 
 class Stream(Protocol):
@@ -29,9 +29,9 @@ class Stream(Protocol):
 
 
 def writer_without_waiting(file: int) -> tuple[int, Write] | None:
-    """A descriptor to wait at, and a function that writes to the same pipe or socket what it takes at once.
+    """A descriptor to wait at, and a function that writes to the same pipe or socket without blocking.
 
-    None for others.  A service manager's log is a socket, and may stand still as any reader.
+    None for other files.  The log of a service manager is a socket, whose reader may stop too.
     """
     if stat.S_ISSOCK(os.fstat(file).st_mode):
         connection = socket.socket(fileno=os.dup(file))
@@ -41,18 +41,19 @@ def writer_without_waiting(file: int) -> tuple[int, Write] | None:
 
 
 def patient(stream: Stream) -> Stream:
-    """``stream``; or if it is a pipe or a socket a stream to the same that loses lines rather than wait for long."""
+    """``stream``; for a pipe or a socket a stream to the same file that drops lines instead of waiting for long."""
     try:
         found = writer_without_waiting(cast(TextIO, stream).fileno())
-    except (OSError, ValueError, AttributeError):  # in memory, or none at all
+    except (OSError, ValueError, AttributeError):  # a stream in memory, or None
         return stream
     return stream if found is None else PipeStream(*found)
 
 
 class PipeStream:
-    """Over ``take``, which does not block, to the pipe or socket ``file``.
+    """A stream to the pipe or socket ``file``, by ``take``, which does not block.
 
-    Any thread may write, and a signal's handler in the middle of a line: who finds somebody writing leaves its line to them.
+    Any thread may write, and a signal handler may write in the middle of a line: a writer that finds another one at work leaves
+    its line to it.
     """
 
     def __init__(self, file: int, take: Write) -> None:
@@ -60,12 +61,12 @@ class PipeStream:
         self._take = take
         self._lines: deque[str] = deque()
         self._writing = Lock()
-        self._rest = b""  # of a line that the pipe has taken in part
-        self._lost = 0  # lines
+        self._rest = b""  # the rest of a line of which the pipe has taken a part
+        self._lost = 0  # number of dropped lines
         self._stuck = False
 
     def write(self, text: str) -> None:
-        """One event, with the end of its line.  Raises nothing: there is no place to say it."""
+        """Writes one event, with the end of its line.  Raises nothing, since an error could not be logged."""
         self._lines.append(text)
         while self._lines and self._writing.acquire(blocking=False):
             try:
@@ -84,7 +85,7 @@ class PipeStream:
         self._send(text.encode("utf-8", "replace"))
 
     def _send(self, data: bytes) -> bool:
-        """False when the pipe is full; what is left of ``data`` goes before the next line."""
+        """Writes ``data``.  False when the pipe is full; the rest of ``data`` is then written before the next line."""
         while data:
             try:
                 data = data[self._take(data) :]
@@ -93,7 +94,7 @@ class PipeStream:
                 if self._stuck or not self._wait():
                     self._stuck = True
                     break
-            except OSError:  # its reader has gone
+            except OSError:  # the reader has closed the pipe
                 data = b""
         self._rest = data
         return not data
@@ -104,4 +105,4 @@ class PipeStream:
         return bool(waiting.poll(_PATIENCE_MS))
 
     def flush(self) -> None:
-        """Nothing is kept but what the pipe does not take."""
+        """Does nothing, since only bytes that the pipe does not take are buffered."""

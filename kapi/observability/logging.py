@@ -1,4 +1,4 @@
-"""The log of the server: one line for each event, as verbose as ``-v`` and ``--vmodule`` say.
+"""The log of the server: one line for each event, with the verbosity of ``-v`` and ``--vmodule``.
 
 Upstream: klog, component-base ``logs/json`` (whose keys are used).
 """
@@ -27,7 +27,7 @@ _ORDER = [LogLevel.debug, LogLevel.info, LogLevel.warn, LogLevel.error, LogLevel
 _ERROR = 3  # the index of errors in _ORDER
 #: prefixes of keys that Twisted adds to an event's fields
 _OURS = ("log_", "format", "message", "time", "system", "isError", "failure")
-#: all that ends a line or steers a terminal, and what no file takes
+#: characters that end a line or control a terminal, and characters that cannot be encoded
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -44,21 +44,21 @@ class Settings(Protocol):
 
 
 def begin_log(settings: Settings) -> None:
-    """From now on this process logs to its standard streams."""
+    """Makes this process log to its standard streams."""
     globalLogBeginner.beginLoggingTo([observer(settings)], redirectStandardIO=False)
 
 
 def observer(
     settings: Settings, out: Stream | None = None, err: Stream | None = None, apart: bool = False
 ) -> ILogObserver:
-    """A log observer.  Verbosity 0 and 1: warnings and errors; 2 and 3: information; from 4 on everything.
+    """A log observer.  Verbosity 0 and 1: warnings and errors; 2 and 3: information; from 4 on all events.
 
-    It writes to ``err``, or stderr; with ``split`` or ``apart`` only errors, and the rest to ``out``, or stdout.
+    It writes to ``err``, or stderr; with ``split`` or ``apart`` only errors, and other events to ``out``, or stdout.
     """
     make = _json_observer if settings.logging_format == "json" else text_observer
     to_err = make(patient(err or sys.stderr))
     to_out = make(patient(out or sys.stdout)) if settings.split or apart else to_err
-    known: dict[tuple[str, int], int] = {}  # the verbosity may be changed
+    known: dict[tuple[str, int], int] = {}  # cleared when the verbosity changes
 
     def observe(event: LogEvent) -> None:
         module = event.get("log_namespace") or ""
@@ -84,7 +84,7 @@ def text_observer(stream: Stream) -> ILogObserver:
 
 
 def _lines(event: LogEvent) -> str | None:
-    """Paths and names are a client's, and must neither look like lines of ours nor steer a terminal."""
+    """The lines of an event.  Paths and names of clients must not look like other log lines, or control a terminal."""
     text = eventAsText(event, includeTraceback=False)
     traceback = eventAsText(event)[len(text) :] if "log_failure" in event else ""
     lines = "\n\t".join(_escaped(line) for line in traceback.split("\n"))

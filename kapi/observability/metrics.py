@@ -1,7 +1,7 @@
-"""The metrics of one process under upstream's names: which are shown with which label values, and metrics about them.
+"""The metrics of one process under upstream's names, the choice of shown metrics and label values, and metrics about metrics.
 
 Values that change with each request are plain numbers, turned into metric families only at a scrape: a prometheus-client child
-costs a lock for each increment.  The text is byte for byte what Go's client library writes.
+costs a lock for each increment.  The text is byte for byte the same as from Go's client library.
 Upstream: component-base ``metrics/legacyregistry``, ``metrics/opts.go``, ``metrics/prometheus/meta``;
 ``github.com/prometheus/common/expfmt``, ``text_create.go``; ``client_golang``, ``prometheus/internal/metric.go``.
 """
@@ -34,11 +34,11 @@ from kapi.serving.routing import Routes
 
 #: the name of a sample, its labels
 Series = tuple[str, tuple[tuple[str, str], ...]]
-UNEXPECTED = "unexpected"  # what any other value of a label becomes
+UNEXPECTED = "unexpected"  # replaces label values that are not shown
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-#: types of the client library that Prometheus' text format has not
+#: types of the client library that are not in Prometheus' text format
 _TYPES = {"info": "gauge", "stateset": "gauge", "gaugehistogram": "histogram", "unknown": "untyped"}
-#: to the name of a family, which the client library has without it
+#: suffixes of family names, which the client library removes
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 _VALUE = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 _HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
@@ -46,14 +46,14 @@ _BOUND = "le"  # the label of a bucket
 
 
 def name_of(family: Metric) -> str:
-    """The name that is shown."""
+    """The shown name of a family."""
     return str(family.name + _SUFFIXES.get(family.type, ""))
 
 
 def lines(family: Metric) -> Iterator[str]:
-    """The header, then a line for each sample; nothing of a family without samples.
+    """The header, then a line for each sample; nothing for a family without samples.
 
-    Labels are in the order of their names, metrics in that of the labels' values; a histogram's sum is before its count.
+    Labels are sorted by name, metrics by the values of their labels; a histogram's sum is before its count.
     """
     if not family.samples:
         return
@@ -93,7 +93,7 @@ def _in_order(labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Shape:
-    """``disabled`` are names of metrics; ``labels`` says which values of which labels of a metric are shown."""
+    """``disabled`` are names of metrics; ``labels`` has the shown values of labels by metric."""
 
     def __init__(self, disabled: Collection[str], labels: Mapping[str, Mapping[str, Collection[str]]]) -> None:
         self._disabled = frozenset(disabled)
@@ -104,12 +104,12 @@ class Shape:
 
     @property
     def hidden(self) -> int:
-        """How many metrics are disabled."""
+        """The number of disabled metrics."""
         return len(self._hidden)
 
     @property
     def unexpected(self) -> int:
-        """How many label values were replaced by "unexpected"."""
+        """The number of label values that were replaced by "unexpected"."""
         return len(self._unexpected)
 
     def shaped(self, family: Metric) -> Metric | None:
@@ -145,7 +145,7 @@ _LINES_PER_PIECE = 1000  # lines: some 6 ms
 
 
 class FunctionCollector:
-    """Families that a function makes at a scrape: gauges over state that is kept elsewhere."""
+    """Families that a function makes at a scrape: gauges over state of other code."""
 
     def __init__(self, make: Callable[[], Iterable[Metric]]) -> None:
         self._make = make
@@ -159,7 +159,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self.shape: Shape | None = None  # what of it is shown; None: everything
+        self.shape: Shape | None = None  # the choice of shown metrics; None: all
         self._past: dict[Series, float] = {}  # the values when it was reset
         self.requests = RequestMetrics()
         self.store = LabelledHistogram(
@@ -179,12 +179,12 @@ class Metrics:
             self.registry.register(collector)
 
     def _forget(self, resources: Set[tuple[str, str]]) -> None:
-        """Of what the store took for resources that are not served any more."""
+        """Drops the durations of store requests for resources that are not served any more."""
         for labels in [labels for labels in self.store.rows if labels[1:] in resources]:
             del self.store.rows[labels]
 
     def add(self, make: Callable[[], Iterable[Metric]]) -> None:
-        """Adds families over foreign state."""
+        """Adds families over state of other code."""
         self.registry.register(FunctionCollector(make))
 
     def reset(self) -> None:
@@ -196,9 +196,9 @@ class Metrics:
         self._past = {_key(sample): sample.value for family in families for sample in elements(family.samples)}
 
     def exposition(self) -> Iterator[bytes]:
-        """The body of /metrics in pieces: families by name, as Go's client library gathers them, but for those without samples.
+        """The body of /metrics in pieces: families by name, as from Go's client library, without families that have no samples.
 
-        Other work may run while they are made, before the first one is given.
+        Other work may run while the pieces are made, all before the first one is returned.
         """
         shape = self.shape
         texts: dict[str, list[bytes]] = {}
@@ -261,7 +261,7 @@ def store_requests(durations: LabelledHistogram) -> Iterator[Metric]:
 
 
 class _Sink:
-    """Takes the registration that GCCollector makes by itself."""
+    """A registry for the registration that GCCollector makes itself."""
 
     def register(self, collector: object) -> None: ...
 
@@ -276,7 +276,7 @@ def was_reset() -> Response:
 
 
 class Exposition:
-    """The metrics."""
+    """The handler of /metrics."""
 
     app = Routes()
 
@@ -285,12 +285,12 @@ class Exposition:
         self._metrics, self._resets = metrics, resets
         self._headers = started(clock)
         self._one = DeferredLock()
-        self._begun = 0  # texts
-        self._text = b""  # for requests that have waited
+        self._begun = 0  # number of texts so far
+        self._text = b""  # the last text, for requests that waited for it
 
     @app.route("/metrics")
     async def metrics(self, ctx: RequestContext) -> Response:
-        """One text is made at a time; requests that came before it was begun share it."""
+        """Answers with the metrics.  One text is made at a time, and shared by requests that came before its beginning."""
         asked = self._begun
         await self._one.acquire()
         try:
@@ -314,7 +314,7 @@ _STAGE = re.compile(r"^\[(ALPHA|BETA|STABLE|INTERNAL)\] ")
 
 
 def with_meta(families: Iterable[Metric], shape: Shape | None) -> Iterator[Metric]:
-    """The same families, then what there is to say of them.  Those without a stage, of the client library, are alpha."""
+    """The families, then metrics about them.  Families of the client library, which have no stage, count as alpha."""
     stages: dict[str, int] = {}
     for family in families:
         found = _STAGE.match(family.documentation)

@@ -96,7 +96,7 @@ class Profiling:
                 self._reactor, self._reactor.getThreadPool(), sampler.run, seconds, stopped
             )
             await running
-        finally:  # also when the client goes
+        finally:  # also when the client disconnects
             stopped.set()
             self._busy = False
         body = encode(sampler.counts, began, seconds)
@@ -119,7 +119,7 @@ class Profiling:
 
 RATE = 100  # samples a second
 _MAX_FRAMES = 200  # innermost frames of a stack
-_WAITING = ("poll", "doPoll", "doIteration")  # in which the reactor waits for something to do
+_WAITING = ("poll", "doPoll", "doIteration")  # functions in which the reactor waits for events
 
 #: innermost first: code and line
 Stack = tuple[tuple[CodeType, int], ...]

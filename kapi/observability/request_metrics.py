@@ -45,7 +45,7 @@ _BODY_VERBS = {
     "DELETECOLLECTION": "deletecollection",
 }  # fmt: skip
 _VALIDATED = frozenset({"POST", "PUT", "PATCH", "APPLY"})
-#: with more series, those of resources that are no longer served are dropped; the next time at twice of what was left
+#: with more series, the series of resources that are no longer served are dropped; then again at twice the remaining number
 _MIN_SERIES = 2_000
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
@@ -74,7 +74,7 @@ _Known = tuple[str, str, str, str, str, str, bool, bool]
 #: labels: verb, group, version, resource, subresource, scope, component
 Key = tuple[str, str, str, str, str, str, str]
 _COMPONENT = "apiserver"
-#: paths that are no resources, and have labels of their own -> (resource, subresource, component)
+#: non-resource paths with their own labels -> (resource, subresource, component)
 _PAGES = {
     "/healthz": ("", "/healthz", ""),
     "/livez": ("", "/livez", ""),
@@ -82,7 +82,7 @@ _PAGES = {
     "/statusz": ("statusz", "", _COMPONENT),
     "/flagz": ("flagz", "", _COMPONENT),
 }
-#: the resources of series that stay: no resource, and the pages
+#: resources of series that are never dropped: no resource, and the pages
 _ALWAYS_SERVED = frozenset({"", *(resource for resource, _, _ in _PAGES.values())})
 
 
@@ -106,8 +106,8 @@ class Series:
         self.waited = 0.0
         self.sizes = Histogram(SIZES)
         self.running = 0
-        self.validated = validated  # of all series
-        self.finisher: Finisher = self._finish  # bound once
+        self.validated = validated  # shared by all series
+        self.finisher: Finisher = self._finish  # the bound method, made once
 
     def _finish(self, ctx: RequestContext, code: int) -> None:
         outcome = code, ctx.dry_run
@@ -127,7 +127,7 @@ class Series:
             self.validated.observe(took, given if given in _VALIDATIONS else "invalid" if given else "")
 
     def wait(self, total: float, waited: float) -> None:
-        """Notes that of an observed latency ``total`` the request spent ``waited`` in queues and for webhooks (seconds)."""
+        """Records that ``waited`` of the observed latency ``total`` was spent in queues and for webhooks (seconds)."""
         bounds = self.latency.bounds
         if not self.waits:
             self.waits = [0] * len(self.latency.counts)
@@ -149,12 +149,12 @@ class RequestMetrics:
     def __init__(self) -> None:
         self.series: dict[Key, Series] = {}
         self.concurrency = Concurrency()
-        #: cache of the series by what is known of a request before its labels
+        #: cache of the series by properties of a request that are known before its labels
         self._known: dict[_Known, Series] = {}
         self._sweep_beyond = _MIN_SERIES
         #: called with (group, resource) of resources whose series were dropped
         self.on_forgotten: Callable[[Set[tuple[str, str]]], None] = lambda resources: None
-        #: of writes that name how fields are to be validated
+        #: durations of writes with a ``fieldValidation``
         self._validated = LabelledHistogram(_FIELD_VALIDATION, "", ("field_validation",), LATENCY[_SLI_FROM:])
         #: the release that removes a deprecated resource, "" when unknown; None when it is not deprecated
         self.deprecated: Callable[[str, str, str], str | None] = lambda group, version, resource: None
@@ -184,7 +184,7 @@ class RequestMetrics:
                 series = of(key)
                 if len(self.series) > self._sweep_beyond:
                     self._sweep(known)
-                if seen is not None and key[3] and method in _METHODS:  # anything else is the client's choice
+                if seen is not None and key[3] and method in _METHODS:  # other values are the client's choice
                     memory[seen] = series
             ctx.bodies = series.bodies
             query = ctx.query
@@ -293,7 +293,7 @@ class RequestMetrics:
         return family
 
     def _field_validation(self) -> Metric:
-        """The histogram of writes by field validation; writes that name none are all others."""
+        """The histogram of writes by field validation; it counts all other writes as without one."""
         family = HistogramMetricFamily(
             _FIELD_VALIDATION,
             "[ALPHA] Response latency distribution in seconds for each field validation value",
@@ -352,7 +352,7 @@ def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]
 
 
 def pending_families(pending: Pending) -> Iterator[Metric]:
-    """The bytes that wait for slow clients, and what was refused because of them."""
+    """The bytes that wait for slow clients, and the refusals because of them."""
     yield GaugeMetricFamily(
         "kapi_pending_bytes",
         "[ALPHA] Bytes of answers, events and bodies that wait for clients which are slow.",

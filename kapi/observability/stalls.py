@@ -1,8 +1,8 @@
-"""Measures how long the reactor was busy without polling its sockets: meanwhile no request is served.
+"""Measures how long the reactor was busy without polling its sockets; no request is served meanwhile.
 
 Each turn is measured between two polls.  A poll returns a bounded number of sockets; the kernel returns the others with the next
-polls.  Long turns are counted.  Very long ones are logged, with the request and the stack that another thread saw; that thread
-samples four times a second, and what it has not seen is only counted.
+polls.  Long turns are counted.  Very long turns are logged, with the request and the stack that another thread saw.  This thread
+samples four times a second; turns that it has not seen are only counted.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _MAX_FRAMES = 25  # innermost frames of a logged stack
 
 
 class StallMonitor:
-    """A prometheus collector.  ``install`` begins to measure; ``timer`` gives seconds."""
+    """A prometheus collector.  ``install`` begins to measure; ``timer`` returns seconds."""
 
     shortest = MIN_STALL_SECONDS
 
     def __init__(self, timer: Callable[[], float] = perf_counter) -> None:
         self.turns = Histogram(_BOUNDS)
-        self.busy_since = 0.0  # 0 while the reactor waits for something to do
+        self.busy_since = 0.0  # 0 while the reactor waits for events
         self.timer = timer
         self._seen: tuple[float, str, str] | None = None  # (busy since, request, stack)
         self._logged = float("-inf")
@@ -55,12 +55,12 @@ class StallMonitor:
         self._reactor_thread = threading.get_ident()
         try:
             threading.Thread(target=self._watch, name="stalls", daemon=True).start()
-        except RuntimeError as error:  # the limit of processes, which also counts threads
+        except RuntimeError as error:  # no more threads: the limit of processes also counts threads
             log.warn("the stacks of long turns will not be known: {error}", error=error)
         reactor.addSystemEventTrigger("after", "shutdown", self._stopped.set)
 
     def ended(self, now: float) -> None:
-        """A turn has ended."""
+        """Called at the end of a turn."""
         since, self.busy_since = self.busy_since, 0.0
         seconds = now - since
         if seconds < MIN_STALL_SECONDS or not since:
@@ -70,7 +70,7 @@ class StallMonitor:
         if seconds < MIN_LOGGED_SECONDS:
             return
         if seen is None or seen[0] != since or now - self._logged < _LOG_INTERVAL_SECONDS:
-            self._unlogged += 1  # a line that can name neither request nor code would help no reader
+            self._unlogged += 1  # a line without request and code would not help
             return
         _, request, stack = seen
         log.warn(

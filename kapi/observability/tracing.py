@@ -1,7 +1,7 @@
 """Sends the spans of requests with OpenTelemetry's SDK, over gRPC, as configured by ``--tracing-config-file``.
 
 Upstream: component-base ``tracing`` (NewProvider), apiserver ``server/options/tracing.go``.  Spans wait in the SDK's bounded
-queue, and one thread sends them.  So with a slow collector spans are lost, but no request is delayed.
+queue, and one thread sends them.  With a slow collector spans are lost, but no request is delayed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def make_provider(configuration: TracingConfiguration, host: str = "") -> Tracer
 
 
 class _Complaints(logging.Handler):
-    """Forwards the SDK's warnings to our log, at most one a minute from each module."""
+    """Forwards the SDK's warnings to kapi's log, at most one a minute from each module."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -52,7 +52,7 @@ def _wanted(ctx: RequestContext, kind: str) -> tuple[str, str]:
 
 
 def page_version(ctx: RequestContext, name: str) -> tuple[str, str]:
-    """(group, version) of the object that a request asks the page for; both are empty for text, and for what is refused."""
+    """(group, version) of the requested object; both are empty for text, and for refused requests."""
     try:
         _, version = _wanted(ctx, name.capitalize())
     except NotAcceptable:
@@ -63,7 +63,7 @@ def page_version(ctx: RequestContext, name: str) -> tuple[str, str]:
 class Page:
     """A page: ``text`` makes the text below the heading, ``fields`` the fields of the object.
 
-    ``cbor``: the object has that form, too.
+    ``cbor``: the object is also available as CBOR.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Page:
 def install_statusz(
     server: GenericServer, emulated: Release, clock: Callable[[], float] = time.time, cbor: bool = False
 ) -> None:
-    """``clock`` gives unix seconds; the server is taken to start now."""
+    """``clock`` returns unix seconds; now counts as the start of the server."""
     started = clock()
 
     def paths() -> list[str]:
