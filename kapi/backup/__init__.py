@@ -1,6 +1,6 @@
 """``kapi backup`` and ``kapi restore`` (upstream: ``etcdctl snapshot save``, ``etcdutl snapshot restore``).
 
-Here belong the two commands and the format of their file.  Not here: how a store is read and filled, which is ``dump.py`` and
-``restore.py`` in ``kapi.store``.  docs/adr/0037 explains the
+Here belong the two commands and the format of their file.  Not here: reading and filling a store, which is in ``dump.py`` and
+``restore.py`` of ``kapi.store``.  docs/adr/0037 explains the
 format.  Start reading with ``command.py`` and ``archive.py``.
 """

@@ -30,11 +30,11 @@ from kapi.store.dump import Record, parse
 FORMAT = 1
 MANIFEST, PKI, STORES = "backup.json", "pki/", "stores/"
 _COMPRESSION = 1  # of gzip: the fastest
-_MEMBER_BYTES = 4_000_000  # of records in a member of the archive
+_MEMBER_BYTES = 4_000_000  # size of the records in a member of the archive
 
 
 class StoredPart(NamedTuple):
-    """What the manifest says of a store; ``resources`` are those of --redis-servers-overrides, none for the main store."""
+    """A store in the manifest; ``resources`` are from --redis-servers-overrides, none for the main store."""
 
     resources: Sequence[str]
     revision: int
@@ -43,7 +43,7 @@ class StoredPart(NamedTuple):
 
 
 class ArchiveError(Exception):
-    """The file is no backup, or an incomplete one; ``str(error)`` is one line."""
+    """The file is not a backup, or an incomplete one; ``str(error)`` is one line."""
 
 
 class Writer:
@@ -69,7 +69,7 @@ class Writer:
         self._store, self._members, self._records = f"{STORES}{number}/", 0, 0
 
     def take(self, records: Sequence[Record]) -> None:
-        """Adds records of the present store."""
+        """Adds records of the current store."""
         for record in records:
             packed = hiredis.pack_command(tuple(record))  # type: ignore[arg-type]  # the stub only allows one word
             self._waiting.append(packed)
@@ -79,7 +79,7 @@ class Writer:
             self._flush()
 
     def end_store(self) -> int:
-        """Returns the number of its records."""
+        """Ends the current store.  Returns the number of its records."""
         self._flush()
         return self._records
 

@@ -1,8 +1,8 @@
 """``kapi backup FILE`` and ``kapi restore FILE``: both take the flags of the server, which name the store and the keys.
 
-A backup is made of a running server, of one that is stopped, and of an external store; it is as of one revision of each store.
-A restore goes into an empty store.  It raises the revision, so that a client that knows a later state of the former store begins
-anew (410) and does not wait for changes that never come (upstream: ``etcdutl snapshot restore --bump-revision``).
+A backup can be made from a running server, a stopped server, or an external store; it has one revision of each store.
+A restore needs an empty store.  It raises the revision, so that a client with a later state of the old store lists again (410),
+and does not wait for changes that never come (upstream: ``etcdutl snapshot restore --bump-revision``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kapi.tap import expand
 
 _log = Logger()
 
-#: by which the revision is raised: more than a store can get between a backup and its restore
+#: the increment of the revision: more than the number of writes between a backup and its restore
 BUMP = 1_000_000_000
 _BUMP_FLAG = "--bump-revision"
 _USAGE = {
@@ -128,7 +128,7 @@ def _finish(run: Coroutine[Deferred[object], object, None], path: Path, reactor:
         running[0].addBoth(lambda _: None if stopping else reactor.stop())
 
     def interrupted() -> Deferred[None] | None:
-        """At a signal: lets the command put things in order."""
+        """Called at a signal: lets the command clean up."""
         stopping.append(True)
         if not running or codes:
             return None
@@ -161,7 +161,7 @@ def _keys_directory(options: Options) -> Path:
 
 
 def _key_files(directory: Path) -> list[Path]:
-    """The files that a server cannot make again; the others are made at its start."""
+    """The files that a server cannot make again; other files are made at its start."""
     files = Files(directory)
     return [files.ca, files.ca_key, files.service_account_key, files.service_account_public]
 
@@ -220,7 +220,7 @@ async def _dumped(address: Address, options: Options, reactor: Reactor, take: Ta
 
 
 async def _own_server(directory: Path, reactor: Reactor) -> EmbeddedValkey | None:
-    """The embedded store's server, started for the backup; None when that of a running kapi can be used."""
+    """The embedded store's server, started for the backup; None when the server of a running kapi can be used."""
     server = EmbeddedValkey(directory, reactor)
     with socket.socket(socket.AF_UNIX) as probe:
         try:
@@ -240,7 +240,7 @@ async def _restore(path: Path, bump: int, options: Options, reactor: Reactor) ->
     try:
         await foundation.start_server()
         try:
-            for address in stores:  # before anything is written
+            for address in stores:  # checked before anything is written
                 async with Session(address, reactor) as session:
                     await _restoring(session, address, options).begin()
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
