@@ -28,7 +28,7 @@ SERVICE = "kubernetes"
 NAMESPACE = "default"
 _PARENT = {"resource": "services", "namespace": NAMESPACE, "name": SERVICE}
 _INTERVAL_SECONDS = 10.0
-_WRITE_SECONDS = 5.0  # after an address, its Service is written by then
+_WRITE_SECONDS = 5.0  # time between the writes of an address and of its Service
 
 
 def namespaces() -> list[Object]:
@@ -49,7 +49,7 @@ def first_address(cidr: str) -> str:
 
 
 def kubernetes_service(cluster_ip: str, port: int, node_port: int = 0) -> Object:
-    """``port`` is where the server listens; ``node_port`` 0 means ClusterIP only."""
+    """``port`` is the server's port; ``node_port`` 0 means ClusterIP only."""
     https: Object = {"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}
     if node_port:
         https["nodePort"] = node_port
@@ -66,7 +66,7 @@ def kubernetes_service(cluster_ip: str, port: int, node_port: int = 0) -> Object
 
 
 def served_addresses(own: str, alive: Sequence[str]) -> list[str]:
-    """The addresses to publish: this server's, and those of living servers of the same family."""
+    """The addresses to publish: this server's, and the addresses of living servers of the same family."""
     family = ipaddress.ip_address(own).version
     return sorted({own, *(address for address in alive if ipaddress.ip_address(address).version == family)})
 
@@ -89,7 +89,7 @@ def kubernetes_endpoint_slice(addresses: Sequence[str], port: int) -> Object:
 
 
 def corrected(existing: Object, desired: Object, *parts: str) -> Object | None:
-    """The existing object with the desired fields; None when it has them."""
+    """The existing object with the desired fields; None when it has them already."""
     if all(existing.get(part) == desired.get(part) for part in parts):
         return None
     return {**existing, **{part: desired[part] for part in parts}}
@@ -132,7 +132,7 @@ class BootstrapController:
         self._work = Persistent(self.name, self.run_once, reactor, _INTERVAL_SECONDS)
 
     async def run_once(self) -> None:
-        """Creates and corrects all objects, in the order of their dependencies.  Raises StatusError when one is refused."""
+        """Creates and corrects all objects, in the order of their dependencies.  Raises StatusError when an object is refused."""
         refusals = Refusals()
         if self._client.has("", "namespaces"):
             for namespace in namespaces():
@@ -158,7 +158,7 @@ class BootstrapController:
         await self._work.start()
 
     async def stop(self) -> None:
-        """Other servers stay published, this one does not."""
+        """Removes this server from the published addresses; other servers stay."""
         self._work.stop()
         if self._leases is None:
             return
@@ -171,7 +171,7 @@ class BootstrapController:
             self.log.warn("bootstrap: the lease stays until it expires: {error}", error=error)
 
     async def _ensure(self, resource: ResourceClient, desired: Object, namespace: str = "") -> Object:
-        """The existing object, created when it is missing."""
+        """The object, which is created when it is missing."""
         name = desired["metadata"]["name"]
         found = resource.lister.get(namespace, name)
         if found is not None:
@@ -182,7 +182,7 @@ class BootstrapController:
             return await resource.get(name, namespace)
 
     async def _kubernetes_service(self) -> None:
-        """Made when it is missing; one that exists may have been changed by an operator, and stays as it is."""
+        """Creates the Service when it is missing; an existing Service stays unchanged, since an operator may have changed it."""
         cluster_ip = first_address(self._ranges[0])
         desired = kubernetes_service(cluster_ip, self._port, self._node_port)
         services = self._client.resource("", "services")
@@ -191,9 +191,10 @@ class BootstrapController:
         await self._ensure(services, desired, NAMESPACE)
 
     async def _free_address(self, cluster_ip: str) -> None:
-        """Frees the Service's address when a server that has ended between its two writes has left it without the Service.
+        """Frees the Service's address if it is allocated without the Service, because a server has ended between its two writes.
 
-        The repair of addresses would wait for a minute.  A young one is of a server that is about to write the Service.
+        The repair of addresses would wait for a minute.  A young address is kept, since a server may be about to write the
+        Service.
         """
         if not self._client.has("networking.k8s.io", "ipaddresses"):
             return
@@ -210,7 +211,7 @@ class BootstrapController:
 
     async def _addresses(self) -> None:
         if not self._publishes or ipaddress.ip_address(self._address).is_loopback:
-            return  # a machine without network: endpoints may not name a loopback address
+            return  # a machine without network: endpoints may not have loopback addresses
         alive: list[str] = []
         if self._leases is not None:
             await self._leases.renew(self._address)
@@ -226,7 +227,7 @@ class BootstrapController:
             slices = self._client.resource("discovery.k8s.io", "endpointslices")
             existing = slices.lister.get(NAMESPACE, SERVICE)
             if existing is not None and existing.get("addressType") != endpoint_slice["addressType"]:
-                await slices.delete(SERVICE, NAMESPACE)  # it cannot be changed
+                await slices.delete(SERVICE, NAMESPACE)  # the address family cannot be changed
             await self._correct(slices, endpoint_slice, "endpoints", "ports")
 
     async def _correct(self, resource: ResourceClient, desired: Object, *parts: str) -> None:

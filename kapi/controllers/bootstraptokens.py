@@ -32,7 +32,7 @@ def is_token(secret: Object) -> bool:
 
 
 def expires(secret: Object) -> float | None:
-    """Unix seconds; None for never; 0 for a malformed time, with which authentication refuses the token, too."""
+    """Unix seconds; None without expiration; 0 for a malformed time, with which authentication also refuses the token."""
     text = value(secret, "expiration")
     if not text:
         return None
@@ -63,7 +63,7 @@ def signing_key(secret: Object, now: float) -> tuple[str, str] | None:
 
 
 def signed(info: Object, secrets: Iterable[Object], now: float) -> Object | None:
-    """The data of ``cluster-info`` with a signature by each token, and no others; None when they are up to date."""
+    """The data of ``cluster-info`` with exactly one signature by each token; None when they are up to date."""
     data = info.get("data") or {}
     content = data.get(_CONTENT)
     if content is None:

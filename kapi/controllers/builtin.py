@@ -93,7 +93,7 @@ def manager_controllers(
     call: Call,
     extended_resources: bool,
 ) -> list[Controller]:
-    """The controllers of upstream's controller manager without which the API of a single server would not behave as documented.
+    """The controllers of upstream's controller manager that the documented behaviour of the API depends on.
 
     Without ``places`` there is no garbage collector; ``call`` runs long computations.
     """

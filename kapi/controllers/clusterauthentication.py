@@ -59,7 +59,7 @@ def _parse_list(text: str) -> list[str]:
 
 
 def merged_data(existing: Object, own: TrustedIdentities) -> dict[str, str]:
-    """The data of other servers joined with those of this one: one of several servers may trust another CA."""
+    """The data of other servers joined with this server's: servers may trust different CAs."""
     data: dict[str, str] = existing.get("data") or {}
     merged: dict[str, str] = {}
     client = joined_bundles(data.get("client-ca-file", ""), own.client_ca)
@@ -93,7 +93,7 @@ class ClusterAuthenticationController(QueueController[str]):
         self._queue.add(NAME)
 
     def refresh(self) -> None:
-        """To be called when a bundle changed."""
+        """Called when a bundle has changed."""
         self._queue.add(NAME)
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
@@ -108,6 +108,6 @@ class ClusterAuthenticationController(QueueController[str]):
                 await self._maps.create({"metadata": {"name": NAME}, "data": data}, NAMESPACE)
             elif (existing.get("data") or {}) != data:
                 await self._maps.update({**existing, "data": data}, NAMESPACE)
-        except (AlreadyExists, NotFound) as error:  # another server was faster, or the namespace is still to come
+        except (AlreadyExists, NotFound) as error:  # another server was faster, or the namespace does not exist yet
             raise Conflict(error.message) from None
         return None

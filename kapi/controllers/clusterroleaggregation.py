@@ -1,4 +1,4 @@
-"""Keeps the rules of aggregated ClusterRoles: the rules of all roles that the selectors choose, each rule once.
+"""Maintains the rules of aggregated ClusterRoles: the rules of all roles that the selectors match, each rule once.
 
 Upstream: ``pkg/controller/clusterroleaggregation``.
 """
@@ -20,7 +20,7 @@ from kapi.schema.listindex import mark
 GROUP = "rbac.authorization.k8s.io"
 #: the manager of the rules in managedFields
 MANAGER = "clusterrole-aggregation-controller"
-_SELECTED = ""  # the key of the work to find the aggregated roles that select what has changed; no role has this name
+_SELECTED = ""  # the key for the search for aggregated roles that select a changed role; no role has this name
 
 
 def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | None:
@@ -30,14 +30,14 @@ def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | No
         return None
     own = role["metadata"]["name"]
     by_name = sorted(roles, key=lambda each: str(each["metadata"]["name"]))
-    remaining = [each for each in by_name if each["metadata"]["name"] != own]  # not selected yet
+    remaining = [each for each in by_name if each["metadata"]["name"] != own]  # roles that are not selected yet
     rules: dict[object, Object] = {}
     for tree in elements(rule, "clusterRoleSelectors"):
         selector = from_label_selector(tree)
         if selector is None:
             continue
         unselected = []
-        for other in costly(remaining):  # a selector may have as many requirements as a body takes
+        for other in costly(remaining):  # a selector may have as many requirements as fit into a body
             if not selector.matches(other["metadata"].get("labels") or {}):
                 unselected.append(other)
                 continue
@@ -49,7 +49,7 @@ def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | No
 
 
 def selects(role: Object, changed: Collection[Mapping[str, str]]) -> bool:
-    """Whether an aggregated role selects any of these labels.  An invalid selector does: who aggregates reports it."""
+    """Whether an aggregated role selects any of these labels; true for an invalid selector, which aggregation reports."""
     for tree in elements(role, "aggregationRule", "clusterRoleSelectors"):
         try:
             selector = from_label_selector(tree)
@@ -68,7 +68,7 @@ class ClusterRoleAggregationController(QueueController[str]):
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._client = client
         self._aggregated: set[str] = set()
-        #: the labels of the roles that have changed, by what is in them
+        #: the labels of the changed roles, by their content
         self._changed_labels: dict[frozenset[tuple[str, str]], dict[str, str]] = {}
         super().__init__(reactor)
 
@@ -76,7 +76,7 @@ class ClusterRoleAggregationController(QueueController[str]):
         return [self._client.resource(GROUP, "clusterroles").watch(self._changed)]
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
-        """Queues the aggregated roles that select it, or did: each looks at all roles, of which there may be thousands."""
+        """Records a changed role, to queue the aggregated roles that select it or did; each of these reads all roles."""
         name = obj["metadata"]["name"]
         if event != "DELETED" and obj.get("aggregationRule"):
             self._aggregated.add(name)
@@ -89,7 +89,7 @@ class ClusterRoleAggregationController(QueueController[str]):
         self._queue.add(_SELECTED)
 
     def _queue_selecting(self) -> None:
-        """Here and not with each event: selectors may have as many requirements as a body takes."""
+        """Queues the roles that select changed ones; not at each event, since selectors may have very many requirements."""
         lister = self._client.resource(GROUP, "clusterroles").lister
         changed, self._changed_labels = self._changed_labels, {}
         for name in costly(sorted(self._aggregated)):

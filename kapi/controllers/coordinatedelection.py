@@ -28,10 +28,10 @@ from kapi.runtime.workqueue import WorkQueue
 ELECTED_BY = "coordination.k8s.io/elected-by"
 CONTROLLER = "leader-election-controller"
 OLDEST_EMULATION_VERSION = "OldestEmulationVersion"
-ANSWER_SECONDS = 5.0  # in which candidates have to answer a ping
-RECHECK_SECONDS = 5.0  # between two checks of a Lease that is held
-CANDIDATE_SECONDS = 1800.0  # without renewal, after which a candidate has expired
-_LEASE_SECONDS = 5  # in which the elected candidate has to renew the Lease
+ANSWER_SECONDS = 5.0  # time in which candidates must answer a ping
+RECHECK_SECONDS = 5.0  # between two checks of a Lease with a holder
+CANDIDATE_SECONDS = 1800.0  # time without renewal after which a candidate has expired
+_LEASE_SECONDS = 5  # time in which the elected candidate must renew the Lease
 Key = tuple[str, str]  # namespace and name of a Lease
 GROUP = "coordination.k8s.io"
 CANDIDATES = "leasecandidates"
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     """The objects to write, and the seconds until the next check (None: when something changes)."""
 
     candidates: Sequence[Object] = ()
-    lease: Object | None = None  # without a resourceVersion: to be created
+    lease: Object | None = None  # without a resourceVersion it must be created
     again: float | None = None
 
 
@@ -69,7 +69,7 @@ def is_elected(lease: Object) -> bool:
 
 
 def strategy_of(candidates: Sequence[Object]) -> str:
-    """The strategy of the candidates of the newest binary version; "" if these do not agree."""
+    """The strategy of the candidates with the newest binary version; "" if they do not agree."""
     newest = max(_order(one, "binaryVersion") for one in candidates)
     named = {one["spec"].get("strategy") or "" for one in candidates if _order(one, "binaryVersion") == newest}
     return named.pop() if len(named) == 1 else ""
@@ -104,7 +104,7 @@ def _order(candidate: Object, field: str) -> tuple[object, ...]:
 def next_step(
     namespace: str, name: str, lease: Object | None, candidates: Sequence[Object], now: float, stamp: str
 ) -> Step:
-    """``candidates``: those of the Lease that have not expired; ``stamp``: ``now`` as it is written."""
+    """``candidates``: the Lease's candidates that have not expired; ``stamp``: ``now`` as text."""
     if not candidates:
         return Step()
     if lease is not None and not _needed(lease, candidates, now):
@@ -133,7 +133,7 @@ def next_step(
         written = _made(
             namespace, name, {"leaseDurationSeconds": _LEASE_SECONDS, "renewTime": stamp, "strategy": strategy}
         )
-    else:  # a controller that knows the strategy chooses the holder
+    else:  # the controller for this strategy chooses the holder
         written = {**lease, "spec": {**(lease.get("spec") or {}), "strategy": strategy}}
     return Step(silent, None if written == lease else written, RECHECK_SECONDS)
 
@@ -149,7 +149,7 @@ def _needed(lease: Object, candidates: Sequence[Object], now: float) -> bool:
 def _elected(
     namespace: str, name: str, lease: Object | None, chosen: str, strategy: str, now: float, stamp: str
 ) -> Object:
-    """The Lease of the chosen candidate; for a Lease that is held, it names the preferred holder."""
+    """The Lease of the chosen candidate; a Lease with a holder gets a preferred holder."""
     mine = {"holderIdentity": chosen, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": stamp, "strategy": strategy}
     if lease is None:
         return _made(namespace, name, mine)
@@ -177,7 +177,7 @@ def _with(candidate: Object, **fields: object) -> Object:
 
 
 class CoordinatedElection:
-    """``clock`` gives unix seconds."""
+    """``clock`` returns unix seconds."""
 
     name = "start-kube-apiserver-coordinated-leader-election-controller"
     log = Logger()
@@ -232,7 +232,7 @@ class CoordinatedElection:
         for candidate in step.candidates:
             try:
                 await self._candidates.update(candidate, namespace)
-            except (status.Conflict, status.NotFound) as error:  # its answer to the ping has changed it
+            except (status.Conflict, status.NotFound) as error:  # the candidate's answer to the ping has changed it
                 self.log.info("leader election of {lease}: {error}", lease=name, error=error.message)
         if step.lease is not None:
             spec = step.lease["spec"]

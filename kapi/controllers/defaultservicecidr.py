@@ -1,6 +1,7 @@
 """The ServiceCIDR named kubernetes: the ranges of ``--service-cluster-ip-range``, and its condition.
 
-One range gets the second one when the flag has it; every other difference is an operator's to solve, and an event tells of it.
+An object with one range gets the second range when the flag has two.  Other differences must be solved by an operator; an event
+reports them.
 Upstream: ``pkg/controlplane/controller/defaultservicecidr``.
 """
 
@@ -26,7 +27,7 @@ def service_cidr(ranges: Sequence[str]) -> Object:
 
 
 class DefaultServiceCIDR:
-    """``client`` writes as ``kube-apiserver``, ``own`` the condition and the events."""
+    """``client`` writes as ``kube-apiserver``; ``own`` writes the condition and the events."""
 
     log = Logger()
 
@@ -58,7 +59,7 @@ class DefaultServiceCIDR:
             await self._tell(existing, "KubernetesDefaultServiceCIDRError", text)
 
     async def _set_ready(self, existing: Object, cidrs: Sequence[str]) -> None:
-        """Sets the condition where there is none, so that addresses are allocated; what another program says of it stays."""
+        """Sets a missing condition, so that addresses are allocated; an existing condition of another program stays."""
         if cidrs != self._ranges:
             wanted = f"the controller flag configurations {value_text(self._ranges)}"
             text = f"The default ServiceCIDR {value_text(cidrs)} does not match {wanted}"

@@ -1,4 +1,4 @@
-"""Keeps the Endpoints of Services with a selector, a few Services at a time (upstream: ``pkg/controller/endpoint``)."""
+"""Maintains the Endpoints of Services with a selector, a few Services at a time (upstream: ``pkg/controller/endpoint``)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree
 from kapi.runtime.interface import Client
 
-MAX_ADDRESSES = 1000  # of one object; more are left out, which an annotation shows
+MAX_ADDRESSES = 1000  # addresses of one object; an annotation shows that further addresses are left out
 MANAGED_BY, CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
-BATCH_SECONDS = 0.02  # in which changes of several pods are collected
+BATCH_SECONDS = 0.02  # time in which changes of several pods are collected
 
 
 def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object | None) -> Object | None:
@@ -42,7 +42,7 @@ def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object 
 
 
 def _given(base: Object | None = None, **fields: Tree) -> Object:
-    """``base`` with these fields; without those that are empty, which a client in Go does not send."""
+    """``base`` with these fields, except empty ones, which a client in Go does not send."""
     return {name: value for name, value in {**(base or {}), **fields}.items() if value or name not in fields}
 
 
@@ -88,7 +88,7 @@ def _named(port: Object) -> Object:
 
 
 def truncated(found: list[Object]) -> tuple[list[Object], bool]:
-    """The first of all addresses, ready ones before others; and whether some were left out."""
+    """The first addresses, ready ones before others; and whether some were left out."""
     left = MAX_ADDRESSES
     count = sum(len(subset.get(part, ())) for subset in found for part in ("addresses", "notReadyAddresses"))
     if count <= left:

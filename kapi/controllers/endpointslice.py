@@ -1,4 +1,4 @@
-"""Keeps the EndpointSlices of Services with a selector, a few Services at a time.
+"""Maintains the EndpointSlices of Services with a selector, a few Services at a time.
 
 Changes of the slices by other clients are reverted.
 Upstream: ``pkg/controller/endpointslice``, ``k8s.io/endpointslice`` ``reconciler.go``, KEP-752.
@@ -18,7 +18,7 @@ from kapi.runtime.interface import Client
 
 MANAGER = "endpointslice-controller.k8s.io"
 _ZONE = "topology.kubernetes.io/zone"
-BATCH_SECONDS = 0.02  # in which changes of several pods are collected
+BATCH_SECONDS = 0.02  # time in which changes of several pods are collected
 
 
 def reconciled(

@@ -1,4 +1,4 @@
-"""Mirrors Endpoints that no controller keeps into EndpointSlices (upstream: ``pkg/controller/endpointslicemirroring``)."""
+"""Mirrors Endpoints that no controller maintains into EndpointSlices (upstream: ``pkg/controller/endpointslicemirroring``)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SKIP_MIRROR_LABEL, LEADER_ANNOTATION = (
     "endpointslice.kubernetes.io/skip-mirror",
     "control-plane.alpha.kubernetes.io/leader",
 )
-MAX_MIRRORED = 1000  # addresses of a subset
+MAX_MIRRORED = 1000  # the most addresses of a subset
 _NOT_COPIED = frozenset(
     ["kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"]
 )
 Key = tuple[str, str]  # namespace and name of Endpoints
-BATCH_SECONDS = 0.02  # in which changes are collected
+BATCH_SECONDS = 0.02  # time in which changes are collected
 
 
 def is_mirrored(endpoints: Object | None, service: Object | None) -> bool:
-    """Whether they belong to a Service without selector, have no label against it, and are no lock."""
+    """Whether Endpoints belong to a Service without selector, have no label that skips mirroring, and are no lock."""
     if endpoints is None or service is None or (service.get("spec") or {}).get("selector"):
         return False
     metadata = endpoints["metadata"]
@@ -52,7 +52,7 @@ def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
 
 
 def desired_endpoints(endpoints: Object) -> dict[Group, list[Object]]:
-    """The endpoints by family and ports.  Of an address that occurs twice the ready one counts."""
+    """The endpoints by family and ports.  Of two equal addresses the ready one counts."""
     found: dict[Group, dict[str, Object]] = {}
     for subset in elements(endpoints, "subsets"):
         ports = [{"name": "", **port} for port in elements(subset, "ports")]

@@ -1,6 +1,6 @@
 """Events that controllers record about objects (upstream: client-go ``tools/events``).
 
-Events of the older API, core/v1 with a source and a count, which some controllers record.
+Some controllers record events of the older API, core/v1 with a source and a count.
 
 Upstream: client-go ``tools/record``.
 """
@@ -22,13 +22,13 @@ from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.runtime.interface import Client
 
-_SERIES_SECONDS = 6 * 60.0  # without another event, after which a series has ended
-_CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
+_SERIES_SECONDS = 6 * 60.0  # time without another event after which a series has ended
+_CLUSTER_SCOPED = "default"  # the namespace of events about cluster-scoped objects
 CACHE_SIZE = 4096  # events whose repetitions are counted
 
 
 class Occurrence(NamedTuple):
-    """What happened to an object, and the action taken."""
+    """An event of an object, and the action taken."""
 
     regarding: Object
     reason: str
@@ -44,7 +44,7 @@ class _Series(NamedTuple):
 
 
 class EventRecorder:
-    """An event that is recorded again soon becomes one event with a series.  An event that cannot be recorded is logged only."""
+    """Records events.  A repeated event gets a series.  An event that cannot be recorded is only logged."""
 
     log = Logger()
 
@@ -98,7 +98,7 @@ class EventRecorder:
 
 
 def reference_to(obj: Object) -> Object:
-    """Names an object as upstream's ``tools/reference`` does."""
+    """The reference to an object, as from upstream's ``tools/reference``."""
     metadata = obj["metadata"]
     named = ("namespace", "name", "uid", "resourceVersion")
     reference = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **{name: metadata.get(name) for name in named}}
@@ -106,7 +106,7 @@ def reference_to(obj: Object) -> Object:
 
 
 class CoreEvent(NamedTuple):
-    """What happened to an object, of which ``regarding`` is a reference."""
+    """An event of the object to which ``regarding`` refers."""
 
     regarding: Object
     type: str  # Normal or Warning
@@ -115,7 +115,7 @@ class CoreEvent(NamedTuple):
 
 
 class CoreEventRecorder:
-    """An event that is recorded again is counted.  An event that cannot be recorded is logged only."""
+    """Records events of the older API, with a count of repetitions.  An event that cannot be recorded is only logged."""
 
     log = Logger()
 

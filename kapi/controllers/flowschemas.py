@@ -1,4 +1,4 @@
-"""Keeps the flow schemas and priority levels that every cluster has, and the Dangling condition of all schemas.
+"""Maintains the flow schemas and priority levels that every cluster has, and the Dangling condition of all schemas.
 
 Ensures them at the start and every minute.  Part of the API server: ``--controllers`` does not switch it off.
 Upstream: ``pkg/registry/flowcontrol/{rest,ensurer}``, apiserver ``pkg/apis/flowcontrol/bootstrap`` and
@@ -29,13 +29,13 @@ GROUP = "flowcontrol.apiserver.k8s.io"
 PRODUCER = "api-priority-and-fairness-config-producer-v1"
 CONSUMER = "api-priority-and-fairness-config-consumer-v1"
 _INTERVAL_SECONDS = 60.0
-_MAX_STATUS_WRITES = 6  # of one schema in a minute: servers that disagree must not keep the store busy
+_MAX_STATUS_WRITES = 6  # for one schema in a minute: servers that disagree must not write without end
 _MINUTE = 60.0
 _PAUSE_SECONDS, _PAUSE_JITTER_SECONDS = 30.0, 45.0
 
 
 def desired_levels() -> list[tuple[Object, bool]]:
-    """(priority level, mandatory) of all that every cluster has."""
+    """(priority level, mandatory) of all levels that every cluster has."""
     return _desired(bootstrap.PRIORITY_LEVELS, bootstrap.SUGGESTED_PRIORITY_LEVELS)
 
 
@@ -54,7 +54,7 @@ def _desired(required: dict[str, Object], suggestions: dict[str, Object]) -> lis
 
 
 def obsolete(objects: Iterable[Object], desired: Iterable[tuple[Object, bool]]) -> list[str]:
-    """Names of objects that by their annotation servers keep up to date, but that are not in ``desired``."""
+    """Names of objects that servers maintain, by their annotation, but that are not in ``desired``."""
     known = {obj["metadata"]["name"] for obj, _ in desired}
     return [
         obj["metadata"]["name"]
@@ -64,7 +64,7 @@ def obsolete(objects: Iterable[Object], desired: Iterable[tuple[Object, bool]]) 
 
 
 def corrected(existing: Object, desired: Object, is_mandatory: bool) -> Object | None:
-    """The patch that brings an existing object up to date; None when it is, or when an operator has taken it over."""
+    """The patch that updates an existing object; None when it is up to date, or an operator maintains it."""
     metadata = existing["metadata"]
     annotation = (metadata.get("annotations") or {}).get(AUTO_UPDATE)
     if is_mandatory or annotation in _TRUE:
@@ -95,7 +95,7 @@ def _covers(spec: Object, desired: Object) -> bool:
 
 
 def condition_patch(schema: Object, levels: Container[str], now: str) -> Object | None:
-    """The status to apply that says whether the schema's priority level exists; None when the condition says so."""
+    """The status to apply, with whether the schema's priority level exists; None when the condition is up to date."""
     level = ((schema.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name", "")
     names = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
     if level in levels:
@@ -112,7 +112,7 @@ def condition_patch(schema: Object, levels: Container[str], now: str) -> Object 
 
 
 class FlowSchemaController(QueueController[str]):
-    """``producer`` and ``consumer`` write under the names of upstream's two parts.  ``jitter``: from 0 to 1, at random."""
+    """``producer`` and ``consumer`` write under the names of upstream's two parts.  ``jitter``: random, from 0 to 1."""
 
     name = "priority-and-fairness-config-producer"
 
@@ -125,7 +125,7 @@ class FlowSchemaController(QueueController[str]):
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._reactor, self._jitter = reactor, jitter
-        self._written: dict[str, deque[float]] = {}  # when the status of a schema was written last, oldest first
+        self._written: dict[str, deque[float]] = {}  # times of the last status writes of a schema, oldest first
         self._schemas = producer.resource(GROUP, "flowschemas")
         self._levels = producer.resource(GROUP, "prioritylevelconfigurations")
         self._statuses = consumer.resource(GROUP, "flowschemas")

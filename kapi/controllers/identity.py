@@ -22,7 +22,7 @@ COLLECTION = "start-kube-apiserver-identity-lease-garbage-collector"
 NAMESPACE = "kube-system"
 _LABEL = "apiserver.kubernetes.io/identity"
 _COMPONENT = "kube-apiserver"
-DURATION_SECONDS = 3600  # of a Lease
+DURATION_SECONDS = 3600  # duration of a Lease
 RENEWAL_SECONDS = 10.0  # between two renewals
 _COLLECTION_SECONDS = 3600.0
 
@@ -51,7 +51,7 @@ class IdentityController:
         self._work.stop()
 
     async def run_once(self) -> None:
-        """Renews, and once an hour removes what has expired.  Raises StatusError, StoreError."""
+        """Renews the Lease, and once an hour deletes expired Leases.  Raises StatusError, StoreError."""
         found = self._leases.lister.get(NAMESPACE, self._lease)
         if found is None:
             await self._leases.create(self._new(), NAMESPACE)
@@ -92,6 +92,6 @@ class IdentityController:
                 pass
 
     def _expired(self, spec: Object) -> bool:
-        """A Lease without a time has expired, too."""
+        """Whether a Lease has expired; true also for a Lease without a time."""
         renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
         return not renewed or not seconds or seconds_of(renewed) + seconds < self._clock()

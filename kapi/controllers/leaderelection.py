@@ -26,19 +26,19 @@ from kapi.runtime.interface import Client
 from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
-JITTER = 1.2  # so that candidates do not try at the same time
-_RELEASE_SECONDS = 2.0  # for which a stopping server waits until its Lease is released
+JITTER = 1.2  # factor of the retry period, so that candidates do not try at the same time
+_RELEASE_SECONDS = 2.0  # time that a stopping server waits for the release of its Lease
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """Seconds.  A lease counts for ``lease_duration``; its holder gives up when it cannot renew for ``renew_deadline``."""
+    """Periods in seconds.  A Lease is valid for ``lease_duration``; its holder stops after ``renew_deadline`` without renewal."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
 
     def problems(self, flags: str = "leader-elect") -> list[str]:
-        """Why an election with these periods would be unsafe or impossible; ``flags`` is the prefix of the flags' names."""
+        """The reasons why these periods are unsafe or impossible; ``flags`` is the prefix of the flags' names."""
         found = []
         lease, renew, retry = (f"--{flags}-{name}" for name in ("lease-duration", "renew-deadline", "retry-period"))
         if self.lease_duration <= self.renew_deadline:
@@ -51,7 +51,7 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 def holder(lease: Object | None) -> str:
-    """The identity that the Lease names; empty when there is none."""
+    """The holder of the Lease; empty when there is none."""
     spec: Object = (lease or {}).get("spec") or {}
     return spec.get("holderIdentity") or ""
 
@@ -69,7 +69,7 @@ def new_lease(namespace: str, name: str, identity: str, now: str, timing: Timing
 
 
 def taken_lease(lease: Object, identity: str, now: str, timing: Timing) -> Object:
-    """The Lease held by ``identity``: renewed if it holds it already, else taken over."""
+    """The Lease with the holder ``identity``: renewed if it is the holder already, otherwise taken over."""
     spec: Object = dict(lease.get("spec") or {})
     if holder(lease) != identity:
         spec["acquireTime"] = now
@@ -79,7 +79,7 @@ def taken_lease(lease: Object, identity: str, now: str, timing: Timing) -> Objec
 
 
 def released_lease(lease: Object, now: str) -> Object:
-    """The Lease of a holder that leaves: others need not wait until it expires."""
+    """The Lease of a holder that stops, so that other candidates need not wait until it expires."""
     spec: Object = {**(lease.get("spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now}
     return {**lease, "spec": spec}
 
@@ -91,7 +91,7 @@ class Controller(Protocol):
 
 
 class LeaderElection:
-    """``make`` gives new controllers each time this server becomes the leader; ``now`` is a MicroTime."""
+    """``make`` returns new controllers each time this server becomes the leader; ``now`` returns a MicroTime."""
 
     log = Logger()
 
@@ -118,14 +118,14 @@ class LeaderElection:
         self._make = make
         self._timing = timing or Timing()
         self._controllers: Sequence[Controller] = ()
-        self._observed: Object | None = None  # the Lease as it was when it last changed
+        self._observed: Object | None = None  # the Lease at its last change
         self._observed_at = 0.0  # reactor seconds
         self._renewed_at = 0.0  # reactor seconds
         self._running: Deferred[None] | None = None
         self.leading = False
 
     async def start(self) -> None:
-        """Returns at once; the controllers start when this server holds the Lease."""
+        """Returns at once; the controllers start when this server becomes the holder."""
         self._running = begin(self._reactor, self._run())
         self._running.addErrback(trap_cancelled)
 
@@ -139,13 +139,13 @@ class LeaderElection:
         releasing = begin(self._reactor, self._release())
         try:
             await releasing.addTimeout(_RELEASE_SECONDS, self._reactor)
-        except Exception as error:  # the server stops all the same, and the Lease expires
+        except Exception as error:  # the server still stops, and the Lease expires
             self.log.warn("leader election: the lease stays until it expires: {error}", error=error)
 
     async def _run(self) -> None:
         try:
             while True:
-                # from before the attempt, as other candidates may count from then on
+                # the time before the attempt, since other candidates may count from then
                 asked_at = self._reactor.seconds()
                 if await self._try_to_hold():
                     self._renewed_at = asked_at
@@ -160,12 +160,12 @@ class LeaderElection:
             pass
 
     def _lost(self) -> bool:
-        """Another server holds the Lease, or may soon, as it could not be renewed for too long."""
+        """Called when another server is the holder, or may soon be, since renewals have failed for too long."""
         taken = holder(self._observed) not in ("", self.identity)
         return taken or self._reactor.seconds() - self._renewed_at >= self._timing.renew_deadline
 
     async def _try_to_hold(self) -> bool:
-        """Whether this server holds the Lease now.  An attempt that takes longer than the renew deadline has failed."""
+        """Whether this server is the holder now.  An attempt that takes longer than the renew deadline has failed."""
         attempt = begin(self._reactor, self._write())
         left = self._timing.renew_deadline
         if self.leading:
@@ -209,7 +209,7 @@ class LeaderElection:
             try:
                 await self._leases.update(released_lease(lease, self._now()), self._namespace)
             except status.Conflict:
-                continue  # a renewal was under way when this server began to stop
+                continue  # a renewal was running when this server began to stop
             return
 
     async def _lead(self) -> None:

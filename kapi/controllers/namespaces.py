@@ -21,7 +21,7 @@ from kapi.runtime.interface import Client
 from kapi.store.errors import StoreError
 
 FINALIZER = "kubernetes"
-FINALIZER_SECONDS = 15  # for which objects with finalizers are expected to remain
+FINALIZER_SECONDS = 15  # expected time until objects with finalizers are deleted
 _FINE = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -42,10 +42,10 @@ _OPTIONS: Object = {"propagationPolicy": "Background"}
 class Remains(msgspec.Struct):
     """The objects that are still in the namespace, and the errors."""
 
-    by_resource: dict[str, int] = msgspec.field(default_factory=dict)  # "pods." -> how many
+    by_resource: dict[str, int] = msgspec.field(default_factory=dict)  # "pods." -> number of objects
     by_finalizer: dict[str, int] = msgspec.field(default_factory=dict)
     errors: list[str] = msgspec.field(default_factory=list)
-    seconds: int = 0  # until they are expected to be gone
+    seconds: int = 0  # expected time until they are deleted
 
     def add(self, group: str, plural: str, left: list[Object], seconds: int, namespace: str) -> None:
         """Counts the objects of a resource that remain after its deletion."""
@@ -187,7 +187,7 @@ class NamespaceController(QueueController[str]):
             pods = await resource.list(namespace) if (group, plural) == _PODS else []
             present = len(pods) if pods else (await resource.count_at(namespace))[0]
             for _, name in resource.unreadable(namespace):
-                # it is deleted with its namespace; its finalizers cannot be read
+                # unreadable objects are deleted with their namespace; their finalizers are unknown
                 await resource.delete(name, namespace, _EVEN_UNREADABLE)
             if not present:
                 return
@@ -195,8 +195,8 @@ class NamespaceController(QueueController[str]):
             await resource.delete_collection(namespace, _OPTIONS)
             remains.add(group, plural, await resource.list(namespace), seconds, namespace)
         except status.NotFound:
-            return  # a custom resource that has just gone
+            return  # the definition of a custom resource was just deleted
         except status.StatusError as error:
             remains.errors.append(error.message)
-        except StoreError as error:  # of this resource's store: the other resources are deleted
+        except StoreError as error:  # the store of this resource fails: the other resources are still deleted
             remains.errors.append(interpret(error, GroupResource(group, plural), "").message)

@@ -1,7 +1,7 @@
-"""Deletes pods that are superfluous: too many ended pods, pods of nodes that are gone or out of service, pods that never ran.
+"""Deletes unneeded pods: too many terminated pods, pods of nodes that are deleted or out of service, pods that never ran.
 
-Every 20 seconds the controller looks at the pods that have changed since, and at the pods that may have to go.  It keeps for
-each pod only whether, and where, it may have to go, read from a few fields of the stored bytes.
+Every 20 seconds the controller checks the changed pods, and the pods that may have to be deleted.  For each pod it only stores
+whether, and for which reason, it may have to be deleted, from a few fields of the stored bytes.
 Upstream: ``pkg/controller/podgc``.
 """
 
@@ -30,9 +30,9 @@ from kapi.watchcache.event import DELETED
 from kapi.watchcache.unreadable import Unreadable
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-QUARANTINE = 40.0  # seconds for which a node has to be gone
+QUARANTINE = 40.0  # seconds for which a node must be missing
 EVERY = 20.0  # seconds
-THRESHOLD = 12_500  # pods that have ended and may stay
+THRESHOLD = 12_500  # the most terminated pods that stay
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -52,7 +52,7 @@ class _Status(msgspec.Struct, gc=False):
 
 
 class Pod(msgspec.Struct, gc=False):
-    """What matters of a pod."""
+    """The needed fields of a pod."""
 
     metadata: _Metadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
@@ -67,17 +67,17 @@ class Pod(msgspec.Struct, gc=False):
         return self.status.phase in ("Succeeded", "Failed")
 
 
-#: raises msgspec.DecodeError
+#: decodes a Pod; raises msgspec.DecodeError
 pod_of = msgspec.json.Decoder(Pod).decode
 
 
 class Decision(msgspec.Struct, gc=False):
     pod: Pod
-    disruption: bool = False  # a condition says that its node is gone
+    disruption: bool = False  # a condition says that its node is deleted
 
 
 def chosen(pods: Iterable[Pod], nodes: Mapping[str, Object], gone: Iterable[str], threshold: int) -> list[Decision]:
-    """``gone`` are nodes that have been away long enough; ``threshold`` is how many pods that have ended may stay."""
+    """``gone`` are nodes that were missing for long enough; ``threshold`` is the number of terminated pods that may stay."""
     missing = frozenset(gone)
     ended: list[Pod] = []
     decisions: list[Decision] = []
@@ -99,7 +99,7 @@ def chosen(pods: Iterable[Pod], nodes: Mapping[str, Object], gone: Iterable[str]
 
 
 def is_out_of_service(node: Object) -> bool:
-    """A taint says that the node does not come back, and it is not ready."""
+    """Whether the node has the taint "out of service" and is not ready."""
     taints = (node.get("spec") or {}).get("taints") or []
     if not any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
         return False
@@ -109,7 +109,7 @@ def is_out_of_service(node: Object) -> bool:
 
 
 def failed(pod: Object, decision: Decision, now: str) -> Object | None:
-    """The status of a pod that has not ended: it has failed; None when it had ended."""
+    """The failed status of a pod that was not terminated; None for a terminated pod."""
     state = pod.get("status") or {}
     if state.get("phase") in ("Succeeded", "Failed"):
         return None
@@ -128,16 +128,16 @@ def failed(pod: Object, decision: Decision, now: str) -> Object | None:
 
 
 class KnownPods:
-    """By their keys in the cache.  Pods that are on no node, have not ended and do not go are not in it."""
+    """Pods by their keys in the cache, without pods that are unscheduled, not terminated and not in deletion."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, str] = {}  # of pods that are on one
+        self._nodes: dict[str, str] = {}  # by the key of the pod
         self._ended: set[str] = set()
         self._going: set[str] = set()
 
     @property
     def nodes(self) -> set[str]:
-        """On which there are pods."""
+        """The nodes with pods."""
         return set(self._nodes.values())
 
     def note(self, key: str, pod: Pod) -> None:
@@ -151,13 +151,13 @@ class KnownPods:
             self._going.add(key)
 
     def forget(self, key: str) -> None:
-        """A pod is gone, or is no more what it was."""
+        """Removes a pod that is deleted, or has changed."""
         self._nodes.pop(key, None)
         self._ended.discard(key)
         self._going.discard(key)
 
     def candidates(self, missing: Collection[str], threshold: int) -> list[str]:
-        """Those that ``chosen`` has to look at, in order; it would choose none of the others."""
+        """The pods for ``chosen``, in order; it would choose none of the other pods."""
         found = set(self._going)
         if missing:
             found.update([key for key, node in self._nodes.items() if node in missing])
@@ -167,7 +167,7 @@ class KnownPods:
 
 
 class PodGarbageCollector:
-    """``pods`` is their cache; ``call`` runs what takes long."""
+    """``pods`` is their cache; ``call`` runs long computations."""
 
     name = "pod-garbage-collector-controller"
     log = Logger()
@@ -188,10 +188,10 @@ class PodGarbageCollector:
         self._now = now
         self._call = call
         self._threshold = threshold
-        self._missing: dict[str, float] = {}  # since when nodes have been away, in reactor seconds
+        self._missing: dict[str, float] = {}  # reactor seconds since which nodes are missing
         self._known = KnownPods()
-        self._revision = 0  # up to which it is known
-        self._initialization = -1  # of the cache, that it is of
+        self._revision = 0  # the revision up to which pods are known
+        self._initialization = -1  # the cache's number of initializations at this revision
         self._running: Deferred[None] | None = None
 
     async def start(self) -> None:
@@ -227,7 +227,7 @@ class PodGarbageCollector:
         return chosen(pods, nodes, gone, self._threshold)
 
     def _learn(self) -> None:
-        """Reads what has changed since the last look; all pods where that is not known."""
+        """Reads the pods that have changed since the last check; all pods when these are not known."""
         cache = self._pods
         until = cache.revision
         try:

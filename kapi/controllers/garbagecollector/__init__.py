@@ -1,6 +1,6 @@
 """Deletes objects without owners, and finishes the deletion of owners that wait for their dependents.
 
-Upstream: ``pkg/controller/garbagecollector``.  Here belongs what follows from ``metadata.ownerReferences`` and
-the finalizers ``foregroundDeletion`` and ``orphan``; to set these finalizers is the registry's work.  Start reading with
-``graph.py`` (who owns what) and ``reconcile.py`` (the decisions); both are pure.
+Upstream: ``pkg/controller/garbagecollector``.  Here belong the consequences of ``metadata.ownerReferences`` and
+the finalizers ``foregroundDeletion`` and ``orphan``.  Not here: the setting of these finalizers (``kapi.registry``).  Start
+reading with ``graph.py`` (owners and dependents) and ``reconcile.py`` (the decisions); both are pure.
 """

@@ -1,8 +1,8 @@
-"""Follows all caches by the streams that feed them, and carries out what is decided.
+"""Follows all caches by the streams that feed them, and executes the decisions.
 
-What there was before is read in slices soon after the start; until that is done nothing is decided.  What takes long to
-take in, an object with thousands of owners or the end of one with thousands of dependents, is taken in in slices, and what
-happens meanwhile waits (``kapi/process/in_order.py``): the graph always follows the order of events.
+Existing objects are read in slices soon after the start; nothing is decided before this is complete.  A large change, such as an
+object with thousands of owners or the end of an owner with thousands of dependents, is applied to the graph in slices.  Later
+changes wait meanwhile (``kapi/process/in_order.py``), so the graph always follows the order of events.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from kapi.watchcache.split_caches import AnyCaches, caught_up
 
 WORKERS = 20
 _FIRST_READING_SECONDS = 0.1  # seconds after the start: requests come first
-_RETRY_SECONDS = 0.5  # seconds after which kinds that come together are looked for
-_MAX_OWNERS_AT_ONCE = 256  # owners of one object that are looked for without a pause
-_MAX_OWNER_LOOKUPS = 8  # owners that are looked for at once; each may be large
-_MAX_WAITING = 10_000  # changes that wait for their turn; of more, the resource is read again
+_RETRY_SECONDS = 0.5  # seconds after which unknown kinds are looked up again, many at once
+_MAX_OWNERS_AT_ONCE = 256  # owners of one object that are looked up without a pause
+_MAX_OWNER_LOOKUPS = 8  # concurrent look-ups of owners, each of which may be large
+_MAX_WAITING = 10_000  # waiting changes; with more, the resource is read again
 _IGNORED = frozenset([GroupResource("", "events")])
 
 
 class GarbageCollector:
-    """``call`` runs what takes long."""
+    """``call`` runs long computations."""
 
     name = "garbage-collector-controller"
     marks = MARKS
@@ -81,7 +81,7 @@ class GarbageCollector:
         self._queue: WorkQueue[str] = WorkQueue(reactor, self.name, self._handle, WORKERS)
         self._unread: dict[Cache, None] = {}
         self._reading: Deferred[None] | None = None
-        self._due: set[str] = set()  # to be decided when everything has been read
+        self._due: set[str] = set()  # nodes to decide when all objects have been read
         self._unresolved: set[str] = set()  # nodes with an owner whose kind is not served
         self._retry: IDelayedCall | None = None
         self._stopped = False
@@ -113,11 +113,11 @@ class GarbageCollector:
 
     @property
     def idle(self) -> bool:
-        """All events so far have been processed."""
+        """Whether all events so far have been processed."""
         return self._reading is None and not self._order and self._queue.idle
 
     def busy(self, within: float) -> bool:
-        """Whether events wait to be taken in; the work queue reports itself."""
+        """Whether events wait for the graph; the work queue reports itself."""
         return (self._reading is not None or bool(self._order)) and not self._stopped
 
     # -- the stream
@@ -155,11 +155,11 @@ class GarbageCollector:
                 observe(cache.resource, entry.namespace, entry.name, read(entry.data))
         except UNREADABLE as error:
             self.log.info("{key} cannot be read: {error}", key=entry.key, error=str(error))
-        except Exception:  # of this object alone
+        except Exception:  # a fault of this object only
             self.log.failure("a change of {key} was not understood", key=entry.key)
 
     def loaded(self, caches: Iterable[Cache]) -> None:
-        """Reads these caches anew, as at the start or after a fault."""
+        """Reads these caches again, as at the start or after a fault."""
         self._unread.update(dict.fromkeys(caches))
         if self._reading is None and not self._stopped:
             self._reading = begin(self._reactor, self._read())
@@ -188,7 +188,7 @@ class GarbageCollector:
             if not concerned(entry.data) or cache.resource in _IGNORED:
                 continue
             try:
-                if cache.get(entry.namespace, entry.name) is entry:  # else its event has been handled, or will be
+                if cache.get(entry.namespace, entry.name) is entry:  # otherwise its event was or will be handled
                     self.graph.observe(cache.resource, entry.namespace, entry.name, read(entry.data))
             except Exception as error:
                 self.log.info("{key} cannot be read: {error}", key=entry.key, error=str(error))
@@ -197,7 +197,7 @@ class GarbageCollector:
                 self._forget(node.uid)
 
     def _look_at_all(self) -> None:
-        """Objects that were loaded may have owners whose deletion was not observed."""
+        """Queues all nodes, since loaded objects may have owners whose deletion was not observed."""
         for node in costly(list(self.graph.nodes.values())):
             if node.waits or node.orphans or not self._surely_stays(node):
                 self._due.add(node.uid)
@@ -206,7 +206,7 @@ class GarbageCollector:
         try:
             entry = cache.get(node.namespace, node.name)
             return entry is not None and uid_of(entry.data) == node.uid
-        except Exception:  # it is there and cannot be read
+        except Exception:  # it exists and cannot be decoded
             return True
 
     async def _all_taken_in(self) -> None:
@@ -216,9 +216,9 @@ class GarbageCollector:
             await waiting
 
     def observe(self, resource: GroupResource, namespace: str, name: str, seen: Metadata) -> None:
-        """An object as it is now; what follows from that is put into the queue.
+        """Takes the current state of an object, and queues the nodes to decide.
 
-        Raises TooManyRequests when so much is queued that the caller has to try again.
+        Raises TooManyRequests when so much is queued that the caller must try again.
         """
         node = self.graph.nodes.get(seen.uid)
         long = (
@@ -229,7 +229,7 @@ class GarbageCollector:
         self._do(self._observe, resource, namespace, name, seen, long=long)
 
     def forget(self, uid: str) -> None:
-        """An object does not exist any more.  Raises as ``observe``."""
+        """Removes an object that does not exist any more.  Raises as ``observe``."""
         node = self.graph.nodes.get(uid)
         long = (node is not None and len(node.owners) > _MAX_OWNERS_AT_ONCE) or self.graph.has_many_dependents(uid)
         self._do(self._forget, uid, long=long)
@@ -255,7 +255,7 @@ class GarbageCollector:
         self._look_at(self.graph.forget(uid))
 
     def _surely_stays(self, node: Node) -> bool:
-        """Whether all owners are in the caches, as nearly always: then nothing has to be read."""
+        """Whether all owners are in the caches, which is usual: then nothing must be read."""
         if len(node.owners) > _MAX_OWNER_LOOKUPS:
             return False
         for reference in node.owners:
@@ -308,11 +308,11 @@ class GarbageCollector:
         except status.NotFound:
             return None
         except status.Conflict:
-            return 0.0  # it is another now: look again
+            return 0.0  # it is another object now: decide again
         return None
 
     async def _caught_up(self) -> None:
-        """The dependents that were acknowledged before the call are in the graph: they may be in another store, or large."""
+        """Waits until dependents that were acknowledged before are in the graph: they may be in another store, or large."""
         await caught_up(self._caches)
         await self._all_taken_in()
 
@@ -366,7 +366,7 @@ class GarbageCollector:
         return begin(self._reactor, release())
 
     async def _change(self, place: Place, node: Node, patch_of: Callable[[Object], Object | None]) -> None:
-        """Raises Conflict when the object changes meanwhile; one that is gone or another needs no change."""
+        """Changes an object; one that is deleted or replaced needs no change.  Raises Conflict when it changes meanwhile."""
         tree = await place.tree(node.namespace, node.name)
         patch = None if tree is None or tree["metadata"].get("uid") != node.uid else patch_of(tree)
         if patch is None:

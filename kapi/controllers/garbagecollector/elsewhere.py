@@ -1,4 +1,4 @@
-"""Objects that other servers keep, behind the aggregator: they are listed and watched, for no cache here has them.
+"""Objects of aggregated servers, which are listed and watched, since no cache of this server has them.
 
 Upstream: the monitors of ``graph_builder.go``.
 """
@@ -26,7 +26,7 @@ BACK_OFF = (1.0, 60.0)  # seconds before a server is asked again, at first and a
 
 
 class Remote(Protocol):
-    """One resource of another server.  Raises StatusError for what it refuses, and what goes wrong on the way."""
+    """One resource of another server.  Raises StatusError for refusals and errors of the connection."""
 
     resource: GroupResource
     namespaced: bool
@@ -39,7 +39,7 @@ class Remote(Protocol):
 
 
 class Remotes(Protocol):
-    """All of them, as discovery knows them now."""
+    """All resources of other servers in the current discovery."""
 
     listeners: list[Callable[[], None]]
 
@@ -49,7 +49,7 @@ class Remotes(Protocol):
 
 
 class RemotePlace:
-    """A Place whose objects are asked for."""
+    """A Place whose objects are requested from another server."""
 
     def __init__(self, remote: Remote) -> None:
         self.resource = remote.resource
@@ -70,7 +70,7 @@ class RemotePlace:
             return None
 
     async def somewhere(self, name: str, uid: str) -> bool:
-        """Listing everything would cost too much for finding out whether a reference is wrong or its owner is gone."""
+        """Not answered: listing all objects, to see whether a reference is wrong or its owner deleted, would cost too much."""
         return False
 
     async def patch(self, namespace: str, name: str, patch: Object) -> None:
@@ -81,7 +81,7 @@ class RemotePlace:
 
 
 def metadata_of(tree: Object) -> Metadata:
-    """Raises StatusError for what is no object."""
+    """The metadata of an answer.  Raises StatusError for an answer that is not an object."""
     try:
         return read(orjson.dumps(tree))
     except (TypeError, *UNREADABLE) as error:
@@ -89,7 +89,7 @@ def metadata_of(tree: Object) -> Metadata:
 
 
 class Monitors:
-    """One for each resource elsewhere; ``observe`` and ``forget`` are called with objects."""
+    """A watch for each resource of other servers; ``observe`` and ``forget`` are called with objects."""
 
     log = Logger()
 
@@ -117,7 +117,7 @@ class Monitors:
             self._end(resource)
 
     def refresh(self) -> None:
-        """Discovery has changed."""
+        """Called when discovery has changed."""
         found = {remote.resource: remote for remote in self._remotes.all()}
         for resource in self._running.keys() - found.keys():
             self._end(resource)
@@ -143,7 +143,7 @@ class Monitors:
                 await remote.watch(revision, lambda kind, obj: self._event(remote.resource, known, kind, obj))
             except CancelledError:
                 raise
-            except Exception as error:  # whatever the network or the other server does
+            except Exception as error:  # any error of the network or the other server
                 self.log.info("{resource}: {error}", resource=str(remote.resource), error=str(error))
             if self._reactor.seconds() - begun > BACK_OFF[1]:
                 delay = BACK_OFF[0]
@@ -151,7 +151,7 @@ class Monitors:
             delay = min(2 * delay, BACK_OFF[1])
 
     async def _list(self, remote: Remote, known: set[str]) -> str:
-        """The list's revision.  What was known and is not in it has gone."""
+        """Lists, and returns the list's revision.  Known objects that are not in the list are deleted."""
         seen: set[str] = set()
         page = await remote.page()
         revision = str(page["metadata"].get("resourceVersion", ""))

@@ -1,10 +1,10 @@
-"""Who owns what: the objects that name owners, and those that wait for their dependents.
+"""The graph of owners and dependents: objects with owners, and objects that wait for their dependents.
 
-Upstream: ``graph.go``, ``graph_builder.go``.  An object without owners is in it only while it waits.  An owner is
-known by its uid alone: whether it exists is asked of the caches when that matters, so that there are no virtual nodes.
+Upstream: ``graph.go``, ``graph_builder.go``.  An object without owners is in the graph only while it waits.  The graph knows
+only the uid of an owner.  Whether the owner exists is looked up in the caches when needed, so there are no virtual nodes.
 
-``observe`` and ``forget`` come to checkpoints: one at a time, and who reads the graph meanwhile finds an object that gets other
-owners named by those before and those after.
+``observe`` and ``forget`` have checkpoints, so only one of them may run at a time.  A reader of the graph may meanwhile find an
+object, whose owners change, below both its old and its new owners.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kapi.controllers.garbagecollector.metadata import Metadata, Reference
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 
-_MAX_COMPARED = 4  # references of another dependent that are looked at for a like one
-_MAX_DEPENDENTS_AT_ONCE = 1000  # dependents
+_MAX_COMPARED = 4  # references of another dependent that are compared, to share an equal one
+_MAX_DEPENDENTS_AT_ONCE = 1000
 
 
 class Node(msgspec.Struct, eq=False, gc=False):
-    """An object that names owners or waits for dependents.  It holds no way back to itself."""
+    """An object that has owners or waits for dependents.  It does not refer back to itself, so it needs no collection."""
 
     resource: GroupResource
     namespace: str
@@ -37,13 +37,13 @@ class Node(msgspec.Struct, eq=False, gc=False):
 
 
 class Graph:
-    """Methods that change the graph return the uids of the nodes that have to be decided again."""
+    """Methods that change the graph return the uids of the nodes to decide again."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}  # by uid
-        self._dependents: dict[str, Node | set[Node]] = {}  # by the owner's uid; most owners have one or many
-        self._blocking: dict[str, int] = {}  # by the owner's uid: how many references block
-        self._gone: set[str] = set()  # owners that are known not to exist, as long as a dependent names them
+        self._dependents: dict[str, Node | set[Node]] = {}  # by the owner's uid: one or many dependents
+        self._blocking: dict[str, int] = {}  # by the owner's uid: the number of blocking references
+        self._gone: set[str] = set()  # owners that are known not to exist, as long as a dependent refers to them
 
     def __bool__(self) -> bool:
         return bool(self.nodes)
@@ -55,7 +55,7 @@ class Graph:
         return list(found) if isinstance(found, set) else [found]
 
     def has_many_dependents(self, uid: str) -> bool:
-        """Whether it takes long to walk them."""
+        """Whether an owner has so many dependents that a walk takes long."""
         found = self._dependents.get(uid)
         return isinstance(found, set) and len(found) > _MAX_DEPENDENTS_AT_ONCE
 
@@ -64,7 +64,7 @@ class Graph:
         return uid in self._blocking
 
     def gone(self, uid: str) -> bool:
-        """Whether an owner was seen to go, or was looked for everywhere."""
+        """Whether the deletion of an owner was observed, or it was looked up everywhere without success."""
         return uid in self._gone
 
     def set_gone(self, uid: str) -> None:
@@ -72,11 +72,11 @@ class Graph:
             self._gone.add(uid)
 
     def of(self, resource: GroupResource) -> Iterator[Node]:
-        """The nodes of one resource.  The graph may not change meanwhile."""
+        """The nodes of one resource.  The graph must not change meanwhile."""
         return (node for node in self.nodes.values() if node.resource == resource)
 
     def observe(self, resource: GroupResource, namespace: str, name: str, seen: Metadata) -> set[str]:
-        """An object as it is now."""
+        """Takes the current state of an object."""
         uid = seen.uid
         node = self.nodes.get(uid)
         if not seen.owners and not seen.waits and not seen.orphans:
@@ -84,7 +84,7 @@ class Graph:
         self._gone.discard(uid)
         if node is None:
             node = self.nodes[uid] = Node(resource, namespace, name, uid)
-        node.namespace, node.name = namespace, name  # the strings that the cache has now, too
+        node.namespace, node.name = namespace, name  # shares the strings with the cache
         concerned: set[str] = set()
         if seen.owners != node.owners:
             concerned |= self._own(node, seen.owners)
@@ -99,7 +99,7 @@ class Graph:
         return concerned
 
     def forget(self, uid: str) -> set[str]:
-        """An object was deleted."""
+        """Removes a deleted object."""
         node = self.nodes.get(uid)
         concerned = set() if node is None else self._drop(node)
         for dependent in elements(self.dependents(uid)):
@@ -114,7 +114,7 @@ class Graph:
         return concerned
 
     def _own(self, node: Node, owners: tuple[Reference, ...]) -> set[str]:
-        """Gives a node other owners; the ones that wait and may have waited for it."""
+        """Changes the owners of a node.  Returns the owners that may have waited for it."""
         before = node.owners
         kept = {reference.uid for reference in elements(owners)}
         named = {reference.uid for reference in elements(before)}
@@ -160,7 +160,7 @@ class Graph:
         self._gone.discard(uid)
 
     def _shared(self, reference: Reference) -> Reference:
-        """The same reference as another dependent holds: a ReplicaSet is named by all its pods alike."""
+        """An equal reference of another dependent, to share it: all pods of a ReplicaSet have the same reference."""
         found = self._dependents[reference.uid]
         other = next(iter(found)) if isinstance(found, set) else found
         return next((one for one in other.owners[:_MAX_COMPARED] if one == reference), reference)

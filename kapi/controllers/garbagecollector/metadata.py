@@ -1,6 +1,6 @@
-"""What the garbage collector reads of an object: a few fields of its metadata, straight from the stored bytes.
+"""The metadata that the garbage collector needs, read directly from the stored bytes.
 
-Most objects have no owners and are not going away: two searches in their bytes show that, and nothing is decoded.
+Most objects have no owners and are not in deletion: two searches in their bytes show this, and nothing is decoded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OWNED, _GOING = MARKS = b'"ownerReferences"', b'"deletionTimestamp"'
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False):
-    """An owner, as a dependent names it."""
+    """The reference of a dependent to an owner."""
 
     api_version: str
     kind: str
@@ -26,24 +26,24 @@ class Reference(msgspec.Struct, frozen=True, gc=False):
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False):
-    """The fields that matter here."""
+    """The needed fields."""
 
     uid: str
     resource_version: str = ""
-    api_version: str = ""  # of the object
+    api_version: str = ""  # the object's
     kind: str = ""
     owners: tuple[Reference, ...] = ()
     finalizers: tuple[str, ...] = ()
-    going: bool = False  # it has been asked to go
+    going: bool = False  # its deletion was requested
 
     @property
     def waits(self) -> bool:
-        """It is deleted when its blocking dependents are."""
+        """Whether it is deleted after its blocking dependents (foreground deletion)."""
         return self.going and FOREGROUND in self.finalizers
 
     @property
     def orphans(self) -> bool:
-        """It is deleted when its dependents do not name it any more."""
+        """Whether it is deleted when no dependent refers to it any more (orphaning)."""
         return self.going and ORPHAN in self.finalizers
 
 
@@ -79,17 +79,17 @@ class _Identified(msgspec.Struct, gc=False):
 
 _object = msgspec.json.Decoder(_Object).decode
 _identified = msgspec.json.Decoder(_Identified).decode
-#: what reading an object of another shape than the API's may raise
+#: errors of reading an object with an invalid structure
 UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
 def owned(data: bytes) -> bool:
-    """Whether the object may name owners."""
+    """Whether the object may have owners."""
     return data.find(_OWNED) >= 0
 
 
 def concerned(data: bytes) -> bool:
-    """Whether the object may name owners, or may be in deletion."""
+    """Whether the object may have owners, or may be in deletion."""
     return data.find(_OWNED) >= 0 or data.find(_GOING) >= 0
 
 

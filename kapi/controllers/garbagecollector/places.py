@@ -1,6 +1,6 @@
-"""Where objects of a kind are: what the garbage collector asks of a resource, and which resource a kind is.
+"""Finds the objects of a kind: the garbage collector's interface of a resource, and the resource of a kind.
 
-Upstream: the RESTMapper.  What is served changes with custom resources and aggregated servers; followers are notified then.
+Upstream: the RESTMapper.  The served resources change with custom resources and aggregated servers; followers are then notified.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NAMESPACES = GroupResource("", "namespaces")
 
 
 class Place(Protocol):
-    """One resource.  What is asynchronous raises StatusError."""
+    """One resource.  Asynchronous methods raise StatusError."""
 
     resource: GroupResource
     namespaced: bool
 
     def surely_has(self, namespace: str, name: str, uid: str) -> bool:
-        """Whether the object is there as far as is known without asking anybody."""
+        """Whether the object is known to exist, without a request."""
 
     async def metadata(self, namespace: str, name: str) -> Metadata | None:
         """None when there is no such object."""
@@ -48,7 +48,7 @@ class Place(Protocol):
 
 
 class Stored:
-    """A resource in the store, read from its watch cache.  ``fresh`` before what must be the newest state."""
+    """A resource in the store, read from its watch cache.  Call ``fresh`` first when the newest state is needed."""
 
     def __init__(self, store: ResourceStore, namespaces: ResourceStore | None, client: ResourceClient) -> None:
         self.resource = store.group_resource
@@ -93,7 +93,7 @@ class Stored:
 
 
 class Places:
-    """All resources of a server.  ``tables`` say what is served; ``remotes`` are what other servers have."""
+    """All resources of a server.  ``tables`` have the served resources; ``remotes`` are resources of other servers."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Places:
         self.remotes = remotes
         self._kinds: dict[tuple[str, str], GroupResource] | None = None
         self._stored: dict[GroupResource, tuple[ResourceStore, Stored]] = {}
-        #: called after something has come to be served, or is no more
+        #: called when served resources were added or removed
         self.listeners: list[Callable[[], None]] = []
         for table in tables:
             table.on_change.append(self._table_changed)
@@ -124,7 +124,7 @@ class Places:
             listener()
 
     def find(self, api_version: str, kind: str) -> Place | None:
-        """Where the objects of a kind are; None while that version of it is not served."""
+        """The place of the objects of a kind; None while this version is not served."""
         if self._kinds is None:
             self._kinds = dict(self._served())
         resource = self._kinds.get((api_version, kind))
@@ -142,7 +142,7 @@ class Places:
                     yield (str(row.group_version), row.kind), row.storage_resource
 
     def of(self, resource: GroupResource) -> Place | None:
-        """None when it is not served (any more)."""
+        """The place of a resource; None when it is not served (any more)."""
         store = self._registry.stores.get(resource)
         if store is None:
             remote = None if self.remotes is None else self.remotes.of(resource)

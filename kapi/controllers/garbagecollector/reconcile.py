@@ -1,7 +1,7 @@
-"""What is done with a dependent, by the state of its owners (upstream: ``garbagecollector.go`` attemptToDeleteItem).
+"""Decides about a dependent from the state of its owners (upstream: ``garbagecollector.go`` attemptToDeleteItem).
 
-A dependent with an owner that exists stays and loses the references to others.  One whose owner waits for it, or whose owners
-are all gone, is deleted.  As long as something about an owner is not known nothing happens.
+A dependent with an existing owner stays, and loses the references to missing owners.  A dependent whose owner waits for it, or
+whose owners are all missing, is deleted.  While the state of an owner is unknown nothing happens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Owner(Enum):
 
 
 class Keep(NamedTuple):
-    """Nothing to do, for now."""
+    """Nothing is done for now."""
 
 
 class Release(NamedTuple):
@@ -38,7 +38,7 @@ class Release(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """The dependent goes.  ``unblock``: its owners do not wait for it, for it waits for one of them."""
+    """The dependent is deleted.  ``unblock``: its owners must not wait for it, since it waits for one of them."""
 
     propagation: str
     unblock: bool = False
@@ -63,7 +63,7 @@ def decide(seen: Metadata, owners: Sequence[Owner], *, has_dependents: bool, in_
 
 
 def without_owners(tree: Object, uids: frozenset[str]) -> Object | None:
-    """The patch that takes owners out of an object; None when it names none of them."""
+    """The patch that removes references to owners; None when the object has none of them."""
     references = tree["metadata"].get("ownerReferences") or []
     kept = [reference for reference in elements(references) if reference.get("uid") not in uids]
     return None if len(kept) == len(references) else _patch(tree, "ownerReferences", kept)
@@ -80,20 +80,20 @@ def unblocking(tree: Object) -> Object | None:
 
 
 def without_finalizer(tree: Object, finalizer: str) -> Object | None:
-    """The patch that takes a finalizer off; None when it is not there."""
+    """The patch that removes a finalizer; None when it is not there."""
     finalizers = tree["metadata"].get("finalizers") or []
     kept = [name for name in elements(finalizers) if name != finalizer]
     return None if len(kept) == len(finalizers) else _patch(tree, "finalizers", kept)
 
 
 def _patch(tree: Object, field: str, kept: list[Object]) -> Object:
-    """Of this very object, as it was seen."""
+    """A patch with the uid and resourceVersion of the object as preconditions."""
     metadata = tree["metadata"]
     return {"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], field: kept or None}}
 
 
 def misplaced_event(node: Node, seen: Metadata, reference: Reference) -> CoreEvent:
-    """Tells of a dependent that its owner cannot be where the reference says."""
+    """The event that a dependent's owner cannot be in the namespace of its reference."""
     regarding = {
         "kind": seen.kind,
         "namespace": node.namespace,
@@ -110,5 +110,5 @@ def misplaced_event(node: Node, seen: Metadata, reference: Reference) -> CoreEve
 
 
 def referring(references: Iterable[Reference], states: Iterable[Owner], wanted: Owner) -> list[Reference]:
-    """The references whose owner is in a state."""
+    """The references to owners in this state."""
     return [reference for reference, state in zip(references, states, strict=True) if state is wanted]
