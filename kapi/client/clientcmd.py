@@ -1,6 +1,6 @@
 """kubeconfig files: merged, read, made into a Config (upstream: client-go ``tools/clientcmd``).
 
-Of several files the first that has an entry of a name, or a current context, counts.  As in client-go, ``tokenFile`` takes
+With several files, the first one that has an entry of a name, or a current context, counts.  As in client-go, ``tokenFile`` takes
 precedence over ``token``.  ``kubeconfig_entries`` reads a single file.
 """
 
@@ -52,7 +52,7 @@ class Overrides:
 class Kubeconfig:
     """One or more files, merged: entries, with every entry's file in ``origin``.  ``more`` are other fields, such as preferences.
 
-    ``sources`` are the files that were to be read, ``files`` those that are there.
+    ``sources`` are all files to read, ``files`` the existing ones.
     """
 
     def __init__(self, explicit: str = "", sources: Sequence[str] = ()) -> None:
@@ -67,7 +67,7 @@ class Kubeconfig:
     def load(
         cls, explicit: str = "", environment: Mapping[str, str] | None = None, *, must_exist: bool = True
     ) -> Kubeconfig:
-        """Reads the explicit file, else those of $KUBECONFIG, else ``~/.kube/config``.  Only the explicit one must exist.
+        """Reads the explicit file, or the files of $KUBECONFIG, or ``~/.kube/config``.  Only the explicit file must exist.
 
         Raises ConfigError.
         """
@@ -104,7 +104,7 @@ class Kubeconfig:
         return not any(self.entries.values())
 
     def config(self, reactor: Reactor | None = None, overrides: Overrides | None = None, **more: object) -> Config:
-        """The Config of the current context, or of that of ``overrides``.  ``more`` are fields of Config.  Raises ConfigError."""
+        """The Config of the current context, or of the context in ``overrides``, with fields ``more``.  Raises ConfigError."""
         over = overrides or Overrides()
         context_name = over.context or self.current_context
         context: Object = {}
@@ -148,7 +148,7 @@ class Kubeconfig:
         base = Path(file).resolve().parent if file else Path()
         server = over.server or cluster.get("server") or "http://localhost:8080"
         if "://" not in server:
-            server = "http://" + server  # as client-go reads it
+            server = "http://" + server  # as in client-go
         insecure = over.insecure or bool(cluster.get("insecure-skip-tls-verify"))
         if over.certificate_authority:
             ca = _given(over.certificate_authority, "certificate-authority", name)
@@ -205,7 +205,7 @@ class Kubeconfig:
 
 
 def default_files(environment: Mapping[str, str] | None = None) -> list[str]:
-    """The files of $KUBECONFIG, else ``~/.kube/config``."""
+    """The files of $KUBECONFIG, or ``~/.kube/config``."""
     given = os.environ if environment is None else environment
     named = [path for path in given.get("KUBECONFIG", "").split(os.pathsep) if path]
     return list(dict.fromkeys(named)) or [os.path.join(given.get("HOME") or os.path.expanduser("~"), ".kube", "config")]
@@ -261,7 +261,7 @@ def _exec(
 
 
 def _check_interactive(plugin: Object, user: str, file: str) -> None:
-    """Plugins get no standard input.  Raises ConfigError for one that needs it."""
+    """Raises ConfigError for a plugin that needs standard input, which plugins do not get."""
     mode = plugin.get("interactiveMode") or ""
     if mode in ("Never", "IfAvailable") or not mode and not str(plugin.get("apiVersion") or "").endswith("/v1"):
         return

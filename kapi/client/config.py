@@ -20,7 +20,7 @@ DEFAULT_BACKOFF_MAX = 120.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """The user on whose behalf requests are made; the owner of the credentials must have the right to impersonate it."""
+    """The user on whose behalf requests are made; the owner of the credentials needs permission to impersonate it."""
 
     user: str = ""
     uid: str = ""

@@ -1,4 +1,4 @@
-"""Connections to one API server: how they are made, and requests over kept ones.
+"""Makes connections to one API server, and sends requests over kept-alive ones.
 
 They use TCP or TLS, directly or through a proxy (CONNECT over TCP or TLS, SOCKS 5).  Answers are read whole or as streams.
 """
@@ -72,7 +72,7 @@ class Connections(Pool):
 def connector(reactor: Reactor, config: Config) -> Connect:
     """A function that makes a connection with a protocol factory."""
     host, port, secure = _target(config)
-    #: TLS options, made anew for another certificate
+    #: TLS options, made again for another certificate
     made: list[tuple[ClientCertificate | None, IOpenSSLClientConnectionCreator]] = []
 
     async def connect(factory: IProtocolFactory) -> IProtocol:

@@ -13,9 +13,9 @@ JSON = "application/json"
 
 
 class Content(NamedTuple):
-    """``encode`` returns None for a tree that has no such form; it is written as JSON then.  ``decode`` raises ValueError.
+    """``encode`` returns None for a tree without such a form, which is then written as JSON.  ``decode`` raises ValueError.
 
-    Patches and watches are JSON in any case.
+    Patches and watches are always JSON.
     """
 
     media_type: str
@@ -24,7 +24,7 @@ class Content(NamedTuple):
 
     @property
     def accept(self) -> str:
-        """The Accept header: also JSON, for resources that the server does not have in this form."""
+        """The Accept header, with JSON for resources that the server does not have in this form."""
         return self.media_type if self.media_type == JSON else f"{self.media_type},{JSON}"
 
 

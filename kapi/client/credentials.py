@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from kapi.client.config_error import ConfigError
 
-REREAD_SECONDS = 60.0  # after which a token's file is read again
+REREAD_SECONDS = 60.0  # between two reads of a token's file
 Header = tuple[bytes, bytes]
 
 
@@ -29,11 +29,11 @@ class Authenticator(Protocol):
         ...
 
     async def certificate(self) -> ClientCertificate | None:
-        """A client certificate for the next connection, in place of the configured one; None for that one."""
+        """A client certificate for the next connection, in place of the configured one; None: the configured one."""
         ...
 
     def rejected(self) -> bool:
-        """Called after a 401.  Returns whether the request should be sent again, because other credentials may be had."""
+        """Called after a 401.  Returns whether to send the request again, because there may be new credentials."""
         ...
 
 

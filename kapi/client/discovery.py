@@ -1,6 +1,6 @@
-"""What a server serves: groups, versions, resources (upstream: client-go ``discovery``).
+"""Discovery: the groups, versions and resources of a server (upstream: client-go ``discovery``).
 
-One request each for ``/api`` and ``/apis`` where the server aggregates (KEP-3352), else one per group version.
+One request each for ``/api`` and ``/apis`` if the server has aggregated discovery (KEP-3352), otherwise one per group version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_REQUESTS = 10  # at the same time
 
 
 class Subresource(NamedTuple):
-    """``group``, ``version`` and ``kind`` are those of its objects."""
+    """``group``, ``version`` and ``kind`` belong to its objects."""
 
     name: str
     group: str
@@ -83,7 +83,7 @@ class Discovery:
             try:
                 response = await self._client.get().unlimited().abs_path(root).header("Accept", _ACCEPT).response()
             except NotFound:
-                continue  # a server without that kind of groups
+                continue  # the server has no groups of this kind
             tree = _decoded(response.body, root)
             if "apidiscovery.k8s.io" in response.header(b"Content-Type"):
                 _take_aggregated(found, tree)

@@ -1,7 +1,7 @@
 """Discovery with a cache on disk, in kubectl's files (upstream: client-go ``discovery/cached/disk``).
 
 The files are ``~/.kube/cache/discovery/HOST_PORT/servergroups.json`` and ``GROUP/VERSION/serverresources.json`` beside it; they
-count for six hours.
+are valid for six hours.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def cache_directory(host: str, base: Path | None = None) -> Path:
 
 
 class CachedDiscovery:
-    """``invalidate`` makes the next ``discover`` ask the server; ``fresh`` says that the last one did."""
+    """``invalidate`` makes the next ``discover`` send requests; ``fresh``: whether the last one did."""
 
     def __init__(
         self, discovery: Discovery, directory: Path, ttl: float = TTL_SECONDS, now: Callable[[], float] = time.time

@@ -32,7 +32,7 @@ PAGE_SIZE = 500  # objects
 
 
 class DynamicClient:
-    """Finds resources by the names that kubectl takes, or by an APIResource."""
+    """Finds resources by kubectl's names, or by an APIResource."""
 
     def __init__(self, session: Session, mapper: RESTMapper | None = None) -> None:
         self.session = session
@@ -126,7 +126,7 @@ class ResourceInterface:
         return _tree(await self._to(self._client.post(), name, subresource).params(options).body(obj).do())
 
     async def update(self, obj: Object, subresource: str = "", **options: object) -> Object:
-        """Replaces an object.  Raises Conflict when it has a resourceVersion and that is not the stored one."""
+        """Replaces an object.  Raises Conflict when it has another resourceVersion than the stored object."""
         name = obj["metadata"]["name"]
         return _tree(await self._to(self._client.put(), name, subresource).params(options).body(obj).do())
 
@@ -230,7 +230,7 @@ class ResourceInterface:
                 watch.close()
 
     async def log(self, name: str, **options: object) -> Stream:
-        """A container's log as it comes (pods): ``container``, ``follow``, ``tailLines`` ...  The caller closes it."""
+        """A container's log as a stream (pods): ``container``, ``follow``, ``tailLines`` ...  The caller closes it."""
         return await self._to(self._client.get(), name, "log").header("Accept", "*/*").params(options).stream()
 
     async def exists(self, name: str) -> bool:

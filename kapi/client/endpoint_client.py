@@ -41,12 +41,12 @@ class Answer(NamedTuple):
 
 
 def _timed_out(result: object, timeout: float) -> NoReturn:
-    """Replaces the error that the cancelled connection fails with."""
+    """Replaces the error of the cancelled connection by TimeoutError."""
     raise TimeoutError(timeout, "Deferred")
 
 
 class EndpointClient:
-    """Sends requests to one endpoint, on kept-alive connections.  ``proxy`` is that of an egress selection."""
+    """Sends requests to one endpoint, on kept-alive connections.  ``proxy`` is an egress selection's proxy."""
 
     def __init__(
         self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, proxy: EgressProxy | None = None
@@ -59,7 +59,7 @@ class EndpointClient:
         self._timeout = timeout
         self._dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), proxy)
         self._own = identity(endpoint.certificate, endpoint.key)
-        self._options(urlsplit(endpoint.url).hostname or "")  # a bundle that cannot be read is an error at once
+        self._options(urlsplit(endpoint.url).hostname or "")  # so that an invalid bundle is an error at once
         self._agents: OrderedDict[tuple[str, int], Agent] = OrderedDict()
 
     def _options(self, host: str) -> IOpenSSLClientConnectionCreator:
@@ -95,7 +95,7 @@ class EndpointClient:
         headers = {"User-Agent": "kapi", "Accept": "application/json", **more}
         given = checked(
             (name.encode(), value.encode()) for name, value in headers.items()
-        )  # before Headers, which repairs invalid values silently
+        )  # checked before Headers, which silently repairs invalid values
         made = Headers({name: [value] for name, value in given})
         for name, value in checked(self.endpoint.headers):
             made.setRawHeaders(name, [value])

@@ -44,7 +44,7 @@ _BY_CODE: dict[int, type[StatusError]] = {
     406: api.NotAcceptable, 409: api.Conflict, 410: Gone, 413: api.RequestTooLarge, 415: api.UnsupportedMediaType,
     422: api.Invalid, 429: api.TooManyRequests, 500: api.InternalError, 503: api.ServiceUnavailable, 504: api.Timeout,
 }  # fmt: skip
-_MAX_QUOTED = 2048  # characters of a body that is no Status
+_MAX_QUOTED = 2048  # characters of a body that is not a Status
 
 
 class ClientError(Exception):
@@ -52,7 +52,7 @@ class ClientError(Exception):
 
 
 class ConnectionFailed(ClientError):
-    """There is no answer; ``__cause__`` is the error of the connection."""
+    """The request has no answer; ``__cause__`` is the error of the connection."""
 
 
 class RequestTimeout(ClientError):
@@ -126,6 +126,6 @@ def from_response(response: Response, method: str = "", resource: str = "", name
 
 
 def retry_after(response: Response) -> int | None:
-    """The seconds that its Retry-After names; None when there is none, or it is not a number of at most five digits."""
+    """The seconds of Retry-After; None without one, or when it is not a number of at most five digits."""
     text = response.header(b"Retry-After")
     return int(text) if text.isdecimal() and text.isascii() and len(text) < 6 else None

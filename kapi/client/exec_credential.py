@@ -1,7 +1,7 @@
 """Credentials from a plugin, a program that prints an ExecCredential (upstream: client-go ``plugin/pkg/client/auth/exec``).
 
 The program runs as a child process.  Its credential is used until it expires or the server answers 401.  Requests that come
-while it runs wait for that run.
+while it runs wait for its result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kapi.process.reactor import Reactor
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_RUN_SECONDS = 120.0
-_EARLY_SECONDS = 10.0  # so long before it expires a credential is no longer used
+_EARLY_SECONDS = 10.0  # a credential is not used in the last seconds before it expires
 
 
 class PluginPolicy(NamedTuple):
@@ -95,7 +95,7 @@ class ExecPlugin:
         self._policy = policy
         self._headers: list[Header] = []
         self._certificate: ClientCertificate | None = None
-        self._until: float | None = None  # Unix seconds; None: nothing is known yet
+        self._until: float | None = None  # Unix seconds; None: there is no credential yet
         self._running: Deferred[None] | None = None
         self._waiting: list[Deferred[None]] = []
 
@@ -123,7 +123,7 @@ class ExecPlugin:
 
     def _waiting_cancelled(self, waiting: Deferred[None]) -> None:
         if waiting not in self._waiting:
-            return  # the run has ended, and this one leaves because of another one's answer
+            return  # the run has ended; this request was cancelled because of another request's answer
         self._waiting.remove(waiting)
         if not self._waiting and self._running is not None:
             self._running.cancel()
@@ -169,7 +169,7 @@ class ExecPlugin:
             if timer.active():
                 timer.cancel()
             if not run.ended:
-                process.loseConnection()  # its own children may keep the pipes open
+                process.loseConnection()  # the plugin's child processes may keep the pipes open
                 process.signalProcess("KILL")
         self._take(output)
 
@@ -208,7 +208,7 @@ class _Failed(Exception):
 
 
 class _Run(ProcessProtocol):
-    """Collects the plugin's stdout; its stderr goes to this process's."""
+    """Collects the plugin's stdout; its stderr goes to the stderr of this process."""
 
     def __init__(self) -> None:
         self.done: Deferred[bytes] = Deferred()

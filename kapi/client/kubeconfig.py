@@ -80,7 +80,7 @@ def load_kubeconfig(path: str) -> Endpoint:
 
 
 def load_users(path: str) -> dict[str, Credentials]:
-    """The credentials of each user of a file, by the user's name; the current context's user is "*", unless one is so named.
+    """The credentials of each user of a file, by the user's name; "*" is the current context's user, unless a user has this name.
 
     Raises ConfigError.
     """

@@ -13,7 +13,7 @@ from kapi.client.kubeconfig_entries import LISTS
 from kapi.client.replaced_file import replace_file
 from kapi.machinery.tree import Object, Tree
 
-#: fields in the order of Go's structs; those with "!" are written even when they are empty
+#: fields in the order of Go's structs; fields with "!" are written even when they are empty
 _ORDER = {
     kind: tuple(names.split())
     for kind, names in {
@@ -37,7 +37,7 @@ FILE_MODE, DIRECTORY_MODE = 0o600, 0o755
 
 
 def written(kind: str, entry: Object) -> Object:
-    """The entry as files have it: fields in order, without empty ones.  ``kind``: "clusters", "contexts" or "users"."""
+    """The entry in the form of files: fields in order, without empty ones.  ``kind``: "clusters", "contexts" or "users"."""
     found: Object = {}
     for name in _ORDER[kind]:
         field, value = name.rstrip("!"), entry.get(name.rstrip("!"))
@@ -53,7 +53,7 @@ def written(kind: str, entry: Object) -> Object:
 
 
 def document(files: Kubeconfig) -> Object:
-    """All of it as one file, in the order of Go's structs."""
+    """The whole configuration as one file, in the order of Go's structs."""
     found: Object = {"kind": "Config", "apiVersion": "v1"}
     more = _more(files)
     if "preferences" in more:
@@ -69,12 +69,12 @@ def _more(files: Kubeconfig) -> Object:
 
 
 def default_file(files: Kubeconfig) -> str:
-    """Where new entries are written: the first file that is there, else the last one."""
+    """The file for new entries: the first existing file, or the last one if none exists."""
     return next((path for path in files.sources if os.path.exists(path)), files.sources[-1])
 
 
 def save(before: Kubeconfig, after: Kubeconfig, *, relative: bool) -> None:
-    """Writes what differs.  ``relative``: paths in changed entries become relative to their file.
+    """Writes the differences.  ``relative``: paths in changed entries become relative to their file.
 
     Each file is replaced as a whole, while client-go's lock files keep other programs away.  Raises ConfigError.
     """
@@ -101,7 +101,7 @@ def save(before: Kubeconfig, after: Kubeconfig, *, relative: bool) -> None:
 
 
 def _changes(before: Kubeconfig, after: Kubeconfig, plural: str) -> Iterator[tuple[str, str, str, Object | None]]:
-    """File, list, name and new fields of each entry that differs; no fields for one that is gone."""
+    """File, list, name and new fields of each changed entry; no fields for a removed entry."""
     old, new = before.entries[plural], after.entries[plural]
     for name in {**new, **old}:
         entry = new.get(name)
@@ -111,7 +111,7 @@ def _changes(before: Kubeconfig, after: Kubeconfig, plural: str) -> Iterator[tup
 
 
 def _context_file(before: Kubeconfig, after: Kubeconfig) -> str:
-    """A current context is set in the file for new entries, and unset where it is set."""
+    """The file for the current context: it is set in the file for new entries, and unset in the file that has it."""
     if before.explicit or after.current_context:
         return before.explicit or default_file(before)
     for path in before.files:
@@ -144,7 +144,7 @@ def _below(base: str, path: str) -> str:
 
 @contextlib.contextmanager
 def _locked(paths: Iterable[str]) -> Iterator[None]:
-    """Raises ConfigError if another program has a lock."""
+    """Locks files.  Raises ConfigError if another program has a lock."""
     locks: list[str] = []
     try:
         for path in sorted(paths):
@@ -161,7 +161,7 @@ def _locked(paths: Iterable[str]) -> Iterator[None]:
 
 
 def _write(path: str, files: Kubeconfig) -> None:
-    """Keeps the mode of a file, and a link to it."""
+    """Writes a file; keeps its mode, and a symbolic link to it."""
     from kapi.codecs.yaml_writing import dump_yaml
 
     target = Path(os.path.realpath(path))

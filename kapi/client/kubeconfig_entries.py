@@ -1,6 +1,7 @@
-"""What a kubeconfig file contains, checked by type (upstream: client-go ``tools/clientcmd/api/v1``).
+"""The entries of a kubeconfig file, with checked types (upstream: client-go ``tools/clientcmd/api/v1``).
 
-Relative paths are relative to the file that holds them.  As in client-go, inline data (``*-data``) takes precedence over a file.
+Relative paths are relative to the file in which they are.  As in client-go, inline data (``*-data``) takes precedence over a
+file.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from kapi.client.config_error import ConfigError
 from kapi.codecs import plain_yaml
 from kapi.machinery.tree import Object, Tree
 
-#: the lists of entries, and what holds the fields of an entry
+#: the lists of entries, and the key with the fields of an entry
 LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
-#: what the fields of an entry hold: ``insecure-skip-tls-verify: "false"`` would count as true otherwise
+#: the types of fields, since ``insecure-skip-tls-verify: "false"`` would otherwise count as true
 _TYPES: dict[str, type] = {
     **dict.fromkeys(
         ("server", "tls-server-name", "certificate-authority", "certificate-authority-data", "proxy-url"), str
@@ -77,7 +78,7 @@ def _named(tree: Object, plural: str, singular: str, path: str) -> dict[str, Obj
 
 
 def _check_types(entry: Object, where: str, path: str) -> None:
-    """Raises ConfigError, which does not quote the value: it may be a credential.  Unknown fields may hold anything."""
+    """Raises ConfigError, which does not quote the value: it may be a credential.  Unknown fields are not checked."""
     for name, value in entry.items():
         wanted = _TYPES.get(name)
         if wanted is not None and value is not None and not isinstance(value, wanted):
@@ -86,7 +87,7 @@ def _check_types(entry: Object, where: str, path: str) -> None:
 
 
 def read_pem(entry: Object, name: str, base: Path, path: str, owner: str) -> bytes:
-    """What the field ``<name>-data`` or the file in the field ``name`` of the entry ``owner`` contains; empty without both.
+    """The content of the field ``<name>-data`` of the entry ``owner``, or of the file in its field ``name``; empty without both.
 
     Raises ConfigError.
     """

@@ -1,4 +1,4 @@
-"""Waits before a client's requests: the rate limit, and growing waits for a server that is overloaded or away.
+"""Waits before a client's requests: the rate limit, and growing waits for a server that is overloaded or not available.
 
 Upstream: client-go ``util/flowcontrol``, ``rest/urlbackoff.go``.
 """
@@ -31,7 +31,7 @@ class TokenBucket:
         self._tokens = min(self._burst, self._tokens + 1)
 
     async def wait(self) -> float:
-        """Waits until there is a token.  Returns how many seconds that took."""
+        """Waits for a token.  Returns the seconds of the wait."""
         delay = self.reserve()
         if delay > 0:
             try:
@@ -48,7 +48,7 @@ NO_ANSWER = 0
 class Backoff:
     """``first`` seconds after a failure, twice as many after each further one, at most ``longest``.
 
-    An answer of 429 or 5xx and no answer are failures.  Any other answer ends the waiting; so do ``2 * longest`` seconds
+    An answer of 429 or 5xx and a missing answer are failures.  Other answers reset the backoff, and so do ``2 * longest`` seconds
     without a failure.
     """
 

@@ -1,7 +1,7 @@
-"""The RESTMapper: from names that users write to resources (upstream: apimachinery ``meta``, client-go ``restmapper``).
+"""The RESTMapper: finds resources by the names that users write (upstream: apimachinery ``meta``, client-go ``restmapper``).
 
 A plural, singular, short name or kind is found alone, with a group (``deployments.apps``), or with version and group
-(``deployments.v1.apps``).  Of several matches the one in the server's first group counts, in the preferred version.
+(``deployments.v1.apps``).  Of several matches the match in the server's first group counts, in the preferred version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Source(Protocol):
 
 
 class RESTMapper:
-    """An unknown name makes it read the source once more, when the source has ``invalidate`` (a cache)."""
+    """For an unknown name it reads the source again, if the source has ``invalidate`` (a cache)."""
 
     def __init__(self, source: Source, warn: Callable[[str], object] = lambda text: None) -> None:
         """``warn`` is called, once for each, with what else a short name may mean."""
@@ -117,7 +117,7 @@ class _Table:
         return self._find(name, group, "")
 
     def _find(self, name: str, group: str, version: str) -> APIResource | None:
-        """Short names are case-sensitive, other names are not, as for kubectl."""
+        """The matches of a name.  Short names are case-sensitive, other names are not, as in kubectl."""
         group = group.lower()
         for table, known_as in ((self._shorts, name), (self._names, name.lower())):
             known = [one for one in table.get(known_as, ()) if not version or one.version == version]

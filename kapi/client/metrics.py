@@ -1,4 +1,4 @@
-"""Metrics of requests that the server sends: to webhooks, identity providers (upstream: component-base
+"""Metrics of requests that the server sends, for example to webhooks and identity providers (upstream: component-base
 ``metrics/prometheus/restclient``).
 
 Hosts come from the configuration, which may change; beyond ``MAX_HOSTS`` they are counted together.
@@ -38,7 +38,7 @@ RECEIVED = Histogram(
     ("verb", "host"),
     _SIZES,
 )
-#: how often a kept transport could be used for a server
+#: how often a cached transport could be used for a server
 TRANSPORTS = Counter(
     "rest_client_transport_create_calls_total",
     "[ALPHA] Number of calls to get a new transport, partitioned by the result of the operation hit: obtained from the cache, "
@@ -48,7 +48,7 @@ TRANSPORTS = Counter(
 )
 ENTRIES = Gauge("rest_client_transport_cache_entries", "[ALPHA] Number of transport entries in the internal cache.")
 ENTRIES.set(0)
-#: the server uses no credential plugins; these are upstream's values of a server without any
+#: the server uses no credential plugins; these are upstream's values for a server without plugins
 _PLUGIN_TTL = Gauge(
     "rest_client_exec_plugin_ttl_seconds",
     "[ALPHA] Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec plugin. The value is "

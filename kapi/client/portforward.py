@@ -24,7 +24,7 @@ from kapi.request.transport import StreamTransport, close_when_sent
 from kapi.wire.websocket import WebSocket, WebSocketClosed
 
 DATA, ERROR = 0, 1
-_PORT_BYTES = 2  # with which each channel begins
+_PORT_BYTES = 2  # bytes of the port, with which each channel begins
 log = Logger()
 
 
@@ -105,14 +105,14 @@ class _Local(Protocol):
 
 
 class PortForward:
-    """``client`` is one for ``v1``.  ``report`` is called with the error of a connection; the others go on."""
+    """``client`` is a RESTClient for ``v1``.  ``report`` is called with the error of a connection; other connections continue."""
 
     def __init__(
         self, client: RESTClient, namespace: str, pod: str, port: int, report: Callable[[str], object] | None = None
     ) -> None:
         self._client, self._namespace, self._pod, self.port = client, namespace, pod, port
         self._report = report or (lambda text: log.warn("port forwarding: {text}", text=text))
-        self._ports: list[IListeningPort] = []  # the local ones
+        self._ports: list[IListeningPort] = []  # the local ports
 
     async def connect(self) -> WebSocket:
         """A connection to the Pod's port.  Raises StatusError and ClientError."""
@@ -131,7 +131,7 @@ class PortForward:
         return port.getHost().port  # type: ignore[attr-defined, no-any-return]
 
     async def close(self) -> None:
-        """Stops listening; open connections go on."""
+        """Stops listening; open connections continue."""
         ports, self._ports = self._ports, []
         for port in ports:
             await maybeDeferred(port.stopListening)

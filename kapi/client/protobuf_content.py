@@ -1,8 +1,8 @@
 """Requests and answers in protobuf, by the server's own codec: ``RESTClient(session, path, content=PROTOBUF_CONTENT)``.
 
-It knows the built-in types of Kubernetes; custom resources have no protobuf form and stay JSON.  A message has empty strings
-and zeros for fields that are not set, and so do the trees.  This is the one module of the library that loads the server's
-schemas.  It saves bytes on the wire, not time: trees are read faster from JSON.
+It supports the built-in types of Kubernetes; custom resources have no protobuf form and stay JSON.  A message has empty strings
+and zeros for fields that are not set, and so have the trees.  Only this module of the library loads the server's schemas.
+Protobuf saves bytes on the network, not time: trees are read faster from JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Tree
 from kapi.schema import protobuf, protobuf_writing
 
-_UNKNOWN = GroupVersionKind("", "", "")  # a message names its own kind
+_UNKNOWN = GroupVersionKind("", "", "")  # the message has its kind
 
 
 def _encode(tree: Tree) -> bytes | None:

@@ -92,7 +92,7 @@ def _exit_code(data: bytes) -> int:
 async def start(
     client: RESTClient, namespace: str, pod: str, command: Sequence[str], *, container: str = "", **options: bool
 ) -> RemoteCommand:
-    """Runs a command.  ``client`` is one for ``v1``; ``options`` are ``stdin`` and ``tty``.
+    """Runs a command.  ``client`` is a RESTClient for ``v1``; ``options`` are ``stdin`` and ``tty``.
 
     Raises StatusError and ClientError.
     """
@@ -102,7 +102,7 @@ async def start(
 async def attach(
     client: RESTClient, namespace: str, pod: str, *, container: str = "", **options: bool
 ) -> RemoteCommand:
-    """Attaches to the command that a container runs; arguments as of ``start``."""
+    """Attaches to the running command of a container; the arguments are the same as for ``start``."""
     return await _streams(client, namespace, pod, "attach", (), container, **options)
 
 

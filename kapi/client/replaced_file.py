@@ -1,4 +1,4 @@
-"""Writes a file so that others read it whole: as it was before, or as it is now."""
+"""Replaces a file atomically: readers see either the old or the new content."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes, mode: int, directory_mode: int) -> None:
-    """Makes the directory of the file too, if it is missing.  Raises OSError."""
+    """Replaces the file, and makes its directory if it is missing.  Raises OSError."""
     path.parent.mkdir(mode=directory_mode, parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:

@@ -187,7 +187,7 @@ class Request:
         return self
 
     def unlimited(self) -> Request:
-        """Sends the request without regard to the client's rate limit."""
+        """Sends the request without the client's rate limit."""
         self._limited = False
         return self
 
@@ -300,7 +300,7 @@ class Request:
                     raise ConnectionFailed(_reason(problem)) from problem
                 wait = (
                     1.0 if attempt else 0.0
-                )  # at first it may have been an idle connection that the server had closed
+                )  # the first attempt may have used an idle connection that the server had closed
             else:
                 code = response.code
                 if code == 401 and not authenticated_anew and session.rejected():
@@ -328,7 +328,7 @@ class Request:
             return await answer
         except (CancelledError, ConfigError, *_BROKEN):
             raise
-        except Exception as problem:  # sockets, resolvers and OpenSSL raise dozens of types
+        except Exception as problem:  # sockets, resolvers and OpenSSL raise many types
             raise ConnectionFailed(_reason(problem)) from problem
 
     async def _send(self, streaming: bool) -> Response:

@@ -29,7 +29,7 @@ def server_url(host: str, tls: bool) -> str:
 
 
 def rest_url(url: str) -> str:
-    """The URL without query and fragment; its path is what ``rest_path`` returns.  Raises ValueError for what is no URL."""
+    """The URL without query and fragment, with the path of ``rest_path``.  Raises ValueError for an invalid URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{quote(rest_path(unquote(parts.path)), safe='/$&+,:;=@')}"
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Outcome = TypeVar("Outcome")
 _MAX_ATTEMPTS = 5
-_FACTOR = 1.5  # by which each wait is longer than the one before
+_FACTOR = 1.5  # between each wait and the next one
 
 
 class Unavailable(Exception):

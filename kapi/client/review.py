@@ -1,4 +1,4 @@
-"""Asking a webhook to judge a review: TokenReview, SubjectAccessReview (upstream: apiserver ``util/webhook``)."""
+"""Sends reviews to a webhook: TokenReview, SubjectAccessReview (upstream: apiserver ``util/webhook``)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Observer = Callable[[str, float], None]
 
 
 class ReviewError(Exception):
-    """No usable answer.  ``result`` is what an Observer gets; nothing of the review is in the text."""
+    """There is no usable answer.  ``result`` is the text for an Observer; the message contains nothing of the review."""
 
     def __init__(self, text: str, result: str = "error") -> None:
         super().__init__(text)
@@ -73,7 +73,7 @@ class ReviewClient:
             except CancelledError:
                 raise
             except (TimeoutError, ConnectTimeout):
-                result = "timeout"  # not tried again: who waits for the decision has waited long enough
+                result = "timeout"  # not tried again: the request that needs the decision has waited long enough
                 raise ReviewError(f"{self.what} did not answer in time", result) from None
             except (Unavailable, ReviewError) as error:
                 result = "timeout" if str(error).endswith(" 504") else "error"

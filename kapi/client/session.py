@@ -1,4 +1,4 @@
-"""What clients of one configuration share: transport, credentials, rate limit, and what is done with a server's warnings.
+"""The common parts of clients with one configuration: transport, credentials, rate limit, and the handling of warnings.
 
 Upstream: client-go ``rest.HTTPClientFor``, ``rest/warnings.go`` (RFC 7234).
 """
@@ -36,14 +36,14 @@ def parse_warnings(value: str) -> list[tuple[int, str, str]]:
 
 
 def connect(config: Config, reactor: Reactor) -> Transport:
-    """The transport that a Config describes, for any number of RESTClients."""
+    """The transport of a Config, for any number of RESTClients."""
     from kapi.client.connections import Connections, connector
 
     return Connections(reactor, config.host, connector(reactor, config))
 
 
 class Session:
-    """What all RESTClients of one Config share: transport, credentials, limit, headers."""
+    """The common parts of all RESTClients of one Config: transport, credentials, limit, headers."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Session:
         )
 
     async def throttle(self, limited: bool = True) -> None:
-        """Waits until a request may be sent.  ``limited``: the client's rate limit counts; the backoff counts in any case."""
+        """Waits until a request may be sent.  ``limited``: the client's rate limit counts; the backoff always counts."""
         if self.backoff is not None:
             await self.backoff.wait()
         if limited and self.limiter is not None:

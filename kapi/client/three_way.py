@@ -14,12 +14,12 @@ import orjson
 
 from kapi.machinery.tree import Object, Tree
 
-MAX_REFERENCES = 16  # that are followed from one schema
+MAX_REFERENCES = 16  # references that are followed from one schema
 _ABSENT: Tree = object()
 
 
 class Schema(Protocol):
-    """The schema of a value, as a strategic merge patch needs it."""
+    """The schema of a value for a strategic merge patch."""
 
     def field(self, name: str) -> tuple[Schema, str, str]:
         """The schema of a field, its patch strategies (``merge,retainKeys``), and its list's merge key."""
@@ -148,7 +148,7 @@ def _mark(item: object, merge_key: str) -> bytes:
 
 
 def _merged_set(patch: Object, key: str, old: list[Tree], new: list[Tree], now: list[Tree]) -> None:
-    """Adds the changes of a list of scalars, each of which it holds once."""
+    """Adds the changes of a list of scalars without duplicates."""
     before, wanted, there = ({orjson.dumps(value): value for value in values} for values in (old, new, now))
     added = [value for mark, value in wanted.items() if mark not in there]
     removed = [value for mark, value in before.items() if mark not in wanted]

@@ -1,6 +1,6 @@
-"""Checks of what a webhook answers, field by field as its Go type says (upstream: ``encoding/json``).
+"""Checks the answer of a webhook field by field against its Go type (upstream: ``encoding/json``).
 
-Whoever runs a webhook writes what it answers: ``"false"`` where a truth value belongs is neither true nor false.
+An answer may have any JSON: a text ``"false"`` in a bool field must be an error, not true.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Check = Callable[[object, str], None]
 
 
 class WrongType(ValueError):
-    """A value that the type cannot hold; the text is Go's."""
+    """A value of the wrong type; the text is Go's."""
 
 
 def _wrong(value: object, path: str, wanted: str) -> WrongType:
