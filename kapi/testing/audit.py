@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kapi.machinery.tree import Object
 
-MAX_LINES = 200  # of a report, which has the newest ones
-#: logs each request when it is answered, and writes with their bodies, so that they can be replayed (kapi/testing/replay.py);
+MAX_LINES = 200  # of a report; the newest lines are shown
+#: logs each request when it is answered, and the bodies of writes, so that they can be replayed (kapi/testing/replay.py);
 #: controllers in the process are not in the log, since they do not use HTTP
 POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -41,7 +41,7 @@ class AuditTrail:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def since(self, position: int) -> list[Object]:
-        """The events of requests that were answered after ``position``; a line that is not complete yet is left out."""
+        """The events of requests that were answered after ``position``; an incomplete last line is ignored."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as log:

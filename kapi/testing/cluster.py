@@ -48,7 +48,7 @@ class RequestError(AssertionError):
 
 
 class Cluster:
-    """Given out by the fixture ``kapi``.  ``directory`` is for its kubeconfig."""
+    """The value of the fixture ``kapi``.  ``directory`` is for its kubeconfig."""
 
     def __init__(self, server: KapiProcess, directory: Path, trail: AuditTrail | None = None) -> None:
         self.server = server
@@ -154,7 +154,7 @@ class Cluster:
         headers: Mapping[str, str] | None = None,
         expect: Iterable[int] = (),
     ) -> Tree:
-        """The answer as a tree, or as text.  Raises RequestError for codes of 400 and more that are not in ``expect``."""
+        """The answer as a tree or text.  Raises RequestError for a code of 400 or above that is not in ``expect``."""
         code, answer = self._ask(method, path, body, {"Content-Type": type, **(headers or {})})
         if code >= 400 and code not in expect:
             raise RequestError(method, path, code, answer)
@@ -192,7 +192,7 @@ class Cluster:
     def settled(self, revision: int = 0, seconds: float = 30.0) -> int:
         """Waits until all events have been sent to watches and no controller has work.
 
-        Returns the revision then.  Raises RequestError, with what is not done, after so many seconds (50 at most).
+        Returns the revision then.  Raises RequestError, with the unfinished work, after this number of seconds (50 at most).
         """
         answer = self.request("GET", f"/kapi/settled?revision={revision}&timeout={seconds}s")
         return int(answer["revision"])
@@ -282,7 +282,7 @@ class LogicalCluster(Cluster):
         super().open()
 
     def _made(self) -> bool:
-        """Asks for the cluster.  A server that has just started answers 503 until it has the model of all clusters."""
+        """Creates the cluster.  A server that has just started answers 503 until it has the model of all clusters."""
         origin = {"from": self._origin, "seed": self._seed}
         answer = self._server.request("PUT", f"/clusters/{self.name}", origin, expect=(503,))
         return not (isinstance(answer, dict) and answer.get("code") == 503)
@@ -365,7 +365,7 @@ class LogicalCluster(Cluster):
 
 
 def objects_of(manifest: Manifest, base: Path | None = None) -> list[Object]:
-    """The objects of a manifest, with the items in place of lists.  Text without a line break is the name of a file."""
+    """The objects of a manifest, with lists replaced by their items.  Text without a line break is the name of a file."""
     if isinstance(manifest, dict):
         found: list[Object] = [manifest]
     else:

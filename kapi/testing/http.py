@@ -42,7 +42,7 @@ class MemoryChannel:
         """Does nothing: no request follows."""
 
     def getPeer(self) -> None:
-        """There is no address."""
+        """None, since there is no address."""
 
     getHost = getPeer
 

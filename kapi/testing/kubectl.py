@@ -1,4 +1,4 @@
-"""kubectl for tests: its answers as trees, and never with the user's own kubeconfig."""
+"""kubectl for tests: returns answers as trees, and never uses the user's own kubeconfig."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kapi.machinery.tree import Tree
 _OBJECTS = frozenset(
     ["apply", "create", "get", "patch", "label", "annotate", "replace", "scale", "set", "run", "expose"]
 )
-_NO_OBJECTS = frozenset(["token", "--raw"])  # subcommands and flags after which the answer is no object
+_NO_OBJECTS = frozenset(["token", "--raw"])  # subcommands and flags whose answer is not an object
 
 
 class KubectlError(AssertionError):

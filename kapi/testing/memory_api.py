@@ -1,6 +1,6 @@
 """An API server in memory: the real endpoints, registry, strategies and watch cache over the memory store.
 
-No sockets, no files, no authentication; time is a Twisted ``Clock``.  The test gives admission plugins and the authorizer.
+No sockets, no files, no authentication; time is a Twisted ``Clock``.  The test passes admission plugins and the authorizer.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MemoryAPI:
         install(self.table, self.registry, self.rows)
         self.registry.stores.off = switched_off(self.registry)
         self.server.fixed_groups = frozenset(self.table.groups())
-        reactor = cast(Reactor, self.clock)  # without threads and network, which are not used
+        reactor = cast(Reactor, self.clock)  # a Clock has no threads and network, which are not used
         self.table.handlers.update(built_in_handlers(self.registry, reactor, KubeletSettings()))
         self.site = Connections(self.server, reactor)
         filters = [received_timestamp(self.clock.seconds), request_info, self._identify]

@@ -1,4 +1,4 @@
-"""A real kapi for tests: a process of its own on a free port, in a temporary directory.
+"""A real kapi for tests: a separate process on a free port, with a temporary directory.
 
 ::
 
@@ -90,7 +90,7 @@ class KapiProcess:
         end = time.monotonic() + seconds
         while not ready.wait(0.05):
             if self.process.poll() is not None or time.monotonic() > end:
-                self.stop()  # and all that it has printed is read
+                self.stop()  # which also reads its output to the end
                 raise RuntimeError(f"kapi did not start:\n{''.join(self.output)}")
         return self
 

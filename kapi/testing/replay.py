@@ -39,7 +39,7 @@ def replay(events: Iterable[Object], send: Send) -> Iterator[str]:
     Generated names are the recorded ones; recorded uids are replaced by the new ones.  An update replaces the present
     version of its object; preconditions of deletions are left out.
     """
-    uids: dict[str, str] = {}  # recorded -> now
+    uids: dict[str, str] = {}  # recorded uid -> new uid
     for event in writes(events):
         method, path, recorded = METHODS[event["verb"]], event["requestURI"], event.get("responseObject") or {}
         body = _body(event, recorded)

@@ -33,7 +33,7 @@ os.write(1, b"%d" % server.pid)
 os._exit(0)
 """
 _POLL_SECONDS = 0.02
-_END_SECONDS = 30.0  # for a server to end after SIGTERM
+_END_SECONDS = 30.0  # time for a server to end after SIGTERM
 
 
 class SharedProcess(KapiProcess):
@@ -49,7 +49,7 @@ class SharedProcess(KapiProcess):
 
     @property
     def output(self) -> list[str]:
-        """What it has printed."""
+        """The output of the server."""
         return self._output.read_text().splitlines(keepends=True) if self._output.exists() else []
 
     @property
@@ -70,7 +70,7 @@ class SharedProcess(KapiProcess):
 
     def _launched(self, seconds: float) -> tuple[int, str]:
         """Starts a server.  Returns its process id and URL."""
-        shutil.rmtree(self.data, ignore_errors=True)  # of one that crashed
+        shutil.rmtree(self.data, ignore_errors=True)  # data of a server that crashed
         self._output.parent.mkdir(exist_ok=True)
         with (self._directory / "alive").open("a") as alive, self._output.open("w") as output:
             fcntl.flock(alive, fcntl.LOCK_EX)
@@ -130,7 +130,7 @@ def _lock(file: IO[str], how: int) -> bool:
     return True
 
 
-MAX_SERVERS = 4  # that run at the same time; the least recently used one is stopped before another starts
+MAX_SERVERS = 4  # concurrent servers; the least recently used one is stopped before another starts
 
 
 class Servers:
@@ -149,7 +149,7 @@ class Servers:
         key = tuple(flags)
         server = self._running.pop(key, None)
         if server is not None and not server.running:
-            self._stop(server)  # a test has ended it
+            self._stop(server)  # a test has ended the server
             server = None
         if server is None:
             while len(self._running) >= MAX_SERVERS:
