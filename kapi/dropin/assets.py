@@ -60,7 +60,7 @@ def fill(directory: Path, kubectl: str | None) -> None:
 
 
 def archive(directory: Path, kubectl: str | None, url: str) -> Path:
-    """Writes the archive and its index; ``url`` is where the directory will be served.  Returns the archive's path."""
+    """Writes the archive and its index; ``url`` is the future URL of the directory.  Returns the archive's path."""
     directory.mkdir(parents=True, exist_ok=True)
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     name = f"envtest-{version()}-{platform.system().lower()}-{architecture}.tar.gz"

@@ -1,7 +1,7 @@
 """``etcd`` as test tools and static pods start it: a Valkey server in ``--data-dir``, behind etcd's client port.
 
 It is not etcd and has none of its API.  It stores the data of kapi's ``kube-apiserver`` (``kapi.dropin.kube_apiserver``), so that
-all of these that use it, at the same time or one after the other, have the same objects.
+all servers that use it, at the same time or one after the other, have the same objects.
 
 The client port takes HTTP for health checks, and the store's own protocol.  The first byte of a connection shows its protocol: a
 command of the store begins with ``*``, an HTTP request with a letter.  The store's server listens on a unix socket in the data
@@ -38,12 +38,12 @@ from kapi.store.connection import ConnectionFactory
 from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreError, UnsuitableStore
 
-_FIRST_BYTE_SECONDS = 30.0  # until the first byte of a connection must have come
-_CONNECT_SECONDS = 5.0  # for the store's server to accept a connection
+_FIRST_BYTE_SECONDS = 30.0  # time for the first byte of a connection
+_CONNECT_SECONDS = 5.0  # time for the store's server to accept a connection
 _STORE = b"*"
 #: the versions in the answers; clients compare the first two numbers
 VERSION = {"etcdserver": "3.6.6", "etcdcluster": "3.6.0", "storage": "3.6.0"}
-#: returns why the store does not answer, "" when it does
+#: returns the reason why the store does not answer; "" when it does
 Probe = Callable[[], Awaitable[str]]
 
 
@@ -143,7 +143,7 @@ class ClientConnection(Protocol):
 
 
 class ClientPort(Factory):
-    """Without a ``socket_path`` it answers HTTP only."""
+    """A port of etcd; without a ``socket_path`` it answers only HTTP."""
 
     noisy = False
 
@@ -179,7 +179,7 @@ class _Version(Resource):
 
 
 class _Probing(Resource):
-    """Asks the store, then answers."""
+    """Sends a command to the store, then answers the health check."""
 
     isLeaf = True
     content_type = "application/json"
@@ -222,7 +222,7 @@ class _Ready(_Probing):
 
 
 log = Logger()
-_PROBE_SECONDS = 2.0  # for the store to answer a health check
+_PROBE_SECONDS = 2.0  # time for the store to answer a health check
 _LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn, "error": LogLevel.error}
 
 
@@ -268,7 +268,7 @@ class Etcd:
         await self._server.stop()
 
     async def _probe(self) -> str:
-        """Why the store does not answer; empty when it does."""
+        """The reason why the store does not answer; empty when it does."""
         endpoint: Any = UNIXClientEndpoint(self._reactor, self._server.socket_path, timeout=_PROBE_SECONDS)
         try:
             connection = await endpoint.connect(ConnectionFactory())
@@ -358,7 +358,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stop_reactor(running)
 
     running.addSystemEventTrigger("before", "shutdown", lambda: Deferred.fromCoroutine(etcd.stop()))
-    running.callWhenRunning(stop_at_signals, running, lambda: None)  # etcd goes on with its stop
+    running.callWhenRunning(stop_at_signals, running, lambda: None)  # a second signal is ignored, as by etcd
     running.callWhenRunning(lambda: Deferred.fromCoroutine(etcd.start()).addErrback(failed))
     running.run()
     sys.exit(code)

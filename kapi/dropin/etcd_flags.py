@@ -1,4 +1,4 @@
-"""The flags of etcd 3.6 (etcd ``server/etcdmain/help.go``): a few act, the others are taken because scripts give them."""
+"""The flags of etcd 3.6 (etcd ``server/etcdmain/help.go``): a few have an effect, scripts use the others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ experimental-peer-skip-client-san-verification experimental-stop-grpc-service-on
 experimental-txn-mode-write-with-shared-buffer force-new-cluster initial-election-tick-advance memory-mlock
 peer-client-cert-auth peer-skip-client-san-verification pre-vote socket-reuse-address socket-reuse-port strict-reconfig-check
 """
-#: flag -> why not
+#: flag -> reason why it is refused
 _REFUSED = {
     "config-file": "give the flags themselves",
     "auto-tls": "give --cert-file and --key-file",
@@ -64,7 +64,7 @@ _INERT = "the store has neither peers nor a log of its own to set"
 
 
 class EtcdFlags(FlagSet):
-    """``client_urls`` and the like are parsed: (scheme, host, port)."""
+    """etcd's flags; URLs such as ``client_urls`` are parsed: (scheme, host, port)."""
 
     title = "Etcd"
 
@@ -136,7 +136,7 @@ def from_command_line(arguments: Sequence[str], environment: Mapping[str, str]) 
 
 
 def help_text() -> str:
-    """As etcd's: a line for each flag begins with two spaces and its name (test tools look for that)."""
+    """The help text in etcd's form: each flag's line begins with two spaces and its name, which test tools search for."""
     flags = sorted(EtcdFlags().flags.values(), key=lambda flag: (bool(flag.inert), flag.name))
     lines = ["Usage:", "", "  etcd [flags]", "    Keeps the objects of kube-apiserver.", ""]
     for flag in flags:
@@ -160,7 +160,7 @@ def _listeners(flag: str, text: str) -> list[tuple[str, str, int]]:
 
 
 def address_of(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port of a URL by which etcd is reached; None when it is none."""
+    """Scheme, host and port of a URL of etcd; None when it is invalid."""
     parts = urlsplit(url)
     try:
         port = parts.port

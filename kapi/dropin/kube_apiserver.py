@@ -1,4 +1,4 @@
-"""``kube-apiserver`` as test tools and static pods start it: kapi with upstream's flags and defaults.
+"""``kube-apiserver`` for test tools and static pods: kapi with upstream's flags and defaults.
 
 It differs from ``kapi``: the flags for etcd are accepted and lead to kapi's own etcd (``kapi.dropin.etcd``); the certificate is
 in ``--cert-dir``, and made there when it is not given; controllers of kube-controller-manager do not run; the data directory is
@@ -52,7 +52,7 @@ class EtcdClientFlags(FlagSet):
     )
 
     def declare(self, name: str, flag: object) -> None:
-        super().declare(name, replace(cast(Flag, flag), group="Etcd"))  # shown with kapi's own flags of that group
+        super().declare(name, replace(cast(Flag, flag), group="Etcd"))  # shown with kapi's flags of this group
 
     def add(self) -> None:
         self.declare("storage-backend", value(string, "", "etcd3.", inert="there is one storage"))
@@ -62,7 +62,7 @@ class EtcdClientFlags(FlagSet):
         )
 
     def check_media_type(self) -> None:
-        """Raises ConfigError for a form in which upstream stores nothing either; CBOR comes with its feature gate there."""
+        """Raises ConfigError for a media type in which upstream stores nothing; upstream has CBOR with its feature gate."""
         if self.storage_media_type and self.storage_media_type not in SUPPORTED:
             allowed = ", ".join(sorted(SUPPORTED))
             raise ConfigError(f'--storage-media-type "{self.storage_media_type}" invalid, allowed values: {allowed}')
@@ -101,7 +101,7 @@ class EtcdClientFlags(FlagSet):
 
 
 def translate(arguments: Sequence[str], directory: Path) -> tuple[list[str], Path | None]:
-    """kapi's flags for those of kube-apiserver, and the directory for the certificate if one has to be made.
+    """kapi's flags for kube-apiserver's flags, and the directory for the certificate if it must be generated.
 
     ``directory`` is the data directory.  Raises ConfigError.
     """
@@ -181,7 +181,7 @@ def make_directory() -> Path:
             if left.is_symlink() or left.stat().st_uid != os.getuid():
                 continue
             lock = os.open(left / "kapi.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # removed meanwhile, or not complete yet
+        except OSError:  # another process removes it, or has not completed it
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -194,7 +194,7 @@ def make_directory() -> Path:
 
 
 def publish_certificate(files: Files, place: Path) -> None:
-    """Writes the generated pair to the directory; the certificate's file has its CA, too, so that clients can verify it."""
+    """Writes the generated pair to the directory; the certificate's file also has its CA, so that clients can verify it."""
     from kapi.serving.pki import write_private
 
     place.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     def prepared(service: App | Supervisor) -> None:
         app = cast("App", service)  # ``translate`` refuses more processes than one
-        app.announce = lambda: None  # the kubeconfig goes with the directory
+        app.announce = lambda: None  # no line with the kubeconfig, which is removed with the directory
         app.connections.last_request = _LAST_REQUEST_SECONDS
         if place is None:
             return
