@@ -126,7 +126,10 @@ class Kubeconfig:
         user_file = self.origin.get(("users", user_name), "")
         fields: Object = {"namespace": over.namespace or context.get("namespace") or "default"}
         fields |= self._server(cluster, cluster_name, cluster_file, over)
-        fields |= self._identity(user, user_name, user_file, over, cluster, reactor)
+        identity = self._identity(user, user_name, user_file, over, cluster, reactor)
+        if not fields["host"].lower().startswith("https:"):  # credentials are for nobody else to read, as in client-go
+            identity = {"impersonate": identity["impersonate"]}
+        fields |= identity
         if over.timeout:
             fields["timeout"] = over.timeout
         try:

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.client.clientcmd import Kubeconfig, Overrides, load_config
 from kapi.client.config import Config, ConfigError
-from kapi.client.credentials import TokenFile
+from kapi.client.credentials import NO_CREDENTIALS, TokenFile
 from kapi.client.incluster import in_cluster_config
 
 ONE = """
@@ -184,3 +184,16 @@ def test_without_any_file_it_is_the_pods_own_account(tmp_path: Path) -> None:
 
 def test_without_anything_it_is_the_local_machine() -> None:
     assert load_config(environment={"HOME": "/nowhere"}).host == "http://localhost:8080"
+
+
+@pytest.mark.parametrize(("scheme", "sent"), [("https", True), ("http", False)])
+def test_credentials_are_sent_over_tls_alone(tmp_path: Path, scheme: str, sent: bool) -> None:
+    file = tmp_path / "config"
+    file.write_text(
+        f"clusters: [{{name: c, cluster: {{server: '{scheme}://host'}}}}]\n"
+        "contexts: [{name: c, context: {cluster: c, user: u}}]\n"
+        "users: [{name: u, user: {token: secret, as: other}}]\ncurrent-context: c\n"
+    )
+    config = load_config(kubeconfig=str(file))
+    assert (config.credentials is not NO_CREDENTIALS) == sent
+    assert config.impersonate.user == "other"
