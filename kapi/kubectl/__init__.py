@@ -17,7 +17,7 @@ __all__ = ["Kubectl", "KubectlError"]
 
 
 def __getattr__(name: str) -> object:
-    """Looked up when asked for: the commands do not need them."""
+    """Loads public names at their first use, since the commands do not need them."""
     if name in __all__:
         from kapi.kubectl import in_process
 

@@ -37,7 +37,7 @@ HELP = Help(
 
 
 async def discovered(factory: Factory, cached: bool = False) -> Discovered:
-    """Groups and resources of the server; with ``cached``, those of the cache on disk if it is fresh."""
+    """Groups and resources of the server; with ``cached``, from the cache on disk if it is fresh."""
     source = factory.discovery()
     if not cached:
         source.invalidate()

@@ -2,7 +2,7 @@
 
 On the client's side it is a three-way merge of the manifest, the last applied manifest, and the object
 (``cmd/apply/patcher.go``).  The last applied manifest is in an annotation of the object.  ``--prune`` deletes objects that were
-applied earlier and are in no manifest now (``cmd/apply/prune.go``).
+applied earlier and are in no current manifest (``cmd/apply/prune.go``).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ FLAGS = (
     Flag("overwrite", "bool", default=True),
     Flag("openapi-patch", "bool", default=True),  # no effect: patches follow the server's schema where it has one
 )
-#: applies one object; returns what was done, such as "created"
+#: applies one object; returns the operation, such as "created"
 Apply = Callable[[Info], Awaitable[str]]
 SUBCOMMANDS = last_applied.COMMANDS
 HELP = Help(
@@ -102,7 +102,7 @@ class ClientSideApply:
         self._documents: dict[tuple[str, str], Object] = {}
 
     async def apply(self, info: Info) -> str:
-        """Applies the manifest in ``info``, which then has the object.  Returns what was done.
+        """Applies the manifest in ``info``, which then has the object.  Returns the operation.
 
         Raises StatusError and CommandError.
         """
@@ -171,7 +171,7 @@ class ClientSideApply:
         raise AssertionError("unreachable")
 
     async def _forced(self, info: Info, modified: Object, patch: Object, current: Object, error: StatusError) -> Object:
-        """With ``--force``, replaces an object that cannot be changed by a new one.  Raises StatusError and CommandError."""
+        """With ``--force``, deletes an unchangeable object and creates it again.  Raises StatusError and CommandError."""
         flags = self._factory.flags
         if self._dry_run == "server" or not flags.get_bool("force") or not isinstance(error, Conflict | Invalid):
             raise self._explained(info, patch, error)
@@ -256,7 +256,7 @@ def check(factory: Factory) -> None:
 
 
 class Superfluous:
-    """What was applied earlier and is in no manifest now.  ``keep`` must be called with each object of a manifest."""
+    """Objects that were applied earlier and are in no current manifest.  Call ``keep`` with each object of a manifest."""
 
     def __init__(self, factory: Factory, mappings: list[APIResource], selector: str, *namespaces: str) -> None:
         self._factory, self._mappings, self._selector = factory, mappings, selector

@@ -1,6 +1,6 @@
-"""Gives the server the fields of what was applied on the client's side before (upstream: client-go ``util/csaupgrade``).
+"""Migrates the fields of client-side apply to server-side apply (upstream: client-go ``util/csaupgrade``).
 
-Without it, fields of the former manifest would belong to another manager, and a later manifest could not remove them.
+Without the migration, fields of the earlier manifest would belong to another manager, and a later manifest could not remove them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kapi.machinery.status import Conflict
 from kapi.machinery.tree import Object
 
 MAX_RETRIES = 5  # after a conflict
-#: the manager for which the server keeps the annotation with the last applied manifest up to date; it stays for this one alone
+#: the manager that keeps the annotation with the last applied manifest, which the server updates only for this manager
 KUBECTL = "kubectl"
 _LATER = "This is non-fatal and will be retried next time you apply. Error: {}"
 _ANNOTATION = f"Warning: failed to migrate {LAST_APPLIED} for Server-Side Apply. {_LATER}\n"
@@ -30,9 +30,9 @@ async def migrate(
     options: Mapping[str, object],
     warn: Callable[[str], object],
 ) -> None:
-    """``info`` has the object that the server made of the manifest for the manager; afterwards, what it is then.
+    """Migrates the object in ``info``, which is the result of server-side apply; afterwards ``info`` has the new state.
 
-    ``options`` are those of the patches.  Failures are warnings, since the manifest was applied.
+    ``options`` are query parameters of the patches.  Failures are warnings, since the manifest was applied.
     """
     try:
         if manager == KUBECTL:
@@ -53,7 +53,7 @@ async def migrate(
 
 
 async def _keep_annotation(info: Info, options: Mapping[str, object]) -> None:
-    """Gives the annotation with the last applied manifest a manager of its own, which the server keeps."""
+    """Gives the annotation with the last applied manifest a separate manager, which the server keeps."""
     metadata = (info.object or {})["metadata"]
     applied = (metadata.get("annotations") or {}).get(LAST_APPLIED)
     if applied is None or _owners(metadata, "Apply"):
@@ -78,7 +78,7 @@ def _owners(metadata: Object, operation: str) -> list[str]:
 
 
 async def _migrate_fields(info: Info, manager: str, options: Mapping[str, object]) -> bool:
-    """Whether there were fields of the client's side.  Raises StatusError."""
+    """Migrates fields of client-side apply.  Returns whether there were any.  Raises StatusError."""
     former = sorted(set(_owners((info.object or {})["metadata"], "Update")))
     for attempt in range(MAX_RETRIES):
         metadata = (info.object or {})["metadata"]
@@ -104,7 +104,7 @@ async def _migrate_fields(info: Info, manager: str, options: Mapping[str, object
 
 
 def _united(entries: list[Object], former: str, manager: str) -> list[Object]:
-    """Without the entries of the former manager; its fields are those of the manager."""
+    """The entries without the earlier manager, whose fields now belong to the new manager."""
 
     def is_former(entry: Object) -> bool:
         return (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (former, "Update", "")
@@ -127,5 +127,5 @@ def _united(entries: list[Object], former: str, manager: str) -> list[Object]:
 
 
 def _union(one: Object, other: Object) -> Object:
-    """Of two sets of fields."""
+    """The union of two sets of fields."""
     return {**other, **{name: _union(inner, other.get(name) or {}) for name, inner in one.items()}}

@@ -21,7 +21,7 @@ from kapi.machinery.tree import Object, dig
 _STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
-#: before what a container says from now on
+#: the notice before further output of a container
 NOTICE = (
     "All commands and output from this session will be recorded in container logs, including credentials and sensitive "
     "information passed through the command prompt.\nIf you don't see a command prompt, try pressing enter.\n"
@@ -31,9 +31,9 @@ NOTICE = (
 async def attach_when_running(
     factory: Factory, pod: Object, name: str, seconds: float = FOREVER_SECONDS, *, from_start: bool = False
 ) -> None:
-    """Waits until the container runs, and joins it; of one that has ended it prints the log.
+    """Waits until the container runs, and attaches to it; for a terminated container it prints the log.
 
-    ``from_start``: prints what it has said before too, after a notice.  Raises CommandError and StatusError.
+    ``from_start``: prints the earlier output too, after a notice.  Raises CommandError and StatusError.
     """
     metadata, client = pod["metadata"], factory.client("v1")
 
@@ -120,7 +120,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 def _shares_terminal(factory: Factory, pod: Object, container: str) -> bool:
-    """Whether the container has a terminal, which is used then even without ``--tty``."""
+    """Whether the container has a terminal, which is then used even without ``--tty``."""
     spec = pod["spec"]
     groups = ("containers", "initContainers", "ephemeralContainers")
     found = any(one["name"] == container and one.get("tty") for group in groups for one in spec.get(group) or ())

@@ -1,4 +1,4 @@
-"""``kapi auth can-i``, ``whoami`` and ``reconcile``, by which roles and bindings get what manifests have more.
+"""``kapi auth can-i``, ``whoami`` and ``reconcile``, which adds rules and subjects of manifests to roles and bindings.
 
 Upstream: kubectl ``cmd/auth``, component-helpers ``auth/rbac``.
 """
@@ -146,7 +146,7 @@ _SUBJECT = (("Kind", "kind"), ("APIGroup", "apiGroup"), ("Name", "name"), ("Name
 
 
 class Outcome(NamedTuple):
-    """The object as it is to be; ``operation`` is "", "create", "update" or "recreate"; what is missing and superfluous."""
+    """The desired object, its ``operation`` ("", "create", "update" or "recreate"), and the missing and superfluous parts."""
 
     obj: Object
     operation: str
@@ -265,7 +265,7 @@ def _subject(one: Object) -> tuple[str, ...]:
 
 
 def _uncovered(owned: list[Object], wanted: list[Object]) -> list[Object]:
-    """What the wanted rules allow and the owned ones do not, a rule for each verb, group, resource and name."""
+    """The permissions of the wanted rules that the owned rules do not have, a rule for each verb, group, resource and name."""
     missing = [rule for one in wanted for rule in single_rules(one) if not any(_covers(has, rule) for has in owned)]
     keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
     return [{key: list(values) for key, values in zip(keys, rule, strict=True) if values} for rule in missing]
@@ -295,7 +295,7 @@ def _covers(owner: Object, rule: Rule) -> bool:
 
 
 def _tell(factory: Factory, outcome: Outcome, *, rules: bool) -> None:
-    """What was missing, on the error stream."""
+    """Prints the missing parts on the error stream."""
     if not outcome.operation:
         return
     caveat = f", but object opted out ({_AUTOUPDATE}: false)" if _protected(outcome.obj) else ""

@@ -1,4 +1,4 @@
-"""``kapi autoscale`` (upstream: kubectl ``cmd/autoscale``): a HorizontalPodAutoscaler for what has a size."""
+"""``kapi autoscale`` (upstream: kubectl ``cmd/autoscale``): a HorizontalPodAutoscaler for an object with a scale subresource."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kapi.machinery.quantity import QuantityError, canonical
 from kapi.machinery.tree import Object
 
 MAX_PERCENTAGE = (1 << 31) - 1
-_UNITS = {"cpu": "m", "memory": "Mi"}  # of a number without one
+_UNITS = {"cpu": "m", "memory": "Mi"}  # the unit of a number without one
 _DEPRECATED = (
     "Flag --cpu-percent has been deprecated, Use --cpu with percentage or resource quantity format "
     "(e.g., '70%' for utilization or '500m' for milliCPU).\n"
@@ -109,7 +109,7 @@ def _target(resource: str, text: str) -> Object:
 
 
 def _check_scale(mapping: APIResource) -> None:
-    """Raises CommandError for what has no size."""
+    """Raises CommandError for an object without a scale subresource."""
     if not any(one.name == "scale" for one in mapping.subresources):
         version = mapping.group_version if mapping.group else f"/{mapping.version}"
         raise CommandError(
@@ -133,7 +133,7 @@ def _autoscaler(factory: Factory, info: Info, metrics: list[Object]) -> Object:
 
 
 async def _create(factory: Factory, program: str, info: Info, obj: Object) -> Object:
-    """In autoscaling/v2, or else in v1, which has fewer metrics.  Raises CommandError and StatusError."""
+    """Creates the autoscaler in autoscaling/v2, or in v1, which has fewer metrics.  Raises CommandError and StatusError."""
     flags = factory.flags
     if flags.get_bool("save-config"):
         add_last_applied(obj)

@@ -94,7 +94,7 @@ class Builder:
         return self
 
     def local(self, *, known: bool = False) -> Builder:
-        """The server is not asked: objects are those of files, of any kind, or as Go's types of the ``known`` kinds have them."""
+        """Reads objects only from files, without the server; objects of the ``known`` kinds are decoded by their types."""
         self._local, self._known = True, known
         return self
 
@@ -152,7 +152,7 @@ class Builder:
         if self._names:
             return await self._by_name()
         if self._types:
-            await self._mappings(categories=False)  # an unknown type comes first
+            await self._mappings(categories=False)  # so that an unknown type is reported first
             raise CommandError("resource(s) were provided, but no name was specified")
         raise CommandError(
             "You must provide one or more resources by argument or filename.\nExample resource specifications include:\n"
@@ -163,7 +163,7 @@ class Builder:
         return await self._factory.mapper.resource_for(text)
 
     async def _mappings(self, *, categories: bool) -> list[APIResource]:
-        """The resources of the given types, those of a category one by one."""
+        """The resources of the given types, with categories expanded."""
         found: dict[APIResource, None] = {}
         for text in self._types:
             members = await self._factory.mapper.category(text) if categories and "." not in text else []
@@ -314,7 +314,7 @@ class Builder:
         )
 
     def _local_info(self, obj: Object, version: str, kind: str, source: str) -> Info:
-        """An object with what its own text says of its kind.  Raises CommandError."""
+        """An Info of an object, with the kind from the object itself.  Raises CommandError."""
         if self._known:
             from kapi.kubectl.local_patch import decoded
 

@@ -1,4 +1,4 @@
-"""``kapi changes A B``: what was created, updated and deleted in a cluster between two revisions."""
+"""``kapi changes A B``: the objects that were created, updated and deleted in a cluster between two revisions."""
 
 from __future__ import annotations
 

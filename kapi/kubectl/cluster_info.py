@@ -64,7 +64,7 @@ async def _dump(factory: Factory, program: str) -> int:
         raise CommandError("list types are not supported by name printing: *v1.NodeList")
 
     def write(text: str, *path: str, end: str = extension) -> None:
-        """To the file of this path below the directory; readable for its owner alone."""
+        """Writes to the file of this path below the directory; only its owner can read it."""
         if directory in ("", "-"):
             factory.out.write(text)
             return
@@ -111,7 +111,7 @@ async def _logs(factory: Factory, pod: Object) -> str:
 
 
 def _raw_message(error: StatusError, name: str) -> str:
-    """What client-go says of an answer whose body it does not read."""
+    """client-go's message for an answer whose body it does not read."""
     if error.code < 500:
         return error.message
     return f'an error on the server ("unknown") has prevented the request from succeeding (get pods {name})'

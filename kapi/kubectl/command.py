@@ -1,4 +1,4 @@
-"""What a command is, and how a command line finds it (upstream: ``spf13/cobra``).
+"""The interface of commands, and the search for the command of a command line (upstream: ``spf13/cobra``).
 
 A client command is a module with ``FLAGS`` and ``run``.  ``HELP`` describes it, ``SUBCOMMANDS`` are the commands below it, and
 ``FAILURE`` is the exit code of an error, where that is not 1.  ``NEIGHBOURS`` are further commands of the module, by name.
@@ -23,9 +23,9 @@ MAX_DISTANCE = 2  # edits between a word and the names that are suggested for it
 
 
 class Help(NamedTuple):
-    """``usage`` is what follows the name, such as "(-f FILENAME | TYPE NAME)".
+    """``usage`` is the text after the name, such as "(-f FILENAME | TYPE NAME)".
 
-    ``examples``: what each does, and its command line without the program's name.
+    ``examples``: a description of each, and its command line without the program's name.
     """
 
     usage: str = ""
@@ -81,7 +81,7 @@ def _named(commands: Iterable[Command], name: str) -> Command | None:
 
 
 def _first_word(arguments: Sequence[str], known: Iterable[Flag]) -> int | None:
-    """The place of the first argument that is no flag and no flag's value."""
+    """The index of the first argument that is neither a flag nor a flag's value."""
     alone = {flag.name for flag in known if flag.kind == "bool" or flag.no_opt_default}
     alone_short = {flag.short for flag in known if flag.short and (flag.kind == "bool" or flag.no_opt_default)}
     alone, alone_short = alone | {"help"}, alone_short | {"h"}
@@ -100,7 +100,7 @@ def _first_word(arguments: Sequence[str], known: Iterable[Flag]) -> int | None:
 
 
 def suggestions(word: str, names: Iterable[str]) -> list[str]:
-    """The names that may be meant by a word."""
+    """The names that are similar to a word."""
     return [
         name
         for name in names
@@ -109,7 +109,7 @@ def suggestions(word: str, names: Iterable[str]) -> list[str]:
 
 
 def _distance(one: str, other: str) -> int:
-    """Levenshtein's."""
+    """The Levenshtein distance."""
     row = list(range(len(other) + 1))
     for number, letter in enumerate(one, 1):
         before, row[0] = row[0], number
@@ -122,7 +122,7 @@ def _distance(one: str, other: str) -> int:
 
 
 def unknown_command(word: str, program: str) -> str:
-    """The message for a word that is no command."""
+    """The message for an unknown command."""
     text = f'error: unknown command "{word}" for "{program}"\n'
     meant = suggestions(word, ENTRIES)
     if meant:

@@ -1,6 +1,6 @@
-"""All commands of ``kapi``, by the groups of its help: the one list that start, help, completion and manual read.
+"""All commands of ``kapi``, by the groups of its help: the only list, which start, help, completion and manual use.
 
-``port-forward`` is the module ``kapi.kubectl.port_forward``; ``command.py`` tells what a module of a command has.
+``port-forward`` is the module ``kapi.kubectl.port_forward``; ``command.py`` describes the modules of commands.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """``program``: "module:function" of a program that is no client command; it gets the arguments after the name."""
+    """``program``: "module:function" of a program that is not a client command; it gets the arguments after the name."""
 
     name: str
     summary: str

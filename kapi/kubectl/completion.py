@@ -176,7 +176,7 @@ def _lines(words: Words) -> str:
 
 
 def _quoted(text: str) -> str:
-    """For single quotes of a shell."""
+    """A text, escaped for single quotes of a shell."""
     return text.replace("'", "’")
 
 

@@ -89,7 +89,7 @@ async def _view(factory: Factory, program: str) -> int:
 
 
 def _minify(files: Kubeconfig, context: str) -> None:
-    """Keeps what the context uses, or the current one.  Raises CommandError."""
+    """Keeps only the entries that the context, or the current one, uses.  Raises CommandError."""
     current = files.current_context = context or files.current_context
     if not current:
         raise CommandError("current-context must exist in order to minify")
@@ -105,7 +105,7 @@ def _minify(files: Kubeconfig, context: str) -> None:
 
 
 def _flatten(files: Kubeconfig) -> None:
-    """Puts the content of files in the place of their names.  Raises CommandError."""
+    """Replaces the names of files by their content.  Raises CommandError."""
     for plural, fields in (("users", ("client-certificate", "client-key")), ("clusters", ("certificate-authority",))):
         for name, entry in files.entries[plural].items():
             base = os.path.dirname(os.path.abspath(files.origin[plural, name]))

@@ -70,7 +70,7 @@ async def _set_context(factory: Factory, program: str) -> int:
 
 
 def _given(flags: Flags, *names: str) -> Object:
-    """The fields that have the names of flags, as far as these are given."""
+    """The fields whose flags are given."""
     return {name: flags.get_string(name) for name in names if flags.given(name)}
 
 
@@ -93,7 +93,7 @@ async def _set_cluster(factory: Factory, program: str) -> int:
     with changing(factory) as files:
         cluster = files.entries["clusters"].setdefault(name, {})
         if flags.given("server"):
-            cluster.pop("tls-server-name", None)  # it was that of another server
+            cluster.pop("tls-server-name", None)  # it belongs to another server
         cluster.update(_given(flags, "server", "tls-server-name", "proxy-url"))
         if flags.given("insecure-skip-tls-verify"):
             cluster["insecure-skip-tls-verify"] = insecure
@@ -107,7 +107,7 @@ async def _set_cluster(factory: Factory, program: str) -> int:
 
 
 def _check_file(name: str, path: str) -> None:
-    """Raises CommandError for a file that is not there."""
+    """Raises CommandError for a missing file."""
     try:
         os.stat(path)
     except OSError as error:
@@ -115,7 +115,7 @@ def _check_file(name: str, path: str) -> None:
 
 
 def _set_file(entry: Object, field: str, path: str, embed: bool) -> None:
-    """The path of a file, or its content."""
+    """Sets the path of a file, or its content."""
     if not embed:
         entry.update({field: os.path.abspath(path), f"{field}-data": ""})
         return
@@ -177,7 +177,7 @@ def _check_credentials(flags: Flags) -> None:
 
 
 def _set_provider(flags: Flags, user: Object, setting: dict[str, str], removing: list[str]) -> None:
-    """The arguments count only for a provider that is there, or comes."""
+    """Sets the auth provider; arguments count only with an existing or new provider."""
     name = flags.get_string("auth-provider")
     if flags.given("auth-provider") and (user.get("auth-provider") or {}).get("name") != name:
         user["auth-provider"] = {"name": name}
@@ -189,7 +189,7 @@ def _set_provider(flags: Flags, user: Object, setting: dict[str, str], removing:
 
 
 def _set_exec(flags: Flags, user: Object, setting: dict[str, str], removing: list[str]) -> None:
-    """Of a plugin that is there, or comes."""
+    """Sets the fields of an existing or new credential plugin."""
     if flags.given("exec-command"):
         plugin = user.setdefault("exec", {})
         plugin.update(command=flags.get_string("exec-command"), args=None)

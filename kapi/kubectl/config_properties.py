@@ -1,6 +1,6 @@
-"""``kapi config set`` and ``kapi config unset``: one value by its place in the file (upstream: kubectl ``cmd/config``).
+"""``kapi config set`` and ``kapi config unset``: one value by its path in the file (upstream: kubectl ``cmd/config``).
 
-The names of fields are those of client-go's internal types, which differ from a file's where a user acts as another one.
+Fields have the names of client-go's internal types, which differ from the names in files for impersonation.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Property:
     """A place in the files: ``clusters.NAME.FIELD``, where a name ends before the first field, or a field of the file."""
 
     def __init__(self, files: Kubeconfig, path: str) -> None:
-        """Raises CommandError for a path that leads nowhere."""
+        """Raises CommandError for an invalid path."""
         self._files, self._path = files, path
         self._top, *rest = path.split(".")
         self._name = self._field = ""
@@ -98,7 +98,7 @@ class _Property:
         return CommandError(f"unable to parse one or more field values of {self._path}")
 
     def set(self, value: str, *, raw: bool) -> None:
-        """Raises CommandError for what has no single value, and for a value of another type."""
+        """Sets the value.  Raises CommandError for a field without a single value, and for a value of another type."""
         if self._field:
             self._target()[self._field.removeprefix("act-")] = self._parsed(value, raw)
         elif self._top == "current-context":
@@ -108,7 +108,7 @@ class _Property:
             raise CommandError(f"can't set a map to a value: map[{' '.join(sorted(found))}]")
 
     def _target(self) -> Object:
-        """What has the field; made when it is missing."""
+        """The object with the field, which is made when it is missing."""
         if self._top == "preferences":
             preferences: Object = self._files.more.setdefault("preferences", {})
             return preferences
@@ -134,7 +134,7 @@ class _Property:
         raise self._unparsed()
 
     def unset(self) -> None:
-        """Raises CommandError for a field of an entry that is missing."""
+        """Removes the value.  Raises CommandError for a field of a missing entry."""
         entries = self._files.entries.get(self._top, {})
         if self._field:
             if self._top in _LISTS and self._name not in entries:

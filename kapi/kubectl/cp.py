@@ -25,7 +25,7 @@ from kapi.wire.websocket import WebSocketClosed
 
 FLAGS = (Flag("container", short="c"), Flag("no-preserve", "bool"), Flag("retries", "int"))
 _FORM = "filespec must match the canonical format: [[namespace/]pod:]file/path"
-MAX_CHECK_SECONDS = 30.0  # for whether the destination is a directory
+MAX_CHECK_SECONDS = 30.0  # of the check whether the destination is a directory
 HELP = Help(
     "SOURCE DESTINATION",
     "Copies files and directories to and from containers, with the program tar in them. A place in a container is\n"
@@ -38,7 +38,7 @@ HELP = Help(
 
 
 class Place(NamedTuple):
-    """A path; without a pod it is on this machine."""
+    """A path in a pod; without a pod it is on this machine."""
 
     namespace: str
     pod: str
@@ -80,7 +80,7 @@ def _bare(path: str) -> str:
 
 
 class Container:
-    """Where the commands run; the pod is read once.  ``tell``: where the name of a default container is told."""
+    """The container in which commands run; the pod is read once.  ``tell``: the stream for the name of a default container."""
 
     def __init__(self, factory: Factory, place: Place, tell: TextIO) -> None:
         self._factory, self._place, self._tell, self._told = factory, place, tell, False
@@ -161,7 +161,7 @@ async def _to_pod(factory: Factory, source: str, target: Place) -> None:
 
 
 def _pack(source: Path, name: str, archive: IO[bytes]) -> None:
-    """Files, links and empty directories.  Raises CommandError."""
+    """Packs files, links and empty directories.  Raises CommandError."""
     try:
         with tarfile.open(fileobj=archive, mode="w") as packed:
             for path, inside in _files(source, name):
@@ -220,7 +220,7 @@ def _inside(path: str) -> str:
 
 
 def _unpack(factory: Factory, program: str, source: Place, target: str, archive: IO[bytes]) -> None:
-    """Writes what is below the target, and no links: an archive may be made by an enemy.  Raises CommandError."""
+    """Writes only files below the target, and no links: an attacker may have made the archive.  Raises CommandError."""
     prefix = _inside(posixpath.normpath(source.path.lstrip("/\\")))
     warned = False
     try:

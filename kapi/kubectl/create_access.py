@@ -19,7 +19,7 @@ _VERBS = frozenset(
 )
 _URL_VERBS = frozenset("* get put post head options delete patch".split())
 _ROLES = ((_GROUP, "roles"), (_GROUP, "clusterroles"))
-#: verb -> the only resources that it is for
+#: verb -> the only resources for which it is valid
 _SPECIAL = {
     "use": (("policy", "podsecuritypolicies"), ("extensions", "podsecuritypolicies")),
     "bind": _ROLES,
@@ -30,7 +30,7 @@ _BOUND = {"Node": "v1", "Pod": "v1", "Secret": "v1"}
 
 
 class _Named(NamedTuple):
-    """A resource as ``--resource`` names it: RESOURCE.GROUP/SUBRESOURCE."""
+    """A resource of ``--resource``: RESOURCE.GROUP/SUBRESOURCE."""
 
     name: str
     group: str
@@ -44,7 +44,7 @@ def _named(text: str) -> _Named:
 
 
 async def _found(factory: Factory, resource: _Named) -> tuple[str, str, Exception | None]:
-    """Group and name of the resource as the server has it; as it is given, with the error, when it has none."""
+    """Group and name of the resource on the server; the given ones, with the error, when the server does not have it."""
     try:
         mapping = await factory.mapper.resource_for(f"{resource.name}.{resource.group}".rstrip("."))
     except NoMatch as error:

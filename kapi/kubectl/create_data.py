@@ -30,7 +30,7 @@ _VARIABLE_TEXT = (
     "with a digit (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for validation is "
     "'[-._a-zA-Z][-._a-zA-Z0-9]*')"
 )
-_MASK = str.maketrans("013ae", "ghkmt")  # so that no word comes about by chance
+_MASK = str.maketrans("013ae", "ghkmt")  # so that no words appear by chance
 #: adds the content of a key
 Add = Callable[[str, bytes], None]
 
@@ -59,7 +59,7 @@ def _file_source(text: str) -> tuple[str, str]:
 
 
 def _add_sources(factory: Factory, add: Add, what: str) -> None:
-    """Adds what the flags name.  ``what`` is "config" or "secret".  Raises CommandError."""
+    """Adds the data of the flags.  ``what`` is "config" or "secret".  Raises CommandError."""
     flags = factory.flags
 
     def add_files() -> None:
@@ -97,7 +97,7 @@ def _add_file(text: str, add: Add) -> None:
 
 
 def environment_of(path: str) -> list[tuple[str, str]]:
-    """The variables of a file of KEY=VALUE; KEY alone has the value that it has here.  Raises CommandError."""
+    """The variables of a file of KEY=VALUE; KEY alone gets the value from this process's environment.  Raises CommandError."""
     found = []
     for number, line in enumerate(Path(path).read_bytes().split(b"\n"), 1):
         line = line.removesuffix(b"\r")
@@ -116,7 +116,7 @@ def environment_of(path: str) -> list[tuple[str, str]]:
 
 
 def variable_problems(name: str) -> list[str]:
-    """What is wrong with the name of an environment variable."""
+    """The errors of the name of an environment variable."""
     return ([] if _VARIABLE.fullmatch(name) else [_VARIABLE_TEXT]) + _parent_problems(name)
 
 
@@ -126,7 +126,7 @@ def _key_problems(key: str) -> list[str]:
 
 
 def _parent_problems(key: str) -> list[str]:
-    """A key is the name of a file, too, which may not lead to another directory."""
+    """The errors of a key as a file name, which must not lead to another directory."""
     if key in (".", ".."):
         return [f"must not be '{key}'"]
     return ["must not start with '..'"] if key.startswith("..") else []
@@ -176,7 +176,7 @@ async def _config_map(factory: Factory, program: str) -> int:
 
 
 class _Secret:
-    """A secret that is being made."""
+    """A secret under construction."""
 
     def __init__(self, factory: Factory, name: str, kind: str) -> None:
         self._factory, self._name, self._kind = factory, name, kind
@@ -247,7 +247,7 @@ def _read(path: str) -> bytes:
 
 
 def _check_pair(certificate: bytes, key: bytes) -> None:
-    """Raises CommandError unless the key is that of the certificate."""
+    """Raises CommandError unless the key belongs to the certificate."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 

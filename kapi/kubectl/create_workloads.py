@@ -1,4 +1,4 @@
-"""``kapi create`` for workloads and what belongs to namespaces (upstream: kubectl ``cmd/create``)."""
+"""``kapi create`` for workloads, namespaces, quotas and the like (upstream: kubectl ``cmd/create``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AMOUNT = re.compile(r"[0-9]+%?")
 
 
 def int_or_string(text: str) -> int | str:
-    """As ``intstr.Parse``."""
+    """Parses like ``intstr.Parse``."""
     number = re.fullmatch(r"[+-]?\d+", text)
     return int(text) if number and -(1 << 31) <= int(text) < 1 << 31 else text
 
@@ -31,7 +31,7 @@ def _container(name: str, image: str, command: list[str]) -> Object:
 
 
 def _container_name(image: str) -> str:
-    """The image's name; where it is no DNS label, it is made one, and unique."""
+    """A name from the image's name, which is changed into a unique DNS label if necessary."""
     name = image.rpartition("/")[2].partition(":")[0].partition("@")[0]
     if "_" in name or "." in name:
         name = f"{name.replace('_', '-').replace('.', '-')}-{''.join(random.choices(_SUFFIX, k=5))}"

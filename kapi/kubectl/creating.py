@@ -1,6 +1,6 @@
-"""What the subcommands of ``create`` share: one object from flags, sent and printed (upstream: kubectl ``cmd/create``).
+"""Common parts of the subcommands of ``create``: one object from flags, sent and printed (upstream: kubectl ``cmd/create``).
 
-Objects have the order of fields of Go's structs, which JSON is printed in.
+Objects have the fields in the order of Go's structs, which is the order of printed JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CREATE = (
 
 
 def one_name(factory: Factory, program: str) -> str:
-    """The name among the arguments; those after ``--`` are a command's.  Raises CommandError."""
+    """The name among the arguments; arguments after ``--`` belong to a command.  Raises CommandError."""
     flags = factory.flags
     count = len(flags.arguments) if flags.dash is None else flags.dash
     if count != 1:
@@ -34,7 +34,7 @@ def one_name(factory: Factory, program: str) -> str:
 
 
 def metadata(factory: Factory, name: str, *, namespaced: bool = True, **more: object) -> Object:
-    """``more`` are further fields.  The namespace is only there when a flag names it."""
+    """The metadata, with the namespace only if a flag names it; ``more`` are further fields."""
     found: Object = {"name": name}
     if namespaced and factory.flags.get_string("namespace"):
         found["namespace"] = factory.namespace
@@ -81,7 +81,10 @@ async def post(
 
 
 async def create_generated(factory: Factory, program: str, obj: Object, resource: str) -> Object:
-    """The object, created unless with ``--dry-run=client``; only then it has the namespace of the flag.  Raises StatusError."""
+    """Creates the object and returns it; with ``--dry-run=client`` only returns it with the flag's namespace.
+
+    Raises StatusError.
+    """
     flags, given = factory.flags, obj["metadata"]
     if dry_run_strategy(flags.get_string("dry-run")) != "client":
         if flags.get_bool("save-config"):

@@ -1,4 +1,4 @@
-"""``kapi debug``: a container in a pod, a copy of a pod, or a pod on a node, to look into what runs (upstream: ``cmd/debug``)."""
+"""``kapi debug``: a container in a pod, a copy of a pod, or a pod on a node, for debugging (upstream: ``cmd/debug``)."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of generated names
 
 
 class Profile(NamedTuple):
-    """What a debug container may do, and what a pod on a node gets from the node.
+    """The permissions of a debug container, and the host resources of a pod on a node.
 
-    ``security`` is its security context, None for none at all; ``added`` are capabilities beside those that it has.
-    ``traced``: these only in pods, not on nodes.
+    ``security`` is its security context, or None; ``added`` are additional capabilities, with ``traced`` only in pods, not on
+    nodes.
     """
 
     security: Object | None = {}
@@ -269,7 +269,7 @@ class Debugging:
         return made, str(container["name"]) if changed and container is not None else ""
 
     def _strip(self, spec: Object) -> None:
-        """Removes what would end or change the copy by itself, unless it is to be kept."""
+        """Removes fields that could end or change the copy, unless flags keep them."""
         flags = self._factory.flags
         for one in spec["containers"]:
             for probe in ("liveness", "readiness", "startup"):
@@ -325,7 +325,7 @@ class Debugging:
         return name
 
     def _warn(self, container: Object, pod: Object) -> None:
-        """Tells that a user who is not root cannot use what the profile gives."""
+        """Warns that a user other than root cannot use the profile's capabilities."""
         security = container.get("securityContext") or {}
         powers = security.get("privileged") or dig(security, "capabilities", "add")
         if dig(pod, "spec", "securityContext", "runAsUser") and security.get("runAsUser") != 0 and powers:

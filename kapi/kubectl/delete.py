@@ -136,7 +136,7 @@ async def _delete(factory: Factory, result: Result, options: Object, dry_run: st
 
 
 async def _confirmed(factory: Factory, result: Result) -> bool:
-    """Asks the user whether to delete the objects; without any it does not ask."""
+    """Asks the user whether to delete the objects; it does not ask when there are none."""
     infos = await result.infos()
     if not infos:
         return True

@@ -73,7 +73,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 async def _describe_matching(factory: Factory, program: str, missing: NotFound, show_events: bool) -> int:
-    """Describes the objects whose names begin with what is no name."""
+    """Describes the objects whose names begin with the given text, which is not a name itself."""
     flags = factory.flags
     resource, prefix = flags.arguments
     builder = Builder(factory, program).namespace(factory.namespace).resource_type_or_name([resource])

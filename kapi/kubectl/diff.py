@@ -1,4 +1,4 @@
-"""``kapi diff``: manifests and what they would become on the server, compared by ``diff`` (upstream: kubectl ``cmd/diff``)."""
+"""``kapi diff``: compares the server's objects with the results of manifests, by ``diff`` (upstream: kubectl ``cmd/diff``)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FLAGS = (
 )
 _MASK = "***"
 _WORD = re.compile(r"[a-zA-Z0-9-=]+").fullmatch
-FAILURE = 2  # 1 says that there are differences
+FAILURE = 2  # 1 means that there are differences
 HELP = Help(
     "-f FILENAME",
     "Shows what apply would change, by the program in $KUBECTL_EXTERNAL_DIFF or diff. Ends with 1 when there is a difference.",
@@ -81,7 +81,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 async def _versions(factory: Factory, program: str, info: Info) -> tuple[Object | None, Object | None]:
-    """The object as it is, None when there is none, and as it would be.  Raises StatusError and CommandError."""
+    """The current object, None when there is none, and the object as it would be.  Raises StatusError and CommandError."""
     flags, local = factory.flags, info.object or {}
     try:
         live: Object | None = await info.request(info.client.get()).do()
@@ -129,7 +129,7 @@ def _bare(obj: Object | None) -> Object | None:
 
 
 def _masked(before: Object | None, after: Object) -> tuple[Object | None, Object]:
-    """Two secrets without their values; those that differ have different masks."""
+    """Two secrets with masked values; different values have different masks."""
     old, new = ((obj or {}).get("data") or {} for obj in (before, after))
     changed = {key for key in old if key in new and old[key] != new[key]}
 

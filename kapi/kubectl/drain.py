@@ -1,6 +1,6 @@
-"""``kapi drain``: evicts the pods of nodes that are to be maintained (upstream: kubectl ``cmd/drain``, ``pkg/drain``).
+"""``kapi drain``: evicts the pods of nodes before maintenance (upstream: kubectl ``cmd/drain``, ``pkg/drain``).
 
-``cordon`` and ``uncordon`` are its first step, and the way back.
+``cordon`` is its first step, ``uncordon`` the reverse.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _place(pod: Object) -> str:
 
 
 async def _selected(factory: Factory, node: str) -> tuple[list[Object], str]:
-    """The pods of a node that are to go, and a warning about them.  Raises Aggregate and StatusError."""
+    """The pods of a node to remove, and a warning about them.  Raises Aggregate and StatusError."""
     flags = factory.flags
     read = Reader(factory, flags.get_int("chunk-size"))
     found = await read.all("v1", "", "pods", flags.get_string("pod-selector"), f"spec.nodeName={node}")
@@ -172,7 +172,7 @@ async def _selected(factory: Factory, node: str) -> tuple[list[Object], str]:
 
 
 async def _judged(factory: Factory, read: Reader, pod: Object) -> tuple[bool, str, str]:
-    """Whether a pod is to go, what forbids it, and what is to be told of it."""
+    """Whether to remove a pod, the error that forbids it, and a warning."""
     flags, metadata = factory.flags, pod["metadata"]
     deleted, skip = metadata.get("deletionTimestamp"), flags.get_int("skip-wait-for-delete-timeout")
     if skip > 0 and deleted and time.time() - seconds_of(deleted) > skip:

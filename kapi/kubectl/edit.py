@@ -67,7 +67,7 @@ HELP = Help(
 
 @dataclass(slots=True)
 class Results:
-    """Of one round: ``reasons`` are shown in the next one; ``again``, ``missing`` and ``refused`` count objects."""
+    """Results of one round: the next round shows ``reasons``; ``again``, ``missing`` and ``refused`` count objects."""
 
     reasons: list[tuple[str, list[str]]] = field(default_factory=list)
     again: int = 0
@@ -90,7 +90,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 class Editing:
-    """Editing of what ``infos`` have.  ``fields`` is the value of ``fieldValidation``.  Raises CommandError."""
+    """Edits the objects of ``infos``.  ``fields`` is the value of ``fieldValidation``.  Raises CommandError."""
 
     header = _HEADER  # of the file
 
@@ -162,7 +162,7 @@ class Editing:
         return objects
 
     def _refuse(self, error: CommandError, results: Results) -> None:
-        """For a file that cannot be read: with validation it is an error of the first object."""
+        """Handles a file that cannot be parsed: with validation this is an error of the first object."""
         problem = str(error)
         if self._fields == "Ignore":
             results.reasons.append((f"The edited file had a syntax error: {problem}", []))
@@ -179,7 +179,7 @@ class Editing:
             self._factory.err.write(f"A copy of your changes has been stored to {quote(self._file)}\n")
 
     def _text(self) -> bytes:
-        """The objects without what the server manages."""
+        """The text of the objects, without fields that the server manages."""
         objects = [_without_managers(info.object or {}) for info in self._infos]
         whole: Object = {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {}}
         if len(objects) == 1:
@@ -197,7 +197,7 @@ class Editing:
         return dump_yaml(whole)
 
     async def _edit(self, results: Results, text: bytes) -> tuple[bytes, str]:
-        """What the editor leaves, and in which file.  Raises CommandError."""
+        """The edited text, and its file.  Raises CommandError."""
         header = "" if self._json else self.header
         for head, others in results.reasons if header else ():
             header += f"# {_commented(head)}{':' if others else ''}\n"
@@ -213,7 +213,7 @@ class Editing:
             return file.read(), path
 
     async def send(self, objects: list[Object], results: Results) -> None:
-        """Patches what was changed.  Raises CommandError for changes that no patch can make."""
+        """Patches changed objects.  Raises CommandError for changes that no patch can make."""
         flags, namespace = self._factory.flags, self._factory.namespace
         originals = {dig(info.object, "metadata", "uid"): info for info in self._infos}
         known = [(originals.get(dig(obj, "metadata", "uid")), obj) for obj in objects]
@@ -306,13 +306,13 @@ def _objects(text: bytes, source: str) -> list[Object]:
 
 
 def _stripped(text: bytes) -> bytes:
-    """Without comments; ``#!`` begins none."""
+    """The text without comments; ``#!`` does not begin a comment."""
     lines = text.split(b"\n")
     return b"\n".join(line for line in lines if not line.strip().startswith(b"#") or line.strip().startswith(b"#!"))
 
 
 def _content(text: bytes) -> Tree:
-    """What the text means, or the text itself without comments."""
+    """The parsed text, or the text itself without comments."""
     try:
         return _objects(text, "")
     except CommandError:
@@ -320,13 +320,13 @@ def _content(text: bytes) -> Tree:
 
 
 def _commented(text: str) -> str:
-    """With a "#" before each further line."""
+    """The text with "#" before each further line."""
     first, *others = text.split("\n")
     return "".join([first, *(f"\n# {line}" if line and not line.startswith("#") else f"\n{line}" for line in others)])
 
 
 async def _launch(factory: Factory, path: str) -> None:
-    """Runs the editor, in a thread: connections stay alive meanwhile.  Raises CommandError."""
+    """Runs the editor in a thread, so that connections stay alive.  Raises CommandError."""
     editor = os.environ.get("KUBE_EDITOR") or os.environ.get("EDITOR") or "vi"
     shown = editor
     if " " in editor and any(mark in editor for mark in "\"'\\"):
@@ -350,7 +350,7 @@ async def _launch(factory: Factory, path: str) -> None:
 
 @contextlib.contextmanager
 def _interrupts_left_to_the_editor() -> Iterator[None]:
-    """Ctrl-C in the editor is the editor's."""
+    """Leaves Ctrl-C to the editor."""
     if threading.current_thread() is not threading.main_thread() or not sys.stdin.isatty():
         yield
         return

@@ -22,7 +22,7 @@ FLAGS = (
     Flag("no-headers", "bool"),
     Flag("chunk-size", "int", default=500),
 )
-#: the fields of an event as they follow each other in its type
+#: the fields of an event in the order of its type
 _FIELDS = (
     "kind", "apiVersion", "metadata", "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp",
     "count", "type", "eventTime", "series", "action", "related", "reportingComponent", "reportingInstance",

@@ -64,7 +64,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 async def _described(factory: Factory, program: str, name: str) -> Info:
-    """The object of the files, as these describe it.  Raises CommandError."""
+    """The object from the files.  Raises CommandError."""
     flags = factory.flags
     builder = Builder(factory, program).filenames(flags.get_list("filename"), False)
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))

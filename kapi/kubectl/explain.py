@@ -1,4 +1,4 @@
-"""``kapi explain``: what a kind and its fields mean, as the server documents them (upstream: kubectl ``explain/v2``).
+"""``kapi explain``: the documentation of a kind and its fields from the server (upstream: kubectl ``explain/v2``).
 
 A schema of the OpenAPI v3 document is followed through references, the items of lists, the values of maps, and ``allOf``; a
 reference that leads back to itself ends there.  Lines have a bounded width and are broken between words (``util/term``,
@@ -104,7 +104,7 @@ class SchemaText:
         return None
 
     def explain(self, schema: Object, fields: Sequence[str]) -> str:
-        """The schema, or what the path of fields leads to.  Raises NoField."""
+        """The text about the schema, or about the field at the path.  Raises NoField."""
         found = self._target(schema, fields, _NONE, "")
         if found is None:
             raise NoField(f'field "{fields[-1]}" does not exist')

@@ -1,4 +1,4 @@
-"""``kapi expose`` (upstream: kubectl ``cmd/expose``, ``polymorphichelpers``): a service from the object that it is for."""
+"""``kapi expose`` (upstream: kubectl ``cmd/expose``, ``polymorphichelpers``): a service for the pods of an object."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from kapi.machinery.golang import parse_duration
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor, installed_reactor
 
-if TYPE_CHECKING:  # not every command discovers, or asks a server at all
+if TYPE_CHECKING:  # not every command needs discovery or a server
     from kapi.client.discovery_cache import CachedDiscovery
     from kapi.client.exec_credential import PluginPolicy
     from kapi.client.mapper import RESTMapper
@@ -25,11 +25,11 @@ if TYPE_CHECKING:  # not every command discovers, or asks a server at all
 QPS, BURST = 50.0, 300  # kubectl's
 _GO_PROFILES = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "trace")
 ANSWER_LEVEL = 6  # of -v, from which on requests are shown
-SERVERS = ".kapi/admin.kubeconfig"  # what a server writes in the directory in which it is started
+SERVERS = ".kapi/admin.kubeconfig"  # the kubeconfig that a server writes in its working directory
 
 
 class Factory:
-    """``command`` is the command's name; ``out``, ``err`` and ``stdin`` are by default those of the process."""
+    """``command`` is the command's name; ``out``, ``err`` and ``stdin`` are by default the streams of the process."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Factory:
         return CachedDiscovery(Discovery(self.session), cache_directory(self.config.host, base))
 
     async def check_flags(self) -> None:
-        """Raises CommandError for flags of all commands that cannot be met, ClientError and StatusError."""
+        """Checks flags of all commands.  Raises CommandError, ClientError and StatusError."""
         flags = self.flags
         if flags.given("kustomize") and self.command != "run":
             from kapi.kubectl.kustomization import built_file

@@ -40,7 +40,7 @@ def read_record(text: str) -> list[str]:
             place += 1
             while True:
                 quote = line.find('"', place)
-                if quote < 0 and number + 1 < len(lines):  # a quoted field may go on in the next line
+                if quote < 0 and number + 1 < len(lines):  # a quoted field may continue in the next line
                     parts.append(line[place:] + "\n")
                     number += 1
                     line, place = lines[number], 0
@@ -67,7 +67,7 @@ def read_record(text: str) -> list[str]:
 
 
 def _error(start: int, number: int, before: str, problem: str) -> ValueError:
-    """``before`` is what stands in the line before the place of the problem; columns are counted in bytes from 1 on."""
+    """``before`` is the line up to the problem; columns are counted in bytes from 1."""
     record = "" if start == number else f"record on line {start + 1}; "
     return ValueError(f"{record}parse error on line {number + 1}, column {len(before.encode()) + 1}: {problem}")
 
@@ -105,7 +105,7 @@ class Flags:
         self._short = {flag.short: flag for flag in self._known.values() if flag.short}
         self._values: dict[str, Value] = {}
         self.arguments: list[str] = []
-        self.dash: int | None = None  # how many arguments come before "--"
+        self.dash: int | None = None  # number of arguments before "--"
 
     def __getitem__(self, name: str) -> Value:
         """The value of a flag of any kind."""
@@ -152,7 +152,7 @@ class Flags:
         return name in self._values
 
     def set(self, name: str, value: Value) -> None:
-        """As if it were given so."""
+        """Sets a flag as if it were given."""
         self._values[name] = value
 
     def parse(self, arguments: Sequence[str]) -> Flags:
@@ -320,7 +320,7 @@ PRINT_YAML = (Flag("output", short="o", default="yaml"), *_TEMPLATES)
 
 
 def leading(arguments: Sequence[str]) -> int:
-    """How many arguments before the command's name are global flags and their values."""
+    """The number of arguments before the command's name, which are global flags and their values."""
     count = 0
     while count < len(arguments):
         flags, rest = Flags(()), list(arguments[count:])

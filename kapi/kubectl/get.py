@@ -138,7 +138,7 @@ class GetOptions:
         )
 
     def transform(self, request: Request) -> Request:
-        """Makes a request ask for a table, when a table will be printed."""
+        """Makes a request ask for a Table, if a table will be printed."""
         if not (self.human and self.flags.get_bool("server-print")):
             return request
         request.header("Accept", _TABLE)

@@ -8,7 +8,7 @@ import re
 from kapi.machinery.golang import float_json, is_int64
 from kapi.machinery.tree import Tree
 
-#: a number that Go may write in another way than Python, or a text, in which nothing is one
+#: a number that Go may write differently from Python, or a text, to skip it
 _NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?P<number>-?\d+(?:\.\d+)?e[+-]\d+|-?\d{19,}|-?\d+\.0)(?![\d.e])')
 _UNUSUAL = re.compile(r"\de[+-]\d|\d{19}|\d\.0\b")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -27,14 +27,14 @@ def json_text(value: object, indent: int | None = None, *, ordered: bool = True)
 
 
 def sorted_fields(value: Tree) -> Tree:
-    """A copy whose objects have their fields in order, as what has no type has in what prints all else in its own."""
+    """A copy whose objects have sorted fields, as untyped values have in Go."""
     if isinstance(value, dict):
         return {key: sorted_fields(value[key]) for key in sorted(value)}
     return [sorted_fields(item) for item in value] if isinstance(value, list) else value
 
 
 def _number(found: re.Match[str]) -> str:
-    """Of a match of ``_NUMBER``.  What is no int64 is a float64 to Go."""
+    """Go's form of a number that ``_NUMBER`` matches; outside of int64 it is a float64."""
     text = found["number"]
     if text is None:
         return found[0]

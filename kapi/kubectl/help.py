@@ -56,7 +56,7 @@ def _name(command: Command) -> str:
 
 
 def flag_lines(flags: Iterable[Flag]) -> str:
-    """Each flag with its default, and what it does."""
+    """Each flag with its default and description."""
     return "\n".join(_flag(flag) for flag in sorted(flags, key=lambda flag: flag.name))
 
 
@@ -67,7 +67,7 @@ def _flag(flag: Flag) -> str:
 
 
 def text_of(flag: Flag) -> str:
-    """What the flag does: its own text, or what a flag of this name does in each command."""
+    """The description of a flag: its own text, or the text of all flags with this name."""
     return flag.help or TEXTS.get(flag.name, "")
 
 

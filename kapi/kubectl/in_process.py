@@ -1,4 +1,4 @@
-"""The client commands for programs: they run in this process, with the reactor that it has."""
+"""The client commands for programs: they run in this process, with its reactor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class KubectlError(Exception):
-    """A command has failed: ``code`` is its exit code, ``stdout`` and ``stderr`` are what it printed."""
+    """A command has failed: ``code`` is its exit code, ``stdout`` and ``stderr`` are its output."""
 
     def __init__(self, arguments: tuple[str, ...], code: int, stdout: str, stderr: str) -> None:
         super().__init__(f"{' '.join(arguments)} ended with {code}:\n{stdout}{stderr}")
@@ -22,7 +22,7 @@ class KubectlError(Exception):
 class Kubectl:
     """``await kubectl("get", "pods", "-o", "name")`` returns the standard output of the command.
 
-    ``config`` is a client's configuration; without one, that of the kubeconfig files, as on the command line.
+    ``config`` is a client's configuration; the default is from the kubeconfig files, as on the command line.
     Preferences of the user (``kuberc``) have no effect.
     """
 

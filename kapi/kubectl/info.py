@@ -1,4 +1,4 @@
-"""An object, or a list, that a command works on (upstream: cli-runtime ``resource/visitor.go`` Info, ``helper.go``)."""
+"""An object, or a list, on which a command works (upstream: cli-runtime ``resource/visitor.go`` Info, ``helper.go``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Transform = Callable[[Request], Request]
 class Info:
     """``object`` was read from a file, or from the server by ``get``.
 
-    ``client`` is None with ``--local``, which asks no server.
+    ``client`` is None with ``--local``, which uses no server.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Info:
         return await self.request(self.client.delete()).body(body).do()
 
     def refresh(self) -> None:
-        """Name and namespace as the object says."""
+        """Takes name and namespace from the object."""
         metadata = (self.object or {}).get("metadata") or {}
         self.name = metadata.get("name") or self.name
 

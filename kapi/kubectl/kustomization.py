@@ -1,4 +1,4 @@
-"""Manifests of kustomizations, which the program ``kustomize`` builds, or else ``kubectl``."""
+"""Manifests of kustomizations, which the program ``kustomize`` builds, or ``kubectl`` if there is none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def build(directory: str, options: Sequence[str] = ()) -> str:
 
 
 def _check(directory: str) -> None:
-    """Raises CommandError for what is no kustomization, as kubectl, whichever program is there."""
+    """Raises CommandError for a directory that is not a kustomization, with kubectl's message for both programs."""
     place = os.path.abspath(directory)
     if not os.path.exists(place):
         raise CommandError(
@@ -40,7 +40,7 @@ def _check(directory: str) -> None:
 
 
 def _program() -> list[str]:
-    """What builds: kustomize, or else the one inside of kubectl.  Raises CommandError."""
+    """The program that builds: kustomize, or kubectl, which contains it.  Raises CommandError."""
     if path := shutil.which("kustomize"):
         return [path, "build"]
     path = shutil.which("kubectl")

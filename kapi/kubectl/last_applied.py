@@ -113,7 +113,7 @@ async def _set(factory: Factory, program: str) -> int:
 
 
 class _EditingManifests(Editing):
-    """What is edited are manifests: they have no uid, and are not what the server has."""
+    """Edits manifests, which have no uid and differ from the objects on the server."""
 
     header = _HEADER
 

@@ -73,9 +73,9 @@ def unstructured(tree: Tree) -> Object:
 
 
 def decoded(tree: Tree, text: Callable[[], str] = str) -> Object:
-    """An object as Go's decoder and encoder leave it: without unknown fields, the others in Go's order.  Raises CommandError.
+    """An object after Go's decoder and encoder: without unknown fields, the others in Go's order.  Raises CommandError.
 
-    ``text`` is that of ``Patched``; an object that says its kind needs none.
+    ``text`` is the same as in ``Patched``; an object with a kind does not need it.
     """
     from kapi.codecs.reading import as_object, type_meta
     from kapi.schema.decode import decode_tree
@@ -97,7 +97,7 @@ def decoded(tree: Tree, text: Callable[[], str] = str) -> Object:
 
 
 def _type_of(obj: Object) -> Type | None:
-    """None for what is not of Kubernetes' own API.  Raises ValueError for an apiVersion with two slashes."""
+    """The type of a kind; None outside of Kubernetes' own API.  Raises ValueError for an apiVersion with two slashes."""
     from kapi.schema.builtin import names_by_kind, type_of
 
     group, version = GroupVersion.parse(obj.get("apiVersion") or "")

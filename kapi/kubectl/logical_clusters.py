@@ -14,7 +14,7 @@ _PATH = "clusters"
 
 
 class LogicalClusters:
-    """``name`` is that of ``--logical-cluster``, else the one in the URL of the kubeconfig's server; "" is none."""
+    """``name`` is from ``--logical-cluster``, or from the URL of the kubeconfig's server; "" means none."""
 
     def __init__(self, factory: Factory) -> None:
         config = factory.config

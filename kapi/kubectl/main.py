@@ -100,7 +100,7 @@ def _show_help(out: TextIO, path: str, command: Command) -> int:
 
 
 def help_of(words: Sequence[str]) -> str:
-    """The text of ``kapi help`` with these words: that of a command, or the overview."""
+    """The text of ``kapi help`` with these words: the help of a command, or the overview."""
     from kapi.kubectl.help import command_help, overview
 
     entry = ENTRIES.get(words[0]) if words else None
@@ -114,9 +114,9 @@ def help_of(words: Sequence[str]) -> str:
 
 
 def _buffered(stream: TextIO) -> TextIO:
-    """``stream``, with a buffer by lines where ``PYTHONUNBUFFERED`` leaves it none.
+    """``stream``, with line buffering even if ``PYTHONUNBUFFERED`` is set.
 
-    Without one Python drops what a single write does not take: when the process is stopped meanwhile, that is most of it.
+    Without a buffer Python drops the rest of a partial write, which can be most of it if the process is stopped meanwhile.
     """
     if not isinstance(getattr(stream, "buffer", None), io.RawIOBase):
         return stream
@@ -126,7 +126,7 @@ def _buffered(stream: TextIO) -> TextIO:
 def main(arguments: Sequence[str], plugin_policy: PluginPolicy | None = None) -> int:
     """Runs one command, then ends the process at once: an orderly exit of Python would take longer.
 
-    The reactor is half of what a command imports, so it is imported for those only that wait for something.
+    The reactor is half of a command's imports, so it is imported only for commands that wait.
     """
     from twisted.internet.defer import Deferred
 

@@ -1,4 +1,4 @@
-"""What ``label`` and ``annotate`` share: pairs among the arguments, the objects, the patch (upstream: kubectl ``cmd/util``)."""
+"""Common parts of ``label`` and ``annotate``: pairs of arguments, objects, the patch (upstream: kubectl ``cmd/util``)."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is set and what is removed in ``metadata``'s ``field``: "labels" or "annotations"."""
+    """The values to set and the keys to remove in ``metadata``'s ``field``: "labels" or "annotations"."""
 
     field: str
     new: dict[str, str]
     gone: list[str]
 
     def applied(self, obj: Object) -> tuple[Object, set[str], set[str]]:
-        """The object with it, and the keys that it added or changed, and that it removed."""
+        """The changed object, the keys that were added or changed, and the removed keys."""
         metadata = obj.get("metadata") or {}
         values = dict(metadata.get(self.field) or {})
         added = {key for key, value in self.new.items() if values.get(key) != value}
@@ -101,7 +101,7 @@ def check(factory: Factory, resources: list[str], change: Change, what: str, fil
 
 
 async def objects(factory: Factory, program: str, resources: list[str]) -> Result:
-    """The objects that the command is about.  Raises CommandError."""
+    """The objects of the command.  Raises CommandError."""
     flags = factory.flags
     builder = Builder(factory, program).flatten()
     builder.namespace(

@@ -110,7 +110,7 @@ def check_pod_timeout(factory: Factory, usage: str = "") -> None:
 def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = False, err: TextIO | None = None) -> str:
     """The container with this name, or the Pod's default one for "".  Raises CommandError.
 
-    Unless ``quiet``, it tells which one of several is taken, on ``err`` or the error stream.
+    Unless ``quiet``, it prints the chosen one of several containers on ``err`` or the error stream.
     """
     metadata: Object = pod.get("metadata") or {}
     known = list(containers_of(pod))

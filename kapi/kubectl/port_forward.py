@@ -82,7 +82,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _check_protocol(ports: list[Object], texts: list[str], number: str, find: Callable[[str], int]) -> None:
-    """Raises CommandError for a port that is only one of UDP.  ``number`` is the field that has a port's number."""
+    """Raises CommandError for a port that is only defined for UDP.  ``number`` is the field with a port's number."""
     of = {
         protocol: {port[number] for port in ports if port.get("protocol", "TCP") == protocol}
         for protocol in ("TCP", "UDP")
@@ -120,7 +120,7 @@ def _of_pod(pod: Object, texts: list[str]) -> list[str]:
 
 
 def _of_service(service: Object, pod: Object, texts: list[str]) -> list[str]:
-    """The pod's ports to which those of the service lead.  Raises CommandError."""
+    """The pod's ports that are targets of the service's ports.  Raises CommandError."""
     name, ports = service["metadata"]["name"], service["spec"].get("ports") or []
 
     def number(of: str) -> int:

@@ -1,9 +1,8 @@
-"""Modules that Twisted imports and that a short-lived program does not use: each is executed when something of it is asked for.
+"""Delays the import of modules that Twisted imports but a short-lived program does not use, until their first use.
 
-A client command runs for a fifth of a second, and nearly all of it is imports.  Python's own ``importlib.util.LazyLoader`` is
-no help for ``from asyncio import Future``, which asks at once; here a few names are stand-ins, which find what they stand for
-when they are used.  Only the process of a command does this (``kapi.__main__``): in a program that has a reactor already nothing
-is changed.
+A client command runs for a fifth of a second, and nearly all of it is imports.  Python's own ``importlib.util.LazyLoader`` does
+not help with ``from asyncio import Future``, which loads the module at once.  Here a few names are placeholders, which load the
+real objects when they are used.  Only the process of a command does this (``kapi.__main__``), not a program that has a reactor.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MODULES: dict[str, dict[str, str]] = {
 
 
 class _Name:
-    """Stands for a class or a function."""
+    """A placeholder of a class or a function."""
 
     def __init__(self, module: str, name: str) -> None:
         self._module, self._name = module, name
@@ -52,7 +51,7 @@ class _Name:
 
 class _Postponed(ModuleType):
     def __getattr__(self, name: str) -> object:
-        """Called for what is not there yet.  Raises AttributeError."""
+        """Loads the module for an attribute that is not there yet.  Raises AttributeError."""
         module = self.__name__
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)

@@ -87,7 +87,7 @@ def _listen(reactor: Reactor, site: Site, address: str, port: int, socket: str) 
 
 
 class Filter:
-    """Which requests are sent on: patterns of paths, hosts and methods."""
+    """The choice of forwarded requests, by patterns of paths, hosts and methods."""
 
     def __init__(self, accept_paths: str, reject_paths: str, accept_hosts: str, reject_methods: str) -> None:
         self._accept_paths, self._reject_paths = _patterns(accept_paths), _patterns(reject_paths)
@@ -95,7 +95,7 @@ class Filter:
 
     @classmethod
     def of_flags(cls, factory: Factory) -> Filter:
-        """Raises CommandError for what is no pattern."""
+        """The filter of the flags.  Raises CommandError for an invalid pattern."""
         names = ("accept-paths", "reject-paths", "accept-hosts", "reject-methods")
         return cls(*(factory.flags.get_string(name) for name in names))
 
@@ -117,7 +117,7 @@ def _matches(text: str, patterns: list[re.Pattern[str]]) -> bool:
 
 
 class Proxy(Resource):
-    """Sends requests on; static files are below ``--www-prefix``."""
+    """Forwards requests; static files are below ``--www-prefix``."""
 
     isLeaf = True
 
@@ -131,7 +131,7 @@ class Proxy(Resource):
         self._below = urlsplit(factory.config.host).path.rstrip("/") if flags.get_bool("append-server-path") else ""
 
     def render(self, request: Request) -> int | bytes:
-        """Answers a request for a file, or sends it on."""
+        """Answers a request for a file, or forwards it."""
         method, path = request.method.decode(), unquote(request.path.decode())
         if self._directory and path.startswith(self._static):
             return self._file(request, path[len(self._static) :])

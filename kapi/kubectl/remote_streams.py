@@ -29,7 +29,7 @@ MAX_READ = 32 * 1024  # bytes of input that are read at once
 
 
 def has_terminal(factory: Factory, wanted: bool) -> bool:
-    """Whether the command gets a terminal, which needs one here and ``--stdin``."""
+    """Whether the command gets a terminal, which needs a local terminal and ``--stdin``."""
     if not wanted or not factory.flags.get_bool("stdin"):
         return False
     if factory.stdin.isatty():
@@ -89,7 +89,7 @@ class DetachKeys:
         self.pressed = False
 
     def without(self, data: bytes) -> bytes:
-        """The bytes to send on: those before the keys, without any that may still become the keys."""
+        """The bytes to send: those before the keys, without a beginning of the keys."""
         data, self._held = self._held + data, b""
         before, found, _ = data.partition(self._keys)
         if found:

@@ -114,7 +114,7 @@ def _check_raw(factory: Factory) -> None:
 
 
 async def _replace(info: Info, options: Object) -> None:
-    """Puts the object; one without a resourceVersion replaces whatever version there is.  Raises StatusError."""
+    """Sends the object with PUT; without a resourceVersion it replaces any version.  Raises StatusError."""
     obj = info.object or {}
     if not info.name:
         raise CommandError("resource name may not be empty")

@@ -1,7 +1,7 @@
 """``kapi rollout``: status, history, undo, restart, pause and resume.
 
-Former revisions of a deployment are its replica sets, those of daemon sets and stateful sets are ControllerRevisions, whose data
-is a patch.  Upstream: kubectl ``cmd/rollout``, ``polymorphichelpers``.
+Earlier revisions of a deployment are its replica sets; revisions of daemon sets and stateful sets are ControllerRevisions, whose
+data is a patch.  Upstream: kubectl ``cmd/rollout``, ``polymorphichelpers``.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ SUBCOMMANDS = (
 
 _CAUSE = "kubernetes.io/change-cause"
 _HASH = "pod-template-hash"
-#: annotations that stay those of the deployment
+#: annotations for which the deployment's values stay
 _KEPT = frozenset(
     [
         LAST_APPLIED, REVISION, "deployment.kubernetes.io/revision-history", "deployment.kubernetes.io/desired-replicas",
@@ -233,7 +233,7 @@ def _kind(info: Info) -> str:
 
 
 async def _owned(info: Info, resource: str) -> list[Object]:
-    """The objects that the workload controls, as its selector finds them."""
+    """The objects that the workload controls, found by its selector."""
     obj = info.object or {}
     request = info.client.get().namespace(info.namespace).resource(resource)
     page = await request.param("labelSelector", selector_text(dig(obj, "spec", "selector"))).do()
@@ -246,7 +246,7 @@ async def _owned(info: Info, resource: str) -> list[Object]:
 
 
 async def _revisions(info: Info) -> list[tuple[int, Object]]:
-    """The revisions with the objects that stand for them, the newest last; 0 is that of a replica set without a number."""
+    """The revisions with their objects, the newest last; a replica set without a number has the revision 0."""
     if info.mapping.kind == "Deployment":
         sets = _newest_last(info, await _owned(info, "replicasets"))
         found = [(int((one["metadata"].get("annotations") or {}).get(REVISION) or 0), one) for one in sets]
@@ -256,7 +256,7 @@ async def _revisions(info: Info) -> list[tuple[int, Object]]:
 
 
 async def _shown(info: Info, revision: int) -> list[Object]:
-    """A revision, or all for 0, as objects: replica sets, or the workload as it was.  Raises CommandError and StatusError."""
+    """A revision, or all for 0, as objects: replica sets, or the workload's old states.  Raises CommandError and StatusError."""
     from kapi.kubectl.local_patch import decoded
 
     _check_history(info)
@@ -328,7 +328,7 @@ def _not_found(revision: int) -> CommandError:
 
 
 async def rolled_back(factory: Factory, program: str, info: Info, revision: int, dry_run: str) -> str:
-    """Brings the pods of a revision back, 0 for the one before the newest.  Returns what was done.
+    """Restores the pod template of a revision, 0 for the one before the newest.  Returns the text of the operation.
 
     Raises CommandError and StatusError.
     """

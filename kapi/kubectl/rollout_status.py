@@ -1,4 +1,4 @@
-"""How far a rollout is, in words (upstream: kubectl ``polymorphichelpers/rollout_status.go``)."""
+"""The progress of a rollout as text (upstream: kubectl ``polymorphichelpers/rollout_status.go``)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _STATUS = {"Deployment": _deployment, "DaemonSet": _daemon_set, "StatefulSet": _
 
 
 async def follow(factory: Factory, info: Info, revision: int) -> None:
-    """Prints how far the rollout is, with each change, until it is done.  Raises CommandError."""
+    """Prints the progress of the rollout, at each change, until it is done.  Raises CommandError."""
     status = _STATUS.get(info.mapping.kind)
     if status is None:
         kind = f"{info.mapping.group}, Kind={info.mapping.kind}" if info.mapping.group else info.mapping.kind

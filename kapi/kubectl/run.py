@@ -128,7 +128,7 @@ def _check(factory: Factory, dry_run: str, attached: bool) -> None:
 
 
 def _restart(factory: Factory) -> str:
-    """What the flag says; when that is nothing, a container that is talked to is not started again after it has succeeded."""
+    """The restart policy of the flag; without the flag, an interactive container is not started again after success."""
     return factory.flags.get_string("restart") or ("OnFailure" if factory.flags.get_bool("stdin") else "Always")
 
 
@@ -186,7 +186,7 @@ def _service(factory: Factory) -> Object:
 
 @asynccontextmanager
 async def _removed(factory: Factory, made: list[Object]) -> AsyncIterator[None]:
-    """With ``--rm`` the objects are deleted at the end."""
+    """Deletes the objects at the end, with ``--rm``."""
     try:
         yield
     finally:
@@ -204,7 +204,7 @@ async def _removed(factory: Factory, made: list[Object]) -> AsyncIterator[None]:
 
 
 async def _attached(factory: Factory, pod: Object) -> int:
-    """Joins the container.  The exit code is the container's, unless it is started again.  Raises CommandError."""
+    """Attaches to the container.  The exit code is the container's, unless it is started again.  Raises CommandError."""
     flags = factory.flags
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     container = pod["spec"]["containers"][0]["name"]

@@ -32,11 +32,11 @@ from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 
 _SET = re.compile(r".+=.*", re.DOTALL)
-_FIELDS = ("name", "namespace", "uid")  # of metadata, that pods can refer to
+_FIELDS = ("name", "namespace", "uid")  # fields of metadata to which pods can refer
 
 
 class _Variables:
-    """What the arguments say: ``new`` variables in order, and the names of those that are ``gone``."""
+    """The variables of the arguments: ``new`` ones in order, and the names of removed ones (``gone``)."""
 
     def __init__(self, pairs: Iterable[str], factory: Factory) -> None:
         """Raises CommandError."""
@@ -60,7 +60,7 @@ class _Variables:
             raise CommandError("can not both modify and remove the same environment variable in the same command")
 
     def applied(self, env: list[Object], *, overwrite: bool) -> list[Object]:
-        """The variables of a container with these.  Raises CommandError where a value would be replaced that may not be."""
+        """The variables of a container with these changes.  Raises CommandError for a value that must not be replaced."""
         env = [*env]
         if not overwrite:
             for one in self.new:
@@ -81,7 +81,7 @@ def _place(env: list[Object], name: str) -> int:
 
 
 def _read(text: str) -> list[Object]:
-    """The variables of lines of KEY=VALUE; what follows # is a comment."""
+    """The variables of lines of KEY=VALUE; text after # is a comment."""
     lines = [line.removesuffix("\r").partition("#")[0] for line in text.split("\n")]
     return [dict(zip(("name", "value"), line.split("=", 1), strict=True)) for line in lines if "=" in line]
 
@@ -162,7 +162,7 @@ async def _from(factory: Factory, program: str, source: str, keys: list[str]) ->
 
 
 async def _show(factory: Factory, info: Info, obj: Object) -> None:
-    """Prints the variables of an object's containers, with ``--resolve`` what those have that refer to something."""
+    """Prints the variables of an object's containers; ``--resolve`` reads the values of references."""
     flags = factory.flags
     for container in selected(pod_spec(obj, info), flags.get_string("containers")):
         values = _Values(factory, obj, container)
@@ -196,7 +196,7 @@ def _reference(source: Object) -> str:
 
 
 class _Values:
-    """What the variables of a container have that refer to something.  Each object is read once."""
+    """The values of a container's variables that are references.  Each object is read once."""
 
     def __init__(self, factory: Factory, obj: Object, container: Object) -> None:
         self._factory, self._obj, self._container = factory, obj, container

@@ -49,7 +49,7 @@ _NONE = object()
 
 
 def _insert(pairs: list[tuple[Tree, Item]]) -> None:
-    """By insertion, as Go sorts few items: what has no value is before all others, also those without, and so turns round."""
+    """Sorts by insertion, as Go for few items: an item without a value is less than all others, so these are reversed."""
     for end in range(1, len(pairs)):
         place = end
         while place and _less(pairs[place][0], pairs[place - 1][0]):
@@ -58,7 +58,7 @@ def _insert(pairs: list[tuple[Tree, Item]]) -> None:
 
 
 def _path(field: str, templates: bool) -> str:
-    """Raises JSONPathError for what is no path, unless it may be a template."""
+    """The path.  Raises JSONPathError for an invalid path, unless it may be a template."""
     try:
         return relaxed(field)
     except JSONPathError:

@@ -132,7 +132,7 @@ def _same(one: Object, other: Object) -> bool:
 
 
 def _changed(node: Object, add: list[Object], remove: list[Object], *, overwrite: bool) -> tuple[str, list[Object]]:
-    """What is done, and the new taints.  Raises CommandError and Aggregate."""
+    """The operation, and the new taints.  Raises CommandError and Aggregate."""
     old = dig(node, "spec", "taints") or []
     exists = [one["key"] for one in add if any(_same(one, before) for before in old)]
     if exists and not overwrite:

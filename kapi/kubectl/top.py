@@ -1,4 +1,4 @@
-"""``kapi top node`` and ``top pod``: what the metrics API tells (upstream: kubectl ``cmd/top``, ``metricsutil``)."""
+"""``kapi top node`` and ``top pod``: the usage from the metrics API (upstream: kubectl ``cmd/top``, ``metricsutil``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def _pod(factory: Factory, program: str) -> int:
 
 
 def _name(factory: Factory, usage: str, text: str, selector: str, fields: str = "") -> str:
-    """The name among the arguments, or "".  ``text`` and ``selector`` are those of messages.  Raises CommandError."""
+    """The name among the arguments, or "".  ``text`` and ``selector`` are for messages.  Raises CommandError."""
     flags, names = factory.flags, factory.flags.arguments
     if len(names) > 1:
         raise CommandError(text, usage=usage)
@@ -91,7 +91,7 @@ def _usage(name: str, amounts: Amounts) -> str:
 
 
 class _Table:
-    """Every cell ends with a tab, as kubectl's do."""
+    """A table in which every cell ends with a tab, as in kubectl."""
 
     def __init__(self, factory: Factory) -> None:
         self._factory, self._writer = factory, TabWriter()

@@ -20,7 +20,7 @@ from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 
-#: the way to the pod's spec in an object of each kind
+#: the path to the pod's spec in an object of each kind
 _SPECS = {
     "Pod": ("spec",),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
@@ -31,7 +31,7 @@ _SPECS = {
 }
 #: changes a copy of an object in place; raises CommandError when it cannot
 Change = Callable[[Object], None]
-#: changes the spec of an object's pods; returns what could not be done
+#: changes the spec of an object's pods; returns the problems
 ChangeSpec = Callable[[Info, Object], list[str]]
 #: the flags of commands that change the pods of objects
 OBJECTS = (
@@ -42,7 +42,7 @@ CONTAINERS = Flag("containers", short="c", default="*")
 
 
 def go_type(info: Info) -> str:
-    """Go's name of the type, as it stands in messages."""
+    """Go's name of the type in messages."""
     return f"*{info.mapping.version}.{info.mapping.kind}"
 
 
@@ -67,7 +67,7 @@ def is_local(factory: Factory) -> bool:
 
 
 async def read_objects(factory: Factory, program: str, resources: Sequence[str], *, whole: bool = True) -> Result:
-    """The objects that arguments, files and selector name, as they are now.  ``whole``: a type alone means all of it."""
+    """The current objects of arguments, files and selector.  ``whole``: a type alone means all its objects."""
     flags = factory.flags
     builder = builder_of(factory, program).labels(flags.get_string("selector") if flags.has("selector") else "")
     if is_local(factory):
@@ -77,7 +77,7 @@ async def read_objects(factory: Factory, program: str, resources: Sequence[str],
 
 
 async def given_objects(factory: Factory, program: str) -> Result:
-    """The objects that arguments name, as they are now, or those of files, as these describe them."""
+    """The current objects that arguments name, or the objects in files."""
     builder = builder_of(factory, program)
     if not factory.flags.get_list("filename"):
         builder.latest()
@@ -92,9 +92,9 @@ class Updates:
         self._schemas: dict[tuple[str, str, str], OpenAPISchema | None] = {}
 
     async def patch(self, info: Info, changed: Object) -> bool:
-        """Makes the object on the server as ``changed``; ``info`` has the result.  Returns whether it differed.
+        """Changes the object on the server into ``changed``; ``info`` has the result.  Returns whether it differed.
 
-        With ``--local`` the server is not asked.  Raises StatusError.
+        With ``--local`` no request is sent.  Raises StatusError.
         """
         if is_local(self._factory):
             from kapi.kubectl.local_patch import decoded
@@ -115,7 +115,7 @@ class Updates:
         return bool(patch)
 
     async def difference(self, info: Info, changed: Object) -> tuple[PatchType, Object]:
-        """The patch that makes the object as ``changed``, and its kind."""
+        """The patch from the object to ``changed``, and its type."""
         before, mapping = info.object or {}, info.mapping
         schema = await self._schema(mapping.group, mapping.version, mapping.kind)
         return "merge" if schema is None else "strategic", three_way_patch(before, changed, before, schema)
@@ -139,7 +139,7 @@ def changed(info: Info, change: Change) -> Object:
 
 
 def changed_pods(info: Info, change: ChangeSpec) -> tuple[Object, list[str]]:
-    """A copy of the object whose pods are changed, and what could not be done.  Raises CommandError."""
+    """A copy of the object with a changed pod spec, and the problems.  Raises CommandError."""
     problems: list[str] = []
     return changed(info, lambda obj: problems.extend(change(info, pod_spec(obj, info)))), problems
 
@@ -153,7 +153,7 @@ def selected(spec: Object, pattern: str) -> list[Object]:
 
 
 def check(factory: Factory, dry_run: str, resources: list[str]) -> list[BaseException]:
-    """What is wrong with flags and arguments."""
+    """The errors of flags and arguments."""
     flags = factory.flags
     problems = []
     if flags.get_bool("all") and flags.get_string("selector"):

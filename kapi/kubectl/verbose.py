@@ -1,4 +1,4 @@
-"""``-v``: what is sent and answered, on the error stream (upstream: client-go ``transport/round_trippers.go``, ``klog``).
+"""``-v``: logs requests and answers on the error stream (upstream: client-go ``transport/round_trippers.go``, ``klog``).
 
 From level 6 on there is a line for each answer, from 7 on one for each request with its headers; 8 adds the headers of answers
 and the beginning of bodies, 9 shows requests as command lines of curl, 10 whole bodies.  Credentials are not shown.
@@ -25,7 +25,7 @@ _SECRET = (b"authorization", b"cookie", b"proxy-authorization")
 
 
 class LoggedTransport:
-    """Sends through another transport, and tells of it."""
+    """Sends through another transport, and logs it."""
 
     def __init__(self, inner: Transport, host: str, level: int, err: TextIO) -> None:
         self._inner, self._host, self._level, self._err = inner, host, level, err
@@ -64,7 +64,7 @@ class LoggedTransport:
         return self._inner.close()
 
     def __getattr__(self, name: str) -> object:
-        """What only some transports have: WebSockets, and to forget a connection."""
+        """Attributes that only some transports have, for WebSockets and for dropping connections."""
         return getattr(self._inner, name)
 
     def _line(self, file: str, text: str) -> None:

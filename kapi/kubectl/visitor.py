@@ -1,4 +1,4 @@
-"""Where the objects of a command come from, and the errors in reading them (upstream: cli-runtime ``resource``)."""
+"""The sources of a command's objects, and the errors in reading them (upstream: cli-runtime ``resource``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXTENSIONS = (".json", ".yaml", ".yml")
 
 class Visitor(Protocol):
     def visit(self) -> AsyncIterator[Info | Exception]:
-        """The objects, and in place of others the errors of reading them."""
+        """The objects, with errors in place of objects that cannot be read."""
         ...
 
 
@@ -185,7 +185,7 @@ def expand_paths(path: str, recursive: bool) -> list[str]:
 
 
 class NoObject(CommandError):
-    """A document that is no object, such as a list."""
+    """A document that is not an object, such as a list."""
 
 
 def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject, int]]:
@@ -301,7 +301,7 @@ class Result:
 
     @contextlib.contextmanager
     def caught(self, kinds: tuple[type[Exception], ...] = _CAUGHT) -> Iterator[None]:
-        """Keeps an error in what is done with an object for ``finish``, so that the next object follows."""
+        """Keeps an error of one object for ``finish``, so that the command continues with the next object."""
         try:
             yield
         except kinds as error:

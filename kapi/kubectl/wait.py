@@ -21,7 +21,7 @@ from kapi.machinery.jsonpath import JSONPathError
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
 
-POLL_SECONDS = 0.5  # between looks for objects that are not there yet
+POLL_SECONDS = 0.5  # between checks for objects that do not exist yet
 
 FLAGS = (
     *FILES_BELOW,
@@ -98,7 +98,7 @@ async def _appeared(factory: Factory, builder: Builder, end: float) -> None:
 
 
 async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: float | None, printer: Printer) -> None:
-    """``end``: None for a single look.  Raises CommandError."""
+    """``end``: None for a single check.  Raises CommandError."""
     for done in conditions:
         if done is _deleted and end is not None and end <= factory.reactor.seconds():
             raise CommandError("context deadline exceeded")  # as for all objects after the one that took the time

@@ -51,7 +51,7 @@ async def wait_until_gone(factory: Factory, infos: list[tuple[Info, str]], timeo
 async def wait_for(
     factory: Factory, info: Info, done: Callable[[Object | None], bool], end: float | None
 ) -> Object | None:
-    """Waits until ``done(object)`` is true; returns the object.  ``end`` is a time of the reactor, None for a single look.
+    """Waits until ``done(object)`` is true; returns the object.  ``end`` is a time of the reactor, None for a single check.
 
     Raises CommandError.
     """

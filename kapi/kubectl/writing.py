@@ -63,7 +63,7 @@ def validation(text: str) -> str:
 
 
 def file_builder(factory: Factory, program: str, command: str, *, needed: bool = True) -> Builder:
-    """The Builder of a command that takes only files; without ``needed`` it says itself that there are none.
+    """The Builder of a command that takes only files; without ``needed`` the Builder itself reports that there are none.
 
     Raises CommandError.
     """
@@ -94,7 +94,7 @@ def with_last_applied(obj: Object) -> Object:
 
 
 def propagation(flags: Flags, err: TextIO | None = None) -> str:
-    """The ``propagationPolicy`` of ``--cascade``; of booleans it is told to ``err`` that they are outdated.
+    """The ``propagationPolicy`` of ``--cascade``; for the deprecated booleans it prints a warning to ``err``.
 
     Raises CommandError.
     """

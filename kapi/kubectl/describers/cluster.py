@@ -54,7 +54,7 @@ def _quota(out: Lines, quota: Object, level: int, bullet: str, rule: str) -> Non
 
 
 def _same_form(used: str, hard: str) -> str:
-    """A quantity in the suffixes of another."""
+    """A quantity with the kind of suffix of another."""
     form, given = quantities.parse(hard).form, quantities.parse(used)
     return used if given.form == form else str(quantities.Amount(Fraction(quantities.ceiling(used)), form))
 
@@ -167,11 +167,11 @@ def _slices(out: Lines, obj: Object) -> None:
     out.table(("Driver", "Pool", "Slices", "Devices"), rows, 1)
 
 
-_OF_NOTHING = -(1 << 63)  # kubectl divides by zero for a node that tells no amount, and shows this on most processors
+_OF_NOTHING = -(1 << 63)  # kubectl divides by zero for a node without an amount, which gives this on most processors
 
 
 def _percent(amount: str, whole: str, milli: bool, of_nothing: int = 0) -> str:
-    """An amount, and how much it is of the node's."""
+    """An amount, and its percentage of the node's amount."""
     count = quantities.milli if milli else quantities.ceiling
     return f"{amount} ({int(count(amount) / count(whole) * 100) if count(whole) else of_nothing}%)"
 

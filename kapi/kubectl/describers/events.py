@@ -7,7 +7,7 @@ from kapi.machinery.tree import Object
 
 
 def interval(event: Object) -> str:
-    """How long ago it was; for a repeated event how often and since when."""
+    """The age of an event; for a repeated event also the count and the first time."""
     first = age(event.get("eventTime") or event.get("firstTimestamp"))
     if (series := event.get("series")) is not None:
         return f"{age(series.get('lastObservedTime'))} (x{series.get('count', 0)} over {first})"

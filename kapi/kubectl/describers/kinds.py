@@ -1,4 +1,4 @@
-"""The describers by kind, with what they read from the server beside the object itself, and the one of all other kinds."""
+"""The describers by kind, with the related objects that they read from the server, and the describer of all other kinds."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _fields(out: Lines, content: Object, level: int = 0, path: str = "") -> None
 
 
 def title(field: str) -> str:
-    """``Last Transition Time`` for ``lastTransitionTime``; a name with other characters than letters and ``-`` as it is."""
+    """``Last Transition Time`` for ``lastTransitionTime``; a name with other characters than letters and ``-`` is unchanged."""
     if any(not (character.isalpha() or character == "-") for character in field):
         return field
     words = list(_joined(re.findall(r"[A-Z]+(?=[A-Z][a-z]|[^A-Za-z]|$)|[A-Z]?[a-z]+|[A-Z]+|[^A-Za-z]+", field)))
@@ -83,7 +83,7 @@ def title(field: str) -> str:
 
 
 def _joined(words: list[str]) -> Iterator[str]:
-    """The words, of which an acronym and the capitalized word after it are one."""
+    """Joins words: an acronym and the capitalized word after it are one word."""
     place = 0
     while place < len(words):
         word, following = words[place], words[place + 1] if place + 1 < len(words) else ""
@@ -242,7 +242,7 @@ async def _node(read: Reader, obj: Object) -> Object:
 
 
 class Describer(NamedTuple):
-    """``version`` is the API version in which the object is read; ``events``: whether they are shown."""
+    """``version`` is the API version in which the object is read; ``events``: whether events are shown."""
 
     parts: Sequence[Part]
     related: Callable[[Reader, Object], Awaitable[Object]] | None = None
@@ -292,7 +292,7 @@ DESCRIBERS = {
 
 
 async def describe(read: Reader, info: Info, show_events: bool) -> str:
-    """The object as ``describe`` prints it, read anew from the server.  Raises StatusError and CommandError."""
+    """The text of ``describe`` for the object, which is read again from the server.  Raises StatusError and CommandError."""
     mapping = info.mapping
     found = DESCRIBERS.get((mapping.group, mapping.kind), Describer(GENERIC, version=mapping.version))
     version = f"{mapping.group}/{found.version}" if mapping.group else found.version

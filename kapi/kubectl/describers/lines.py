@@ -1,7 +1,7 @@
 """The language of describers: parts that print lines of an object's fields (upstream: kubectl ``describe.go`` PrefixWriter).
 
 A describer is a sequence of parts.  ``row("Priority", "spec.priority")`` prints ``Priority:`` and the field at this path; without
-a value it prints nothing, or the text in ``missing``.  ``block``, ``each`` and ``table`` print what is nested or repeated.
+a value it prints nothing, or the text in ``missing``.  ``block``, ``each`` and ``table`` print nested or repeated fields.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Lines:
         self.multiline(title, (f"{key}={value}" for key, value in sorted((labels or {}).items())))
 
     def annotations(self, title: str, annotations: Mapping[str, str] | None) -> None:
-        """Long values, and those of several lines, begin on a line of their own."""
+        """Annotations; long values, and values of several lines, begin on a new line."""
         self.put(f"{title}:\t")
         shown = [(key, value) for key, value in sorted((annotations or {}).items()) if key != _LAST_APPLIED]
         if not shown:
@@ -215,7 +215,7 @@ def selector(value: Tree) -> str:
 
 
 def shorten(value: str, limit: int) -> str:
-    """At most so many bytes, as kubectl counts."""
+    """The text, shortened to a number of bytes, as in kubectl."""
     data = value.encode()
     return value if len(data) <= limit else data[:limit].decode("utf-8", "replace") + "..."
 

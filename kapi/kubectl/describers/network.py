@@ -27,7 +27,7 @@ _MAX_ENDPOINTS = 3
 
 
 def _addresses(slices: list[Object], port: str) -> str:
-    """The first ready endpoints of a port; those of slices without ports as well."""
+    """The first ready endpoints of a port, also from slices without ports."""
     found: list[str] = []
     for one in slices:
         ready = [end["addresses"][0] for end in one.get("endpoints") or () if at(end, "conditions.ready") is not False]

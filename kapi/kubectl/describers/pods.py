@@ -187,7 +187,7 @@ def _environment(resolve: Resolver) -> Part:
 
 
 def _amount_of(field: Object, container: Object) -> str:
-    """What a container requests or is limited to, in units of the divisor, rounded up."""
+    """The request or limit of a container, in units of the divisor, rounded up."""
     resource = field["resource"]
     part, _, name = resource.partition(".")
     if part not in ("limits", "requests") or not (

@@ -130,7 +130,7 @@ def _shown(path: str, value: Tree) -> str:
 
 
 def _reference(secret: Object, with_namespace: bool) -> str:
-    """As Go prints a pointer to a message."""
+    """A reference in Go's form of a pointer to a message."""
     if with_namespace:
         return "&SecretReference{{Name:{},Namespace:{},}}".format(
             *(secret.get(key, "") for key in ("name", "namespace"))

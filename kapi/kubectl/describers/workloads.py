@@ -39,7 +39,7 @@ _TEMPLATE = template("spec.template")
 
 
 def _pods_status(obj: Object) -> str:
-    """How many of its pods are in each phase; what went wrong in reading them."""
+    """The number of its pods in each phase, or the error of reading them."""
     found = obj["related"]
     if found.get("error"):
         return f"Pods Status:\terror in fetching pods: {found['error']}"
@@ -255,7 +255,7 @@ _UNKNOWN = "<unknown>"
 
 
 def _metric(kind: str, spec: Object, current: Object) -> str:
-    """One metric of an autoscaler, what it is now and what it is to be."""
+    """One metric of an autoscaler, with its current and target value."""
     target, name = spec.get("target") or {}, at(spec, "metric.name") or spec.get("name", "")
     average = current.get("averageValue")
     if kind in ("Resource", "ContainerResource"):

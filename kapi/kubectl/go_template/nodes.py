@@ -119,7 +119,7 @@ class Command(Node):
 
 @dataclass(slots=True)
 class Pipe(Node):
-    """Commands, each given what the one before it has made, and the variables that the last one's result goes to."""
+    """Commands, each with the previous result as argument, and the variables for the last result."""
 
     variables: list[str] = field(default_factory=list)
     assigns: bool = False
@@ -132,7 +132,7 @@ class Pipe(Node):
 
 @dataclass(slots=True)
 class Chain(Node):
-    """Fields of what is in parentheses."""
+    """Fields of a parenthesized value."""
 
     inner: Node
     names: list[str]

@@ -114,7 +114,7 @@ class Parser:
         self._variables, self._loops = outer, loops
 
     def _add(self, name: str, body: list[Node]) -> None:
-        """One that is empty gives way to another of its name."""
+        """Adds a template; an empty one is replaced by another of the same name."""
         known, empty = self.templates.get(name), _is_empty(body)
         if known is None or _is_empty(known):
             self.templates[name] = body

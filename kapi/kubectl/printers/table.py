@@ -89,7 +89,7 @@ def _cell(value: object) -> str:
 
 
 def _shown(text: str) -> str:
-    """What a table has of a value: its first line, without what commands a terminal."""
+    """The cell for a value: its first line, without control characters for the terminal."""
     for index, character in enumerate(text):
         if character in _BREAKS:
             return text[:index].translate(ESCAPES) + "..."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: characters by which a cell could command a terminal, and what is shown of them (upstream: cli-runtime ``printers/terminal.go``)
+#: control characters for terminals, and their replacements (upstream: cli-runtime ``printers/terminal.go``)
 ESCAPES = str.maketrans({"\x1b": "^[", "\r": "\\r"})
 
 
