@@ -254,7 +254,7 @@ class _Checker(Visitor[CelType]):
         return result
 
     def logic(self, node: Call) -> CelType:
-        """Each operand must be a bool; an operand that is none is told by itself."""
+        """Checks that each operand is a bool; each other operand is a separate error."""
         before = len(self.issues)
         for arg in node.args:
             self.expect(arg, types.BOOL)

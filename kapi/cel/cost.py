@@ -112,7 +112,7 @@ def _sets(times: int) -> CallCost:
 
 
 def _listed(after: Callable[[list[Value], Value], int], growth: Callable[[list[Value]], int] | None = None) -> CallCost:
-    """What upstream counts as comparisons of all elements takes us linear time: it is no reason to end a call early."""
+    """The cost of calls for which upstream counts comparisons of all elements.  Here they are linear, and need not end early."""
     return CallCost(lambda values: 0, after, growth)
 
 

@@ -10,10 +10,10 @@ from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint, engage
 
 Step = Callable[["Frame"], Value]
-_ELEMENTS_PER_TICK = 32  # of a list between two looks at the clock
+_ELEMENTS_PER_TICK = 32  # of a list between two checks of the time
 
 MAX_ALLOCATION = 8_000_000  # code points, bytes and elements in one evaluation
-#: cost of one call, or compared elements, with a time limit: more might exceed it before the clock is looked at
+#: cost of one call, or compared elements, with a time limit: a larger call might exceed the limit before the time is checked
 MAX_TIMED_COST = 20_000
 #: units that may be allocated at once with a time limit
 _MAX_TIMED_ALLOCATION = 200_000

@@ -39,7 +39,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-#: what may begin a token but is none
+#: characters that may begin a token but are none
 _CUT_ESCAPE = rf"\\(?:[xX]{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-3][0-7]?)?"
 _CUT = re.compile(
     rf"""[&|=]|`[A-Za-z0-9_.\-/ ]*|"(?:{_ESCAPED}|[^\\"\n\r])*(?:{_CUT_ESCAPE})?|'(?:{_ESCAPED}|[^\\'\n\r])*(?:{_CUT_ESCAPE})?"""
@@ -94,7 +94,7 @@ def _unescape(body: str, is_bytes: bool) -> str | bytes:
 
 
 def _skip(text: str, position: int, issues: list[Issue]) -> int:
-    """The end of what is no token: ANTLR drops it with the character that does not fit."""
+    """The end of invalid text: ANTLR drops it with the character that does not fit."""
     found = _CUT.match(text, position)
     end = (found.end() if found else position) + 1
     issues.append(Issue(position, f"Syntax error: token recognition error at: '{text[position:end]}'"))

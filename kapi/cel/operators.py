@@ -30,7 +30,7 @@ from kapi.machinery.each import elements, entries
 
 
 class Compiles(Protocol):
-    """The compiler, as operators use it for their operands."""
+    """The compiler's interface for the operands of operators."""
 
     scope: Scope
 
@@ -223,7 +223,7 @@ def _optional_select(compiler: Compiles, node: Call) -> Step:
 
 
 def otherwise(args: list[Step], unwrapped: bool) -> Step:
-    """``or`` and ``orValue``: what is to stand in for an absent value is evaluated only then."""
+    """``or`` and ``orValue``: the alternative is evaluated only for an absent value."""
     operand, instead = args
 
     def choose(frame: Frame) -> Value:

@@ -71,7 +71,7 @@ def apply(frame: Frame, overload: Overload, cost: Value, values: list[Value]) ->
 
 
 def folded(step: Step) -> Step:
-    """The value of a step that depends on no variable, computed once.  The step stays as it is when that fails."""
+    """The value of a step that depends on no variable, computed once.  If this fails, the step stays unchanged."""
     try:
         return constant(step(Frame({}, 0, _MAX_FOLDING_COST, 0.0)))
     except EvaluationError:

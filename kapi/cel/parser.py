@@ -52,7 +52,7 @@ def parse(text: str, optional_syntax: bool = True, macros: Macros = MACROS) -> E
 
 
 def _limited(issues: list[Issue]) -> list[Issue]:
-    """Upstream gives up at the 101st syntax error, and then tells nothing else."""
+    """Limits the errors: upstream stops at the 101st syntax error, and then reports only this."""
     syntax = sorted(
         (issue for issue in issues if issue.message.startswith("Syntax error")), key=lambda issue: issue.offset
     )
@@ -91,14 +91,14 @@ class _Parser:
         return self.advance()
 
     def lone_comma(self, close: str) -> None:
-        """A comma may be the only thing between brackets."""
+        """Skips a comma that is alone between brackets, which is allowed."""
         if self.at(","):
             self.advance()
             if not self.at(close):
                 raise _Refused
 
     def next_item(self) -> bool:
-        """Whether a comma was there."""
+        """Skips a comma.  Returns whether there was one."""
         if not self.at(","):
             return False
         self.advance()

@@ -48,7 +48,8 @@ def value_of(step: Step) -> Value:
 def head(node: Expr) -> int | None:
     """The cost of the start of an attribute (a name, field, element or choice); None for other expressions.
 
-    It is not counted when the attribute is a key or a branch of a choice.  Others have it when a field of theirs is read.
+    It is not counted when the attribute is a key or a branch of a choice.  Other attributes count it when one of their fields is
+    read.
     """
     if isinstance(node, (Ident, Select)):
         if node.resolved and node.constant is not None:
@@ -152,7 +153,7 @@ def _member(value: object, name: str, convert: Callable[[Value], Value] | None) 
 
 
 def optional_field(operand: Step, field: StructField, cost: int = 1) -> Step:
-    """Of a field that is absent no cost is counted but that of ``operand``, with what ``cost`` exceeds 1."""
+    """Reads an optional field.  For an absent field only the cost of ``operand`` counts, and the part of ``cost`` above 1."""
     name, convert, null_is_absent = field.name, field.convert, field.null_is_absent
     before = cost - 1
 

@@ -1,8 +1,8 @@
 """The syntax errors of a text that does not parse (upstream: cel-go ``CEL.g4``, read by ANTLR's ``DefaultErrorStrategy``).
 
-ANTLR goes on after an error: it drops a token, makes one up, or skips to a token that may follow one of the open rules.
-So one text has several errors, and their words depend on the states of its machine. This module is that machine; it runs
-only for a text that the parser refused.
+ANTLR continues after an error: it drops a token, inserts one, or skips to a token that may follow one of the open rules.
+So one text has several errors, and their texts depend on the states of ANTLR's machine.  This module is such a machine; it
+runs only for a text that the parser refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ item: '?'? expr
 literal: '-'? NUM_INT | NUM_UINT | '-'? NUM_FLOAT | STRING | BYTES | 'true' | 'false' | 'null'
 """
 _SETS = {"RELATION": "== != in < <= >= >", "PRODUCT": "* / %", "SUM": "- +", "EOF": ""}
-#: in the order in which messages list them
+#: symbols in the order of messages
 _SYMBOLS = [
     "<EOF>",
     *(f"'{mark}'" for mark in "== != in < <= >= > && || [ ] { } ( ) . , - ! ? : + * / % true false null".split()),
@@ -58,8 +58,8 @@ _WORD = re.compile(r"'[^']+'|\{\d\}|\w+(?:\[\d\])?|[()|*+?]")
 _HIDDEN = re.compile(r"[\t \r\n\f]+|//[^\n]*")
 _RESERVED = re.compile(r"no viable alternative at input '.(true|false|null)'")
 _END = "<EOF>"
-_RETURN = "<return>"  # beside symbols: the rule may end here
-MAX_DEPTH = 250  # of a rule within itself
+_RETURN = "<return>"  # among symbols it means that the rule may end here
+MAX_DEPTH = 250  # of recursion of a rule
 MAX_SYNTAX_ERRORS = 100
 _MAX_RECOVERIES = 30
 _MAX_SKIPPED = 256  # tokens of one recovery
@@ -99,7 +99,7 @@ class _Machine:
             stop.rule = rule
             self.starts[rule] = self._alternatives(stop)
 
-    # the grammar's text is read backwards, since each state wants to know the next one
+    # the grammar's text is read backwards, since each state refers to the next one
 
     def _alternatives(self, after: _State) -> _State:
         choices = [self._sequence(after)]

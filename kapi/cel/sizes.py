@@ -13,7 +13,7 @@ from kapi.cel.types import CelType
 
 MAX_UINT64 = 2**64 - 1
 MAX_INCLUDES = 48  # items of a list that ``includes`` searches
-#: the declared size of what is found at a path like ("self", "spec", "@items"), or None
+#: returns the declared size at a path like ("self", "spec", "@items"), or None
 SizeOf = Callable[[tuple[str, ...], CelType], "Range | None"]
 
 
@@ -77,7 +77,7 @@ class Local:
 
 
 class Node(NamedTuple):
-    """An argument, as the estimates of functions need it."""
+    """An argument for the estimates of functions."""
 
     expr: Expr
     path: tuple[str, ...]

@@ -35,7 +35,7 @@ from kapi.cel.values import Optional, compare, equal, format_double, is_zero, no
 from kapi.machinery.each import elements, entries
 from kapi.machinery.regexps import compiled
 
-#: also users without any rights in the cluster send expressions, in ResourceClaims; up to 130,000 instructions, 0.2 s
+#: up to 130,000 instructions, 0.2 s: users without rights in the cluster can also send expressions, in ResourceClaims
 _MAX_PROGRAM_BYTES = 2 << 20
 
 
@@ -176,7 +176,7 @@ def _nothing(*args: object) -> Value:
 
 
 def _arithmetic() -> list[Overload]:
-    """In upstream's order: the first overload that fits decides what a type parameter is."""
+    """Overloads in upstream's order, since the first matching one determines a type parameter."""
     d = declare
     return [
         d("_+_", "add_bytes", "(bytes, bytes) bytes", lambda a, b: a + b),
@@ -396,7 +396,7 @@ def duration_of(text: str) -> Duration:
 
 
 def _no_duration(value: int) -> Duration:
-    """The overload is declared, but there is no such conversion."""
+    """Raises the error of a declared overload without an implementation."""
     raise EvaluationError("type conversion error from 'int' to 'google.protobuf.Duration'")
 
 

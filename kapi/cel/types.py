@@ -97,7 +97,7 @@ _SHOWN = {"null": "null", "timestamp": "timestamp", "duration": "duration"}
 
 
 def display(type_: CelType) -> str:
-    """A type as messages name it."""
+    """The name of a type in messages."""
     if type_.kind in _SHOWN:
         return _SHOWN[type_.kind]
     if type_.kind == "type":
@@ -163,10 +163,9 @@ class Substitution:
         return _with_params(type_, [self.resolve(item) for item in type_.params])
 
     def finished(self, type_: CelType, known: dict[int, tuple[CelType, CelType]]) -> CelType:
-        """The same, with dyn for unbound parameters.
+        """``resolve``, with dyn for unbound parameters.
 
-        ``known`` has, by identity, the types that were asked before with these bindings: those of nested lists are parts
-        of one another.
+        ``known`` caches results by the identity of types with these bindings, since the types of nested lists contain each other.
         """
         found = known.get(id(type_))
         if found is None:

@@ -10,7 +10,7 @@ from kapi.cel.functions import declare as d
 
 
 def decode(text: str) -> bytes:
-    """With or without padding."""
+    """Decodes base64 with or without padding."""
     try:
         return base64.b64decode(
             text + "=" * (-len(text.rstrip("=")) % 4 if not text.endswith("=") else 0), validate=True

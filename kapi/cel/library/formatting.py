@@ -116,7 +116,7 @@ def _refuse(letter: str, value: object) -> EvaluationError:
 
 
 def _plain(value: object, precision: int = 0) -> str:
-    """A value as %s shows it."""
+    """A value in the form of %s."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -1,4 +1,4 @@
-"""math.* (upstream: cel-go ``ext/math.go``), which Kubernetes does not offer."""
+"""math.* (upstream: cel-go ``ext/math.go``), which is not available in Kubernetes."""
 
 from __future__ import annotations
 
