@@ -1,4 +1,4 @@
-"""Objects as CBOR: a field that is ``[]byte`` in Go holds the bytes themselves, with the tag for what is base64 in JSON.
+"""Objects as CBOR: a field that is ``[]byte`` in Go contains the bytes, with the tag for values that are base64 in JSON.
 
 Upstream: apimachinery ``runtime/serializer/cbor`` (the encode mode's ByteSliceLaterFormat).
 """
@@ -26,7 +26,7 @@ def encode_tree(tree: Object) -> bytes:
 
 
 def _change_of(tree: Object) -> Change | None:
-    """What puts bytes in place of base64, or None for a kind without such fields."""
+    """The function that replaces base64 by bytes; None for a kind without such fields."""
     # the lists of discovery say no version
     kind = GroupVersionKind(*GroupVersion.parse(tree.get("apiVersion") or "v1"), tree["kind"])
     if kind in _changes:
@@ -38,7 +38,7 @@ def _change_of(tree: Object) -> Change | None:
 
 
 def _change(type_: Type, around: tuple[Type, ...]) -> Change | None:
-    """``around``: the types in which it is; one that contains itself has no bytes further below."""
+    """The change of a type.  ``around``: the types that contain it; a type that contains itself has no bytes further below."""
     if type_ in around:
         return None
     if type_.kind is Kind.BYTES:
@@ -65,5 +65,5 @@ def _change(type_: Type, around: tuple[Type, ...]) -> Change | None:
 def _bytes(text: Tree) -> Tree:
     try:
         return base64.b64decode(text, validate=True)
-    except ValueError:  # another program has written it
+    except ValueError:  # invalid base64, which another program has written
         return text

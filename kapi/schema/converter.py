@@ -1,6 +1,6 @@
-"""Decoding of trees as apimachinery's converter of unstructured objects does it (upstream: ``runtime/converter.go``).
+"""Decodes trees like apimachinery's converter of unstructured objects (upstream: ``runtime/converter.go``).
 
-It decodes what is applied or patched with a strategic merge patch.  Unlike the JSON decoder it truncates integers to the width
+It decodes the results of apply and of strategic merge patches.  Unlike the JSON decoder it truncates integers to the width
 of the field and accepts whole numbers with a fraction or an exponent; its errors have other texts.
 """
 
@@ -12,7 +12,7 @@ from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
 
 _KINDS = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
-#: types with a JSON decoder of their own
+#: types with their own JSON decoder
 _OWN = frozenset((Kind.ANY, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION))
 _NUMBERS = frozenset((Kind.INTEGER, Kind.NUMBER))
 _INT64_MIN = -(1 << 63)
@@ -45,7 +45,7 @@ class Converter(ExactDecoder):
     def decode(self, value: object, type_: Type) -> Tree:
         try:
             result = super().decode(value, type_)
-        except TypeMismatch:  # again in the order of the type's fields, on which depends which error is the first
+        except TypeMismatch:  # again in the order of the type's fields, which determines the first error
             return super().decode(go_order(value, type_), type_)
         self.problems.sort()
         return result

@@ -1,4 +1,4 @@
-"""Decoding of custom resources: fields that the structural schema does not know are removed, the rest stays as it is.
+"""Decoding of custom resources: fields that are not in the structural schema are removed, the rest stays unchanged.
 
 Only metadata has a Go type; validation finds values of wrong types elsewhere.
 Upstream: apiextensions-apiserver ``customresource_handler.go`` (schemaCoercingDecoder), ``schema/pruning``.
@@ -165,7 +165,7 @@ def decode_metadata(metadata: object, decoder: ExactDecoder) -> Object:
 def prune(node: object, type_: Type, path: str, unknown: list[str], embedded: list[str], *, root: bool = False) -> Tree:
     """A copy without the fields that the schema does not know; their paths are appended to ``unknown``.
 
-    Those of the metadata of embedded resources are appended to ``embedded``.
+    Unknown fields in the metadata of embedded resources are appended to ``embedded``.
     """
     if isinstance(node, list):
         if type_.elem is None:

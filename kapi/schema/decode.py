@@ -177,7 +177,7 @@ def decode(
 
 
 def _is_readable(text: bytes) -> bool:
-    """Whether every JSON parser accepts a text; one with half surrogates is stored as Go repairs it."""
+    """Whether every JSON parser accepts a text; a text with half surrogates is stored after Go's repair."""
     try:
         json_pieces.loads(text)
     except orjson.JSONDecodeError:
@@ -200,7 +200,7 @@ def _too_deep(body: Object) -> bool:
 def decode_tree(
     tree: Object, type_: Type, *, strict: bool, make_decoder: Callable[[], ExactDecoder] = ExactDecoder
 ) -> tuple[Object, list[str]]:
-    """A tree as Go would write it again, and its unknown and duplicate fields (only when ``strict``).
+    """The tree after Go's decoder and encoder, and its unknown and duplicate fields (only when ``strict``).
 
     Raises ValueError with Go's text for a value that the type cannot hold.
     """
@@ -232,7 +232,7 @@ def decode_tree(
 
 
 def _with_digits(node: Tree) -> Tree:
-    """With whole numbers as Go writes a float64 in JSON: below 1e21 with all their digits."""
+    """A tree with whole numbers in Go's form of a float64 in JSON: below 1e21 with all digits."""
     if isinstance(node, dict):
         return {key: _with_digits(value) for key, value in entries(node)}
     if isinstance(node, list):
@@ -250,7 +250,7 @@ def _has_infinity(node: object) -> bool:
 
 
 def _given_kind(body: Object, expected: GroupVersionKind) -> GroupVersionKind:
-    """The kind that a body names, completed by the expected one."""
+    """The kind in a body, completed by the expected kind."""
     try:
         version, kind = type_meta(body)
     except ValueError:
@@ -265,7 +265,7 @@ def _given_kind(body: Object, expected: GroupVersionKind) -> GroupVersionKind:
 
 
 def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> GroupVersionKind:
-    """The kind that a custom resource names.  Raises DecodingError without one or in another version.
+    """The kind in a custom resource.  Raises DecodingError without a kind, or for another version.
 
     A wrong kind is left to validation.
     """
@@ -294,7 +294,7 @@ def _is_options(given: GroupVersionKind, expected: GroupVersionKind) -> bool:
 
 
 def cannot_handle(given: GroupVersionKind, expected: GroupVersionKind, cause: str) -> DecodingError:
-    """The error for a body of a known kind that is not one of the expected kind, or not whole."""
+    """The error for a body of a known kind that is not of the expected kind, or is incomplete."""
     return DecodingError(
         f"{given.kind} in version {quote(given.version)} cannot be handled as a {expected.kind}: {cause}", cause
     )

@@ -1,4 +1,4 @@
-"""What upstream says of bodies in CBOR that do not fit their type: fewer details than of JSON, in other words.
+"""Upstream's errors for bodies in CBOR that do not fit their type: they have fewer details than for JSON, and other texts.
 
 Upstream: apimachinery ``runtime/serializer/cbor``, over ``fxamacker/cbor``.
 """
@@ -22,9 +22,9 @@ _BASE64 = "illegal base64 data"
 
 
 def type_error(body: CBORDocument, type_: Type, text: str) -> str:
-    """The error of a value that does not fit its field; ``text`` is that of JSON.
+    """The error of a value that does not fit its field; ``text`` is the error for JSON.
 
-    It names the outermost field, and the type of the innermost.
+    It has the name of the outermost field, and the type of the innermost.
     """
     if text.startswith(_BASE64):
         return f"cbor: failed to decode base64 from byte string: {text}"
@@ -60,7 +60,7 @@ def _numbers(body: CBORDocument, names: Iterable[str]) -> Iterator[int | float]:
 
 
 def unknown_field(body: CBORDocument, problems: Iterable[str]) -> str:
-    """The error of strict decoding: where one of the unknown fields is in the map that has it."""
+    """The error of strict decoding: the position of one unknown field in its map."""
 
     def position(node: Tree, path: str) -> int | None:
         found = None

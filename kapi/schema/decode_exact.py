@@ -86,12 +86,12 @@ class FieldMismatch(TypeMismatch):
         self._shown, self._names, self._go_type = shown, names, go_type
 
     def below(self, names: tuple[str, ...], struct: str) -> FieldMismatch:
-        """The same error of a value that is itself in a field."""
+        """The same error for a value inside of another field."""
         return FieldMismatch(self._shown, (*names, *self._names), struct, self._go_type)
 
 
 def go_number(value: object) -> str:
-    """The text of a number, as the client wrote it if that is known."""
+    """The text of a number, in the client's form if it is known."""
     if isinstance(value, Literal):
         return value.text
     if isinstance(value, float) and value.is_integer() and abs(value) >= 1 << 63:
@@ -100,7 +100,7 @@ def go_number(value: object) -> str:
 
 
 def go_float(value: float) -> float:
-    """A number as Go writes a float64: a whole one with all its digits, of which 17 are significant."""
+    """A number in Go's form of a float64: a whole number with all its digits, of which 17 are significant."""
     number = float(value)
     if number.is_integer() and abs(number) < 1 << 63:
         return json_integer(number)
@@ -108,7 +108,7 @@ def go_float(value: float) -> float:
 
 
 class _Struct:
-    """The state of decoding a struct: its fields as Go would write them, and the last given value of each."""
+    """The state of decoding a struct: its fields in Go's form, and the last given value of each."""
 
     __slots__ = ("given", "inner", "out")
 
@@ -127,7 +127,7 @@ class ExactDecoder:
         self._first: FieldMismatch | None = None
 
     def decode(self, value: object, type_: Type) -> Tree:
-        """The tree as Go would write it again.  Raises TypeMismatch."""
+        """The tree after Go's decoder and encoder.  Raises TypeMismatch."""
         decoded = self._value(value, type_, "", (), "")
         if self._first is not None:
             raise self._first

@@ -26,8 +26,8 @@ OPENAPI_FACTS = HERE / "openapi_facts.txt"
 MISSING_TEXTS = HERE / "missing_texts.txt"
 #: definitions and fields that the source lacks, in OpenAPI form; under "go" a field has Go's flags, under "protobuf" its number
 ADDED = HERE / "added_definitions.json"
-#: packages -> another with the same definitions, and the names of these.  The source has them no more, but releases that can be
-#: emulated serve them
+#: packages -> another package with the same definitions, and their names.  The source does not have them any more, but releases
+#: that can be emulated serve them
 ENDED = {
     "io.k8s.api.admissionregistration.v1beta1": (
         "io.k8s.api.admissionregistration.v1",
@@ -51,7 +51,7 @@ Object = dict[str, Any]
 
 
 class DerivationError(Exception):
-    """The source definitions are missing or not what is expected."""
+    """The source definitions are missing or invalid."""
 
 
 def source_definitions() -> Object:
@@ -68,7 +68,7 @@ def source_definitions() -> Object:
 
 
 def restore(node: Tree) -> Tree:
-    """A schema node as upstream publishes it."""
+    """A schema node in upstream's published form."""
     if isinstance(node, list):
         return [restore(item) for item in node]
     if not isinstance(node, dict):
@@ -192,7 +192,7 @@ def added_definitions() -> dict[str, Object]:
 
 
 def add_ended(definitions: Object) -> None:
-    """Puts the definitions of versions that have ended into those of the source, in place."""
+    """Adds the definitions of removed versions to the source's definitions, in place."""
     for package, (other, names) in ENDED.items():
         for name in names.split():
             text = json.dumps(definitions[f"{other}.{name}"])
@@ -202,7 +202,7 @@ def add_ended(definitions: Object) -> None:
 
 
 def add_definitions(definitions: Object, facts: dict[str, dict[str, str]], added: dict[str, Object]) -> None:
-    """Puts definitions and fields into those of the source, in place.  In Go's order new fields are the last."""
+    """Adds definitions and fields to the source's definitions, in place.  In Go's order new fields are the last."""
     for name, more in added.items():
         source = definitions.get(name, {"type": "object", "properties": {}})
         fields = {field: dict(schema) for field, schema in more["properties"].items()}
@@ -234,7 +234,7 @@ def derive() -> tuple[Object, dict[str, dict[str, str]]]:
 
 
 def write(directory: Path) -> None:
-    """Writes both files; a reader never sees half a file."""
+    """Writes both files, each atomically."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in zip((TYPES, TEXTS), derive(), strict=True):
         target = directory / name

@@ -1,7 +1,7 @@
 """Empty lists and maps, which are not in upstream's storage (protobuf has none).
 
-Those of fields that Go always writes become null there.  The fields of a type where this may occur are found once, so
-that a write visits only these.
+In fields that Go always writes they become null there.  The fields of a type in which this may happen are found once, so that a
+write visits only these.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.types import Kind, Type
 
-#: of a struct: (field, whether it is such a list itself, LIST, MAP or STRUCT if there may be some below, their type)
+#: for a struct: (field, whether it is such a list itself, LIST, MAP or STRUCT if there may be such lists below, their type)
 _Plan = tuple[tuple[str, bool, "Kind | None", "Type | None"], ...]
 _plans: dict[Type, _Plan] = {}
 
@@ -31,9 +31,9 @@ def nil_empty_lists(obj: Object, type_: Type) -> None:
 
 
 def adds_empty(sent: Tree, found: Tree, type_: Type) -> bool:
-    """Whether a client sent an empty list or map where ``found``, which is the object with its defaults, has nothing.
+    """Whether a client sent an empty list or map that is missing in ``found``, the object with its defaults.
 
-    Go tells it from nil, which storage makes of it.
+    In Go an empty value differs from nil, which it becomes in the storage.
     """
     kind, inner = type_.kind, type_.elem
     if kind is Kind.STRUCT and isinstance(sent, dict):

@@ -170,7 +170,7 @@ def patched(
 ) -> Tree:
     """Like ``apply`` but raises PatchError with the library's text.
 
-    ``sharing``: what no operation reaches is not copied, but is that of the given document.
+    ``sharing``: parts that no operation reaches are not copied, but shared with the given document.
     """
     run = _SharingRun(document, max_copied) if sharing else _Run(tree.copy(document), max_copied)
     for operation in elements(operations):
@@ -191,7 +191,7 @@ class _Run:
         return plain(self.document) if self.long else self.document
 
     def own(self, container: Container, parent: Tree, key: str) -> Container:
-        """The container at a key of its parent, which is None at the root, as one that operations may change."""
+        """The container at a key of its parent (None at the root), after it was made changeable for operations."""
         return container
 
     def one(self, operation: Object) -> None:

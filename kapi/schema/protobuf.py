@@ -49,7 +49,7 @@ class Envelope(NamedTuple):
 
 
 def envelope(data: bytes) -> Envelope:
-    """The envelope of a body; its content type and encoding mean nothing, as upstream.  Raises ProtobufError."""
+    """The envelope of a body; its content type and encoding are ignored, as upstream.  Raises ProtobufError."""
     if not data:
         raise ProtobufError("empty data")
     if not data.startswith(MAGIC):
@@ -64,7 +64,7 @@ def envelope(data: bytes) -> Envelope:
 
 
 def kind_in(body: Envelope, expected: GroupVersionKind) -> GroupVersionKind:
-    """The kind that an envelope names; what it leaves out is as expected."""
+    """The kind in an envelope; missing parts are taken from the expected kind."""
     try:
         group, version = GroupVersion.parse(body.api_version)
     except ValueError:
@@ -166,7 +166,7 @@ def _reference(schema: Object) -> str:
     return str(outer.get("$ref", "")).rpartition("/")[2]
 
 
-#: words that Go's names of fields have in capitals
+#: words that are upper case in Go's names of fields
 _INITIALISMS = frozenset(
     "api aws ca cidr cpu csi dns fc fqdn fs gce gid grpc http id ip iscsi json nfs os pd rbd se tcp tls ttl udp uid uri url "
     "vm".split()
@@ -293,7 +293,7 @@ def _double(value: Value, depth: int) -> float:
 
 
 class _Parts(NamedTuple):
-    """A message that has a form of its own in JSON."""
+    """A message with a special form in JSON."""
 
     name: str
     slots: dict[int, Slot]
@@ -435,5 +435,5 @@ _SPECIAL: dict[str, Reader] = {
     ),
     _CRD + "JSONSchemaPropsOrStringArray": _schema_or_several("JSONSchemaPropsOrStringArray", "Property", _text),
 }
-#: types of which a further value replaces the one before
+#: types for which a further value replaces the previous one
 _REPLACED = frozenset((_META + "Time", _META + "MicroTime"))

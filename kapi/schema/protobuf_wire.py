@@ -1,4 +1,4 @@
-"""The fields of a protobuf message as they are on the wire (https://protobuf.dev/programming-guides/encoding/).
+"""The fields of a protobuf message in its wire format (https://protobuf.dev/programming-guides/encoding/).
 
 Errors have the texts of gogo-protobuf's generated unmarshallers.
 """
@@ -17,12 +17,12 @@ _MAX_INT = (1 << 63) - 1
 
 
 class ProtobufError(ValueError):
-    """The bytes are no message of the expected type."""
+    """The bytes are not a message of the expected type."""
 
 
 #: an int for numbers, bytes for the rest
 Value = Any
-#: makes the JSON tree of a value that is at most so many messages deep
+#: makes the JSON tree of a value; the number is the permitted depth of messages
 Reader = Callable[[Value, int], Any]
 
 
@@ -66,7 +66,7 @@ def fields(data: bytes, message: str, slots: Mapping[int, Slot]) -> Iterator[tup
 
 
 def entry(data: bytes, key: Slot, value: Slot) -> Iterator[tuple[Slot, Value]]:
-    """The fields 1 and 2 of an entry of a map, whose wire types are not looked at.  Raises ProtobufError."""
+    """The fields 1 and 2 of an entry of a map, whose wire types are not checked.  Raises ProtobufError."""
     position, size = 0, len(data)
     while position < size:
         start = position

@@ -33,7 +33,7 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 class _Slot(NamedTuple):
-    """How one field of a message is written."""
+    """The encoding of one field of a message."""
 
     name: str  # in JSON; empty for a message whose fields belong to the one around it
     tag: bytes

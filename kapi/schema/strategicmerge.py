@@ -302,7 +302,7 @@ def _discard_nulls(value: object) -> None:
 
 
 def _directive_text(value: object) -> str:
-    """A directive as ``%s`` shows it."""
+    """A directive in the form of ``%s``."""
     if isinstance(value, str):
         return value
     if value is None:

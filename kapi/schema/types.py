@@ -55,7 +55,7 @@ class Type:
     schema: Object | None = None  # the JSON schema it came from (custom resources): keywords, rules, default
 
     def __repr__(self) -> str:
-        """Short: a type may contain itself."""
+        """A short text, since a type may contain itself."""
         return f"<Type {self.kind.value} {self.go_type or self.name}>"
 
 

@@ -14,7 +14,7 @@ from kapi.schema.apply.typed import ABSENT, COMPOUND, CONTAINERS, MEMBER, items_
 
 
 class Comparison:
-    """What changed from one value to another: three disjoint sets of paths."""
+    """The changes from one value to another: three disjoint sets of paths."""
 
     __slots__ = ("removed", "modified", "added")
 
@@ -25,7 +25,7 @@ class Comparison:
 
     @property
     def changed(self) -> Set:
-        """What the new value set: added or modified."""
+        """The paths that the new value added or modified."""
         return fieldset.union(self.modified, self.added)
 
     def without(self, reset: Set) -> Comparison:

@@ -19,7 +19,7 @@ class Manager(NamedTuple):
     subresource: str = ""
 
     def __str__(self) -> str:
-        """As conflict messages name it."""
+        """The manager's text in conflict messages."""
         text = golang.quote(self.name)
         if self.subresource:
             text += f" with subresource {golang.quote(self.subresource)}"

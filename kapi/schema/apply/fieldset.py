@@ -179,7 +179,7 @@ def walk(fields: Set, prefix: Path = ()) -> Iterator[Path]:
 
 
 def show(path: Path) -> str:
-    """A path as messages show it: ``.spec.containers[name="a"].image``."""
+    """A path in the form of messages: ``.spec.containers[name="a"].image``."""
     return "".join(map(show_element, path))
 
 

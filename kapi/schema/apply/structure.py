@@ -1,7 +1,7 @@
 """A key for the cache of field sets: two values with the same structure have the same field set.
 
 New objects are mostly alike: the pods of a controller differ in the values of their fields, seldom in which fields they have.
-To find a structure takes a fraction of the time that its field set takes.
+Finding a structure takes a fraction of the time of its field set.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _structure(shape: Shape, value: Object, left: list[int]) -> Structure:
 
 
 def _items(shape: Shape, items: list[Tree], left: list[int]) -> Structure:
-    """The structure of an associative list or a set: the key of each item, and the structure of what is in it."""
+    """The structure of an associative list or a set: the key of each item, and the structure of its content."""
     left[0] -= len(items)
     if left[0] < 0:
         raise TooManyParts

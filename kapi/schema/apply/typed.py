@@ -255,7 +255,7 @@ def _merge(shape: Shape, live: object, config: object, path: str, errors: list[t
 
 
 def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, errors: list[tuple[str, str]]) -> Tree:
-    """The items of both lists: those of the configuration in its order, the others where they are in the live list."""
+    """The items of both lists: the configuration's items in its order, the others at their places in the live list."""
     configured: Object = {}
     for i, item in enumerate(elements(config)):
         try:

@@ -15,7 +15,7 @@ class FieldPathError(ValueError):
 
 _PART = re.compile(
     r"'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|[.\[\]]|[^.\[\]']+", re.DOTALL
-)  # what is not closed goes to the end
+)  # an unclosed bracket extends to the end
 
 
 _ESCAPED = re.compile(r"\\(.)|[^\\]++|\\", re.DOTALL)

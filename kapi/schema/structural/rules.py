@@ -77,7 +77,7 @@ class RuleValidator:
         self.convert = declared.convert if declared is not None else None
         ruled = bool(schema.get("x-kubernetes-validations"))
         self.rules = compile_rules(schema, declared) if declared is not None and ruled else []
-        #: it has rules, but no type: ``items`` of an object, for example
+        #: the node has rules, but no type: ``items`` of an object, for example
         self.untyped = declared is None and ruled
         self.items: RuleValidator | None = None
         self.extra: RuleValidator | None = None

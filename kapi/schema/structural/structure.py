@@ -19,7 +19,7 @@ _FALSE_TEXT = "must be false to be structural"
 
 
 def conversion_error(schema: Schema) -> str:
-    """Why a schema cannot be converted to a structural one; "" when it can."""
+    """The reason why a schema cannot be converted to a structural one; "" when it can."""
     for key, name in (
         ("id", "id"),
         ("$schema", "schema"),
@@ -71,7 +71,7 @@ def additional(schema: Schema) -> Schema | None:
 
 
 def anywhere(schema: Schema | None, holds: Callable[[Schema], object]) -> bool:
-    """Whether something holds of the schema, or of that of an item or a field, however deep."""
+    """Whether a predicate is true for the schema, or for a nested schema of an item or a field."""
     checkpoint()
     if not schema:
         return False

@@ -92,7 +92,7 @@ class _Validator:
         return f"{self.base}.{name}" if self.base else name
 
     def format(self, schema: Schema) -> str:
-        """Upstream drops formats that are not known for the type, but not from a schema that checks a default."""
+        """The format.  Upstream drops formats that are unknown for the type, except in a schema that checks a default."""
         format_ = schema.get("format") or ""
         return format_ if not self.either or format_ and formats.recognized(format_, schema.get("type") or "") else ""
 
@@ -369,7 +369,7 @@ def _kind(value: object) -> tuple[str, str]:
 
 
 def _bound(bound: float, value: float) -> float:
-    """The bound with which upstream compares a number: for an integer the fraction is cut off."""
+    """Upstream's bound for a number: for an integer without the fraction."""
     return int(bound) if isinstance(value, int) else bound
 
 
