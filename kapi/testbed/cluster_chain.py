@@ -1,6 +1,6 @@
-"""The server chain of a logical cluster, built with the first request that is no read of a built-in resource (docs/adr/0029).
+"""The server chain of a logical cluster, built at the first request that is not a read of a built-in resource (docs/adr/0029).
 
-It shares with the process's server what is expensive or exists once: sockets, TLS, keys, priority and fairness, audit log,
+It shares expensive or unique parts with the process's server: sockets, TLS, keys, priority and fairness, audit log,
 metrics.
 """
 
@@ -65,7 +65,7 @@ def shared_scopes(storage: Storage) -> SharedScopes:
 
 
 def without_credentials(outgoing: Outgoing) -> Outgoing:
-    """Without the process's client certificates: a cluster's own objects decide which servers are contacted."""
+    """Settings without the process's client certificates, since a cluster's own objects choose the contacted servers."""
     kubelets = outgoing.kubelets
     return Outgoing(msgspec.structs.replace(kubelets, tls=TLS(kubelets.tls.ca)), lambda: None)
 
@@ -73,8 +73,8 @@ def without_credentials(outgoing: Outgoing) -> Outgoing:
 class ProcessPaths(NotFound):
     """The end of a cluster's chain: health and version come from the process's ``site``.
 
-    Other paths do not: a cluster's administrators (system:masters) have no rights outside of their cluster.  Metrics are for the
-    process's own masters and monitors.
+    Other paths do not, since a cluster's administrators (system:masters) have no permissions outside of their cluster.  Metrics
+    are for the process's own masters and monitors.
     """
 
     def __init__(self, site: Site) -> None:

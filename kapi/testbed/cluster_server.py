@@ -1,4 +1,4 @@
-"""The server of a logical cluster (docs/adr/0029): caches and authorization, and when needed a server chain with controllers.
+"""The server of a logical cluster (docs/adr/0029): caches and authorization, and if needed a server chain with controllers.
 
 Most requests of tests to a fresh cluster are for built-in resources.  Reading these needs no chain.  Writing them needs a chain,
 but not its start.  Requests for custom resources wait until the chain is started.  Discovery is the same for all fresh clusters,
@@ -203,7 +203,7 @@ class ClusterServer:
         return ctx.info is not None and not ctx.info.is_resource and not ctx.path.startswith(_OWN_PATHS)
 
     def _is_built_in(self, ctx: RequestContext) -> bool:
-        """Whether it is for a built-in resource, which needs no started chain."""
+        """Whether a request is for a built-in resource, which needs no started chain."""
         info = ctx.info
         if info is None or not info.is_resource or ctx.path.startswith("//"):
             return False

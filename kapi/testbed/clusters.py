@@ -38,10 +38,10 @@ log = Logger()
 PATH = "/clusters"
 MAX_CLUSTERS = 20_000
 MAX_AWAKE = 200  # clusters without requests or watches that stay awake
-IDLE_SECONDS = 60.0  # without a request for so long, a cluster falls asleep
+IDLE_SECONDS = 60.0  # a cluster falls asleep after this time without a request
 ANNOTATION = "kapi/cluster"  # of audit events
 CONTENT_TYPE = "kapi/content-type"  # of audit events of patches: needed to repeat a patch
-_WAKES_PER_LOOK = 5  # after so many wakes the number of awake clusters is checked
+_WAKES_PER_LOOK = 5  # after this number of wakes the number of awake clusters is checked
 _MAX_SLEEPS_PER_TURN = 10  # each takes milliseconds
 _PREFIX = PATH + "/"
 _last_request = attrgetter("last_request")
@@ -157,7 +157,7 @@ class Clusters:
     # -- requests
 
     def around(self, handler: Handler, behind: Sequence[Filter] = ()) -> Handler:
-        """``handler``, with requests of logical clusters answered here; these pass the filters ``behind`` last."""
+        """Wraps ``handler``; requests to logical clusters are answered here, and pass the filters ``behind`` last."""
         self.behind = behind
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:

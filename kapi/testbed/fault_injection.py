@@ -25,7 +25,7 @@ from kapi.testbed.masters import require_masters
 
 
 class HeldWatches:
-    """The open watches of a server; each is held back while at least one rule says so, or ended by a rule."""
+    """The open watches of a server; a watch is held back while at least one rule holds it, or ended by a rule."""
 
     def __init__(self, reactor: IReactorTime, rules: Rules) -> None:
         self._reactor = reactor
@@ -83,7 +83,7 @@ class _Following:
 
 
 class _Running:
-    """One watch.  ``who`` is what rules are matched with: (info, user name, user agent)."""
+    """One watch.  ``who`` is matched by rules: (info, user name, user agent)."""
 
     __slots__ = ("who", "_reactor", "_stream", "_rules", "_calls")
 
@@ -91,7 +91,7 @@ class _Running:
         self.who = who
         self._reactor = reactor
         self._stream = stream
-        self._rules: dict[int, Rule] = {}  # that hold it now, by id()
+        self._rules: dict[int, Rule] = {}  # rules that hold it now, by id()
         self._calls: dict[int, IDelayedCall] = {}  # when the effect of a rule begins or ends, by id() of the rule
 
     def hold(self, rule: Rule) -> None:
@@ -171,7 +171,7 @@ class FaultInjection:
         return bool(removed) or not name
 
     def around(self, handler: Handler) -> Handler:
-        """``handler``, with faults as the rules say."""
+        """Wraps ``handler`` with the faults of the rules."""
         rules = self.rules
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:

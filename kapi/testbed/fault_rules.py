@@ -1,4 +1,4 @@
-"""Rules of fault injection: which requests they match, and what happens to those.  Pure functions."""
+"""Rules of fault injection: the requests that they match, and the faults.  Pure functions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     @property
     def meets_running(self) -> bool:
-        """Whether it also affects watches that have begun before."""
+        """Whether the rule also affects watches that have begun before."""
         return self.watch == HOLD or (self.watch == EXPIRED and self.watch_seconds > 0)
 
     @property

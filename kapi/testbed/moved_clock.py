@@ -1,7 +1,7 @@
 """A clock that tests can advance: time of day and timers of one logical cluster.
 
 Upstream: none in a server; its unit tests have ``k8s.io/utils/clock/testing``.  Advancing it makes every timer fire earlier by
-the same time, so that whatever is due happens in the next turns of the reactor.
+the same time, so that due timers fire in the next turns of the reactor.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class LoadEndpoint:
 
     @app.route(PATH, methods=("POST",), listed=False)
     async def answer(self, ctx: RequestContext) -> Response:
-        """Answers how many objects were loaded, and why others were not.  Raises StatusError."""
+        """Answers the number of loaded objects, and the reasons for refused ones.  Raises StatusError."""
         require_masters(ctx, "objects are taken as they are from members of system:masters")
         try:
             items = orjson.loads(raw_body(ctx))["items"]

@@ -43,7 +43,7 @@ class History(Protocol):
 
 
 class PastReads:
-    """``tables`` are those of all resources in the store of ``history``."""
+    """``tables`` have all resources in the store of ``history``."""
 
     app = Routes()
 
@@ -52,7 +52,7 @@ class PastReads:
         self._history = history
 
     def around(self, handler: Handler) -> Handler:
-        """``handler``, with reads at an earlier revision answered here.  Raises StatusError."""
+        """Wraps ``handler``; reads at an earlier revision are answered here.  Raises StatusError."""
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
             if OPTION not in ctx.query:

@@ -23,7 +23,7 @@ from kapi.watchcache.split_caches import AnyCaches
 PATH = "/kapi/settled"
 DEFAULT_TIMEOUT, MAX_TIMEOUT = 10.0, 50.0  # seconds
 BUSY_WITHIN_SECONDS = 1.1  # work that is due so soon counts: a deleted namespace is emptied after 1 s
-_MARGIN_SECONDS = 0.1  # before the request's own deadline, whose error would not tell what is left
+_MARGIN_SECONDS = 0.1  # before the request's own deadline, whose error would not have the unfinished work
 _POLL_SECONDS = 0.01  # between two checks
 
 
@@ -40,7 +40,7 @@ class Settled:
 
     @app.route(PATH, methods=("GET",), listed=False)
     async def handle(self, ctx: RequestContext) -> Response:
-        """Waits until all work is done.  Raises BadRequest, and Timeout with what is left."""
+        """Waits until all work is done.  Raises BadRequest, and Timeout with the unfinished work."""
         revision = _revision(ctx)
         end = self._reactor.seconds() + min(_seconds(ctx), MAX_TIMEOUT) - _MARGIN_SECONDS
         self._waiting += 1
@@ -61,7 +61,7 @@ class Settled:
             self._waiting -= 1
 
     def unfinished(self, revision: int) -> str:
-        """What is left to be done; "" when nothing is."""
+        """The unfinished work; "" when there is none."""
         if self._caches.revision < revision:
             return f"revision {self._caches.revision} is older than {revision}"
         others = self._requests.count - self._waiting

@@ -1,4 +1,4 @@
-"""Named snapshots of logical clusters: the beginning of a fork, or what a cluster is reset to.
+"""Named snapshots of logical clusters, from which forks begin, and to which clusters are reset.
 
 A snapshot shares the bytes of objects with its cluster.  As a file it has a header line and a line of JSON for each object.
 ``/snapshots`` is for members of system:masters, with ``--enable-logical-clusters``.
