@@ -33,15 +33,16 @@ from zope.interface import implementer
 
 from kapi.process.reactor import Reactor
 from kapi.wire.http2 import frames
+from kapi.wire.http2.client import ClientConnection
+from kapi.wire.http2.fields import Field, encoded_field
 from kapi.wire.http2.frames import Code, ConnectionFault
+from kapi.wire.http2.receiving import WINDOW
 from kapi.wire.plugin_messages import WireError, decode, encode, last_bytes, last_number, last_text
 from kapi.wire.tunnel import Tunnel, tunnelled
 
-_WINDOW = 256 * 1024  # bytes that the server may send while they are not taken
 _MAX_MESSAGE = 4 * 1024 * 1024  # bytes of a packet; Go's limit
 _MAX_WAITING = 128 * 1024  # bytes that wait for the server before who writes them is made to wait
 _MAX_DATA = 32 * 1024  # bytes of data in a packet to the server
-_MAX_ANSWERS = 16 * 1024  # bytes of answers to PING and SETTINGS that wait for a server that does not read
 _CLOSE_SECONDS = 10.0  # for the server's answer to a close, as upstream
 _CALL = 1  # the number of the stream
 _HEADERS = (
@@ -86,42 +87,43 @@ async def by_call(
     return await tunnelled(proxy, lambda inner: _Call(reactor, target, inner), factory, options)
 
 
-@implementer(IPushProducer)
-class _Call(Tunnel):
-    """The call, from its first byte on, and the producer of what the server reads."""
+class _Stream:
+    """What the server sends in the call."""
+
+    complete = False
+    held = False  # the inner protocol does not read
+    receive_window = WINDOW
+    missing: int | None = None
+    free = 0
+
+
+class _Call(ClientConnection[_Stream], Tunnel):
+    """The call, from its first byte on."""
 
     kind = "konnectivity server"
 
     def __init__(self, reactor: Reactor, target: str, inner: IProtocolFactory) -> None:
-        super().__init__(inner)
+        ClientConnection.__init__(self)
+        Tunnel.__init__(self, inner)
         self.reactor = reactor
         self._target = target
         self._dial = random.getrandbits(63)
         self._connection = 0  # the server's number of it
         self._message = bytearray()  # the beginning of a message of gRPC
         # received
-        self._window = _WINDOW
-        self._taken = 0  # bytes for which there was no WINDOW_UPDATE yet
-        self._data: deque[bytes] = deque()  # for the inner protocol, while it does not read
-        self._is_reading = True
+        self._stream = self.streams[_CALL] = _Stream()
+        self.highest = _CALL
+        self._untaken: deque[bytes] = deque()  # for the inner protocol, while it does not read
         self._over: Failure | None = None
         # to send
         self._waiting = bytearray()
-        self._blocked = False  # the server does not read
-        self._answers = 0  # bytes since then
-        self._call_window = self._connection_window = frames.DEFAULT_WINDOW
-        self._call_window_first = frames.DEFAULT_WINDOW
+        self._call_window = self.initial_window
         self.channel = _Channel(self)
 
     def connectionMade(self) -> None:
-        self.transport.registerProducer(self, True)
-        block = b"".join(b"\0%c%b%c%b" % (len(name), name, len(value), value) for name, value in _HEADERS)
-        self.transport.write(
-            frames.PREFACE
-            + frames.settings({frames.ENABLE_PUSH: 0, frames.INITIAL_WINDOW_SIZE: _WINDOW})
-            + frames.window_update(0, _WINDOW - frames.DEFAULT_WINDOW)
-            + frames.header_block(_CALL, block, 0, frames.DEFAULT_FRAME)
-        )
+        super().connectionMade()
+        block = b"".join(encoded_field(name, value) for name, value in _HEADERS)
+        self.transport.write(frames.header_block(_CALL, block, 0, frames.DEFAULT_FRAME))
         self._send(_Kind.DIAL, (1, b"tcp"), (2, self._target.encode(errors="replace")), (3, self._dial))
 
     # -- packets
@@ -129,7 +131,7 @@ class _Call(Tunnel):
     def _send(self, kind: _Kind, *fields: tuple[int, bytes | int]) -> None:
         message = encode([(1, kind), (_CONTENT[kind], encode(fields))])
         self._waiting += b"\0" + len(message).to_bytes(4) + message
-        self._flush()
+        self.send_bodies()
 
     def send_data(self, data: bytes) -> None:
         for at in range(0, len(data), _MAX_DATA):
@@ -145,7 +147,7 @@ class _Call(Tunnel):
         self.transport.abortConnection()
 
     def _drop(self) -> None:
-        self._data.clear()
+        self._untaken.clear()
         self.read(True)
 
     def _packet(self, message: bytes) -> None:
@@ -156,23 +158,23 @@ class _Call(Tunnel):
         if number == _Kind.DIALED and not self._made.called and last_number(content, 3) == self._dial:
             error = last_text(content, 1)
             if error:
-                self.refuse(error)
+                self.fail(error)
                 return
             self._connection = last_number(content, 2)
             self.give(self.channel)
         elif number == _Kind.DIAL_CLOSED and not self.is_through:
-            self.refuse("dial closed")
+            self.fail("dial closed")
         elif number == _Kind.DATA and self.is_through and last_number(content, 1) == self._connection:
             if not self.channel.disconnecting:
-                self._data.append(last_bytes(content, 3))
+                self._untaken.append(last_bytes(content, 3))
                 self._drain()
         elif number == _Kind.CLOSED and last_number(content, 2) == self._connection:
             self._end()
 
     def _end(self, why: str = "") -> None:
         """The connection is over; nothing of the tunnel is left."""
-        self.refuse(why or "tunnel closed")
-        self._over = Failure(ConnectionLost(why) if why else ConnectionDone())
+        self.fail(why or "tunnel closed")
+        self._over = self._over or Failure(ConnectionLost(why) if why else ConnectionDone())
         self._drain()
         self.transport.abortConnection()
 
@@ -180,22 +182,23 @@ class _Call(Tunnel):
 
     def read(self, on: bool) -> None:
         """Whether the inner protocol takes data."""
-        self._is_reading = on
-        if on:
-            self._drain()
-            self._credit()
+        self._stream.held = not on
+        self._drain()
+        if not self._stream.held and self._stream.receive_window <= WINDOW // 2 and self._over is None:
+            self.transport.write(frames.window_update(_CALL, WINDOW - self._stream.receive_window))
+            self._stream.receive_window = WINDOW
 
     def _drain(self) -> None:
-        while self._data and self._is_reading and self._inner is not None:
-            self._inner.dataReceived(self._data.popleft())
+        while self._untaken and not self._stream.held and self._inner is not None:
+            self._inner.dataReceived(self._untaken.popleft())
         inner = self._inner
-        if self._over is not None and inner is not None and not self._data:
+        if self._over is not None and inner is not None and not self._untaken:
             self._inner = None
             self.channel.ended()
             inner.connectionLost(self._over)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.refuse("tunnel closed")
+        self.fail("tunnel closed")
         if self._over is None:
             self._over = reason if self.channel.disconnecting else Failure(ConnectionLost("tunnel closed"))
         self._drain()
@@ -203,79 +206,23 @@ class _Call(Tunnel):
     # -- HTTP/2
 
     def dataReceived(self, data: bytes) -> None:
-        data, at = self.received + data, 0
-        try:
-            while len(data) - at >= frames.HEAD_SIZE and self._over is None:
-                high, low, kind, flags, number = frames.unpack_head(data, at)
-                begin = at + frames.HEAD_SIZE
-                end = begin + (high << 8 | low)
-                if end - begin > frames.DEFAULT_FRAME:
-                    raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is too long")
-                if end > len(data):
-                    break
-                at = end
-                self._frame(kind, flags, number & frames.MAX_WINDOW_BYTES, data[begin:end])
-        except (ConnectionFault, WireError) as fault:
-            self._end(f"{self.kind}: {fault}")
-        self.received = data[at:]
+        if self._over is None:
+            try:
+                self.receive(data)
+            except (ConnectionFault, WireError) as fault:
+                self._end(f"{self.kind}: {fault}")
 
-    def _frame(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if kind == frames.DATA and number == _CALL:
-            self._received_data(flags, payload)
-        elif kind == frames.SETTINGS and not flags & frames.ACK:
-            self._settings(payload)
-        elif kind == frames.PING and not flags & frames.ACK:
-            if len(payload) != 8:
-                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "PING of a wrong length")
-            self._answer(frames.pong(payload))
-        elif kind == frames.WINDOW_UPDATE:
-            more = int.from_bytes(payload) & frames.MAX_WINDOW_BYTES
-            if number == _CALL:
-                self._call_window += more
-            elif number == 0:
-                self._connection_window += more
-            self._flush()
-        if number == _CALL and (kind == frames.RST_STREAM or kind in _WITH_END and flags & frames.END_STREAM):
-            self._end("tunnel closed")
-        elif kind == frames.GOAWAY and int.from_bytes(payload[:4]) & frames.MAX_WINDOW_BYTES < _CALL:
+    def seconds(self) -> float:
+        return self.reactor.seconds()
+
+    def fields(self, number: int, flags: int, decoded: list[Field]) -> None:
+        if number != _CALL:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "HEADERS of no stream")
+        if flags & frames.END_STREAM:
             self._end("tunnel closed")
 
-    def _settings(self, payload: bytes) -> None:
-        if len(payload) % frames.SETTING.size:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS of a wrong length")
-        for name, value in frames.SETTING.iter_unpack(payload):
-            if name == frames.INITIAL_WINDOW_SIZE:
-                self._call_window += value - self._call_window_first
-                self._call_window_first = value
-        self._answer(frames.SETTINGS_TAKEN)
-        self._flush()
-
-    def _answer(self, answer: bytes) -> None:
-        if self._blocked:
-            self._answers += len(answer)
-            if self._answers > _MAX_ANSWERS:
-                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers are not read")
-        self.transport.write(answer)
-
-    def pauseProducing(self) -> None:
-        self._blocked, self._answers = True, 0
-
-    def resumeProducing(self) -> None:
-        self._blocked = False
-        self._flush()
-
-    def stopProducing(self) -> None:
-        """The connection is lost; ``connectionLost`` follows."""
-
-    def _received_data(self, flags: int, payload: bytes) -> None:
-        self._window -= len(payload)
-        self._taken += len(payload)
-        if self._window < 0:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more data than the window allows")
-        if flags & frames.PADDED:
-            begin, end = frames.unpadded(payload)
-            payload = payload[begin:end]
-        self._message += payload
+    def body(self, stream: _Stream, data: bytes) -> None:
+        self._message += data
         while len(self._message) >= 5 and self._over is None:
             if self._message[0]:
                 raise WireError("a compressed message")
@@ -287,30 +234,51 @@ class _Call(Tunnel):
             message = bytes(self._message[5:end])
             del self._message[:end]
             self._packet(message)
-        self._credit()
 
-    def _credit(self) -> None:
-        """Lets the server send more, unless the inner protocol does not read."""
-        if self._is_reading and self._taken >= _WINDOW // 2 and self._over is None:
-            taken, self._taken = self._taken, 0
-            self._window += taken
-            self.transport.write(frames.window_update(0, taken) + frames.window_update(_CALL, taken))
+    def complete(self, stream: _Stream, code: int = 0) -> None:
+        self._end("tunnel closed")
 
-    def _flush(self) -> None:
+    reset_by_peer = complete
+
+    def refuse(self, number: int, code: Code, why: str) -> None:
+        raise ConnectionFault(code, why)
+
+    def peer_leaves(self, last: int, code: int) -> None:
+        if last < _CALL:
+            self._end("tunnel closed")
+
+    def open_window(self, stream: _Stream | None, increment: int) -> None:
+        if stream is None:
+            self.window += increment
+        else:
+            self._call_window += increment
+        self._opened()
+        self.count_update(increment if stream is None else 0, self.window)
+
+    def settings(self, values: dict[int, int]) -> None:
+        first = values.get(frames.INITIAL_WINDOW_SIZE, self.initial_window)
+        more, self.initial_window = first - self.initial_window, first
+        self._call_window += more
+        self._opened()
+
+    def _opened(self) -> None:
+        if max(self._call_window, self.window) > frames.MAX_WINDOW_BYTES:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window is too large")
+        self.send_bodies()
+
+    def send_bodies(self) -> None:
         while (
             self._waiting
-            and not self._blocked
-            and (room := min(self._call_window, self._connection_window, frames.DEFAULT_FRAME, len(self._waiting))) > 0
+            and not self.is_blocked
+            and (room := min(self._call_window, self.window, frames.DEFAULT_FRAME, len(self._waiting))) > 0
         ):
             part = bytes(self._waiting[:room])
             del self._waiting[:room]
             self._call_window -= room
-            self._connection_window -= room
+            self.window -= room
+            self._idle_frames += 2  # Go's gRPC servers send a PING and a WINDOW_UPDATE for it, to measure round trips
             self.transport.write(frames.head(room, frames.DATA, 0, _CALL) + part)
         self.channel.sent(len(self._waiting))
-
-
-_WITH_END = (frames.DATA, frames.HEADERS)
 
 
 @implementer(ITransport, IConsumer, IPushProducer)

@@ -63,7 +63,7 @@ class Tunnel(Protocol):
     def hand_over(self) -> None:
         """The proxy has agreed."""
         if self.received:  # the target cannot have sent anything: it has received nothing
-            self.refuse(f"unexpected {len(self.received)} bytes of buffered data from {self.kind}")
+            self.fail(f"unexpected {len(self.received)} bytes of buffered data from {self.kind}")
         elif not self._made.called:
             self.give(self.transport)
 
@@ -75,7 +75,7 @@ class Tunnel(Protocol):
         inner.makeConnection(transport)
         self._made.callback(inner)
 
-    def refuse(self, why: str) -> None:
+    def fail(self, why: str) -> None:
         if not self._made.called:
             self._made.errback(ProxyError(why))
 
@@ -84,7 +84,7 @@ class Tunnel(Protocol):
             self._inner.connectionLost(reason)
         else:
             text = describe(reason.value, "the proxy", 0) if reason.value is not None else "EOF"
-            self.refuse("the proxy has closed the connection" if text == "EOF" else text)
+            self.fail("the proxy has closed the connection" if text == "EOF" else text)
 
     async def made(self) -> IProtocol:
         """The protocol that the connection was handed over to.  Raises ProxyError."""
@@ -155,12 +155,12 @@ class _Connect(Tunnel):
         head, end, rest = self.received.partition(b"\r\n\r\n")
         if not end:
             if len(self.received) > MAX_REPLY:
-                self.refuse("the proxy's answer is too long")
+                self.fail("the proxy's answer is too long")
             return
         self.received = rest
         first = head.split(b"\r\n", 1)[0].split(b" ", 2)
         if len(first) < 2 or first[1] != b"200":
-            self.refuse(f"proxyconnect tcp: {b' '.join(first[1:])[:200].decode('latin-1')}")
+            self.fail(f"proxyconnect tcp: {b' '.join(first[1:])[:200].decode('latin-1')}")
         else:
             self.hand_over()
 
@@ -239,7 +239,7 @@ class _Socks(Tunnel):
             self._step = self._authenticated
             self._write(self._who)
         else:
-            self.refuse("socks connect: no acceptable authentication methods")
+            self.fail("socks connect: no acceptable authentication methods")
 
     def _authenticated(self) -> None:
         if len(self.received) < 2:
@@ -247,7 +247,7 @@ class _Socks(Tunnel):
         accepted = self.received[1] == 0
         self.received = self.received[2:]
         if not accepted:
-            self.refuse("socks connect: username/password authentication failed")
+            self.fail("socks connect: username/password authentication failed")
             return
         self._step = self._reply
         self._write(self._request)
@@ -259,7 +259,7 @@ class _Socks(Tunnel):
         code, kind = self.received[1], self.received[3]
         length = _ADDRESS_LENGTHS.get(kind, 1 + self.received[4]) + 6
         if code:
-            self.refuse(f"socks connect: {_REFUSALS[code] if code < len(_REFUSALS) else f'unknown code: {code}'}")
+            self.fail(f"socks connect: {_REFUSALS[code] if code < len(_REFUSALS) else f'unknown code: {code}'}")
         elif len(self.received) >= length:
             self.received = self.received[length:]
             self.hand_over()

@@ -21,7 +21,7 @@ from kapi.wire.head import BadHead, header_line
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.fields import CONNECTION_FIELDS, NO_TABLE, Field, encoded_field
 from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
-from kapi.wire.http2.receiving import CONNECTION_WINDOW, ENDED, RESET_BY_PEER, RESET_HERE, WINDOW, Receiving
+from kapi.wire.http2.receiving import CONNECTION_WINDOW, ENDED, RESET_BY_PEER, RESET_HERE, WINDOW, Receiving, Stream
 
 MAX_IDLE_SECONDS = 90.0  # without a request
 QUIET_SECONDS = 30.0  # without a frame, until the server is sent a PING
@@ -95,28 +95,16 @@ class Exchange:
 
 
 @implementer(IPushProducer)
-class Http2Client(Receiving[Exchange, None], protocol.Protocol):
-    """A connection after its handshake.  ``is_leaving``: it takes no more requests, and ends after those under way.
-
-    ``max_streams``: the requests at once that the server is expected to take, until it says so itself.
-    """
+class ClientConnection(Receiving[Stream, None], protocol.Protocol):
+    """The client's end of a connection: how it begins, and what it holds back while the server does not read."""
 
     transport: StreamTransport
 
-    def __init__(self, owner: Owner, reactor: IReactorTime, max_streams: int = FIRST_STREAMS) -> None:
+    def __init__(self) -> None:
         super().__init__(MAX_HEAD, preface=False)
-        self._owner, self._reactor = owner, reactor
-        self.is_leaving = False
-        self.idle_since = self._heard_at = reactor.seconds()  # when it became idle; when the last bytes came
-        self.max_streams = max_streams  # requests at once
         self.initial_window = self.window = wire.DEFAULT_WINDOW  # bytes that the server takes
-        self._begun_requests = self._knows_streams = False
-        self._over = False
-        self._pinged = False  # since the last bytes
-        self._health: IDelayedCall | None = None
-        self._blocked = False  # the transport's buffer is full
+        self.is_blocked = False  # the transport's buffer is full
         self._unread = 0  # bytes of control frames since then
-        self._goaway_text = ""
 
     def connectionMade(self) -> None:
         ours = {
@@ -127,6 +115,50 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
         more = CONNECTION_WINDOW - wire.DEFAULT_WINDOW
         self.transport.registerProducer(self, True)
         self.transport.write(wire.PREFACE + wire.settings(ours) + wire.window_update(0, more))
+
+    def answer(self, frames: bytes) -> None:
+        if self.is_blocked:
+            self._unread += len(frames)
+            if self._unread > _MAX_CONTROL_BYTES:
+                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers to control frames are not taken")
+        self.transport.write(frames)
+
+    def pauseProducing(self) -> None:
+        if not self.is_blocked:
+            self.is_blocked, self._unread = True, 0
+
+    def resumeProducing(self) -> None:
+        self.is_blocked = False
+        self.send_bodies()
+
+    def stopProducing(self) -> None:
+        """The transport is gone; ``connectionLost`` follows."""
+
+    def send_bodies(self) -> None:
+        """Sends what waited for a window, or for the server to read."""
+        raise NotImplementedError
+
+
+class Http2Client(ClientConnection[Exchange]):
+    """A connection after its handshake.  ``is_leaving``: it takes no more requests, and ends after those under way.
+
+    ``max_streams``: the requests at once that the server is expected to take, until it says so itself.
+    """
+
+    def __init__(self, owner: Owner, reactor: IReactorTime, max_streams: int = FIRST_STREAMS) -> None:
+        super().__init__()
+        self._owner, self._reactor = owner, reactor
+        self.is_leaving = False
+        self.idle_since = self._heard_at = reactor.seconds()  # when it became idle; when the last bytes came
+        self.max_streams = max_streams  # requests at once
+        self._begun_requests = self._knows_streams = False
+        self._over = False
+        self._pinged = False  # since the last bytes
+        self._health: IDelayedCall | None = None
+        self._goaway_text = ""
+
+    def connectionMade(self) -> None:
+        super().connectionMade()
         self._health = self._reactor.callLater(QUIET_SECONDS, self._check_health)
 
     # -- requests
@@ -157,7 +189,7 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
     def _frames_of(self, stream: Exchange) -> list[bytes | memoryview]:
         """As much of the body as the windows allow; nothing while the server does not read."""
         found: list[bytes | memoryview] = []
-        if self._blocked:
+        if self.is_blocked:
             return found
         while stream.unsent and (size := min(len(stream.unsent), self.window, stream.window, wire.DEFAULT_FRAME)) > 0:
             part, stream.unsent = stream.unsent[:size], stream.unsent[size:]
@@ -166,7 +198,7 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
             found += wire.head(size, wire.DATA, 0 if stream.unsent else wire.END_STREAM, stream.number), part
         return found
 
-    def _send_bodies(self) -> None:
+    def send_bodies(self) -> None:
         """Sends what waited for a window."""
         for stream in list(self.streams.values()):
             if stream.unsent and self.window > 0:
@@ -292,7 +324,7 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
             self.window += increment
             if self.window > wire.MAX_WINDOW_BYTES:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window is too large")
-            self._send_bodies()
+            self.send_bodies()
             self.count_update(increment, self.window)
             return
         stream.window += increment
@@ -318,7 +350,7 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
             if stream.window > wire.MAX_WINDOW_BYTES:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a stream's window is too large")
         if more > 0:
-            self._send_bodies()
+            self.send_bodies()
 
     def peer_leaves(self, last: int, code: int) -> None:
         self._goaway_text = (
@@ -331,13 +363,6 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
             else:
                 self._fail(stream, RESET_HERE, BadAnswer(self._goaway_text))
 
-    def answer(self, frames: bytes) -> None:
-        if self._blocked:
-            self._unread += len(frames)
-            if self._unread > _MAX_CONTROL_BYTES:
-                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers to control frames are not taken")
-        self.transport.write(frames)
-
     def _control(self, frames: bytes) -> None:
         try:
             self.answer(frames)
@@ -345,17 +370,6 @@ class Http2Client(Receiving[Exchange, None], protocol.Protocol):
             self._break(fault)
 
     # -- the transport
-
-    def pauseProducing(self) -> None:
-        if not self._blocked:
-            self._blocked, self._unread = True, 0
-
-    def resumeProducing(self) -> None:
-        self._blocked = False
-        self._send_bodies()
-
-    def stopProducing(self) -> None:
-        """The transport is gone; ``connectionLost`` follows."""
 
     def _check_health(self) -> None:
         """Sends a PING when nothing has come for some time; ends a connection without an answer, or without requests."""
