@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -355,3 +357,66 @@ class KonnectivityTests(SynchronousTestCase):
         inner = self.connect()
         self.proxy.protocol.connectionLost(Failure(ConnectionDone()))
         self.assertEqual([each.type for each in inner.lost], [ConnectionLost])
+
+
+_content = st.one_of(
+    st.binary(max_size=30),
+    st.sampled_from(
+        [packet(4, 4, (1, NUMBER), (3, b"data")), packet(3, 6, (2, NUMBER)), packet(5, 7, (1, 1)), packet(4, 4)]
+    ),
+)
+_frames = st.one_of(
+    _content.map(message),
+    st.builds(
+        lambda payload, kind, flags, number: frames.head(len(payload), kind, flags, number) + payload,
+        st.one_of(st.binary(max_size=12), st.sampled_from([bytes(4), bytes(8)])),
+        st.integers(0, 11), st.integers(0, 0x2F), st.sampled_from([0, 1, 1, 3]),
+    ),
+)  # fmt: skip
+
+
+class InnerThatPauses(Inner):
+    def dataReceived(self, data: bytes) -> None:
+        super().dataReceived(data)
+        if len(self.received) % 3 == 1:
+            self.transport.pauseProducing()  # type: ignore[union-attr]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.booleans(), st.lists(_frames, max_size=10), st.binary(max_size=20), st.integers(1, 50), st.booleans())
+def test_whatever_a_server_sends_the_connection_ends_once_and_nothing_is_raised(
+    connects: bool, sent: list[bytes], rest: bytes, size: int, closes: bool
+) -> None:
+    test = KonnectivityTests()
+    test.setUp()
+    made: list[Any] = []
+    inners: list[InnerThatPauses] = []
+
+    def build(_: object) -> InnerThatPauses:
+        inners.append(InnerThatPauses())
+        return inners[-1]
+
+    factory: Any = Factory()
+    factory.buildProtocol = build
+    test.proxy = Proxy()
+    Deferred.fromCoroutine(by_call(test.clock, test.proxy, "10.0.0.1:1", factory, None)).addBoth(made.append)  # type: ignore[arg-type]
+    test.transport = test.proxy.transport
+    if connects:
+        test.feed(message(packet(1, 3, (2, NUMBER), (3, last_number(test.packets()[0][1], 3)))))
+    data = b"".join(sent) + rest
+    for at in range(0, len(data), size):
+        test.feed(data[at : at + size])
+    for inner in inners:
+        assert inner.transport is not None
+        inner.transport.write(b"answer")
+        if closes:
+            inner.transport.loseConnection()
+        inner.transport.resumeProducing()  # type: ignore[attr-defined]
+    test.clock.advance(11)
+    test.proxy.protocol.connectionLost(Failure(ConnectionDone()))
+    for inner in inners * len(sent):  # it may pause once more for each
+        inner.transport.resumeProducing()  # type: ignore[union-attr]
+    assert len(made) == 1
+    assert [len(inner.lost) for inner in inners] == [1] * len(inners)
+    assert len(inners) == (not isinstance(made[0], Failure))
+    assert test.clock.getDelayedCalls() == []
