@@ -6,7 +6,7 @@ Programs may import these names; everything else is internal, and may change in 
 * ``kapi.client``: the client library: configuration, requests, objects of any kind, errors.
 * ``kapi.runtime``: what controllers are made of: informers, work queues, leader election, events.
 * ``kapi.testing``: servers for tests, in a process of their own or in memory.
-* ``kapi.__version__``: the version of kapi, which is not that of Kubernetes.
+* ``kapi.__version__``: the version of kapi, not of Kubernetes.
 
 ``docs/api.rst`` describes them, and the further modules whose functions they take or return.
 

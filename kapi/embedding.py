@@ -7,7 +7,7 @@
     StreamServerEndpointService(endpoint, Site(api)).setServiceParent(application)
 
 The Site has sockets, TLS and their limits.  Authentication, authorization, admission, audit, flow control, watches and errors are
-the same as in a server of its own process.  ``Additions`` are filters, hooks, routes and API groups of the program.
+the same as in a server with its own process.  ``Additions`` are filters, hooks, routes and API groups of the program.
 Upstream: embedding ``k8s.io/apiserver`` as a library.
 """
 

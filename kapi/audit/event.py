@@ -193,7 +193,7 @@ class AuditEvent:
         self._status["code"] = code
 
     def status_object(self, status: Object) -> None:
-        """Takes the Status of an error or a deletion, in whatever media type it is answered."""
+        """Takes the Status of an error or a deletion, for any media type of the answer."""
         self._status = {"metadata": {}, **{name: status[name] for name in _STATUS_FIELDS if name in status}}
 
     # -- stages

@@ -127,7 +127,7 @@ class Kubeconfig:
         fields: Object = {"namespace": over.namespace or context.get("namespace") or "default"}
         fields |= self._server(cluster, cluster_name, cluster_file, over)
         identity = self._identity(user, user_name, user_file, over, cluster, reactor)
-        if not fields["host"].lower().startswith("https:"):  # credentials are for nobody else to read, as in client-go
+        if not fields["host"].lower().startswith("https:"):  # credentials are only sent encrypted, as in client-go
             identity = {"impersonate": identity["impersonate"]}
         fields |= identity
         if over.timeout:

@@ -17,7 +17,7 @@ from kapi.machinery.tree import Object
 class Credentials:
     """Credentials for a server: a bearer token, a name and password, a client certificate (PEM).
 
-    They compare by identity, since each user of a file has connections of its own.
+    They compare by identity, since each user of a file has separate connections.
     """
 
     token: str = field(default="", repr=False)

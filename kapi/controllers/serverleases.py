@@ -1,9 +1,9 @@
-"""Which servers share the store: each process renews an entry with its address; without renewal it expires.
+"""Finds the servers that share the store: each process renews an entry with its address, which expires without renewal.
 
-Upstream: ``pkg/controlplane/reconcilers/lease.go``.  A server with a store of its own does not need it.
+Upstream: ``pkg/controlplane/reconcilers/lease.go``.  A server with an exclusive store does not need it.
 
 Servers do not trust each other's clocks: an entry has expired when it has not changed for its lifetime by the observer's own
-monotonic clock.  The store's expiry only removes what is left of servers that have ended.
+monotonic clock.  The store's expiry only removes entries of servers that have ended.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _PREFIX = "core/masterleases//"
 
 
 class ServerLeases:
-    """``cache`` is the watch cache of the entries.  ``clock`` gives unix seconds, ``seconds`` those of a monotonic clock.
+    """``cache`` is the watch cache of the entries.  ``clock`` returns unix seconds, ``seconds`` the time of a monotonic clock.
 
-    Several processes may serve one address: each has an entry of its own, so that one that ends does not take the address
-    with it.
+    Several processes may serve one address: each has its own entry, so that the end of a process does not remove the
+    address.
     """
 
     def __init__(self, store: Store, cache: Cache, clock: Callable[[], float], seconds: Callable[[], float]) -> None:
@@ -41,7 +41,7 @@ class ServerLeases:
         self._observed_at = 0.0
 
     def addresses(self, *, others: bool = False) -> list[str]:
-        """The addresses of the servers that are alive; those of ``others`` than this process.
+        """The addresses of the living servers; with ``others`` only of other processes.
 
         An entry without an address is ignored: it may be of another version.
         """

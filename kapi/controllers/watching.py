@@ -14,7 +14,7 @@ Ends = list[Callable[[], None]]  # what ends watches
 
 
 class QueueController(Generic[Key]):
-    """A controller whose watches queue the keys of what it handles: ``_handle`` is that of a WorkQueue."""
+    """A controller whose watches queue keys; ``_handle`` is the handler of its WorkQueue."""
 
     name: str
     workers = 4

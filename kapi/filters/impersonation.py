@@ -2,7 +2,7 @@
 
 Constrained impersonation makes two checks: may the requestor impersonate this kind of user at all, and may it do so for this
 verb on this resource?  The plain ``impersonate`` verb is tried last and covers everything.  When every mode is refused, the
-error is that of the first mode that applied.
+error of the first applicable mode is reported.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ _FLAGS = (*FILENAME, *PRINT, Flag("force", "bool"))
 
 
 async def run(factory: Factory, program: str) -> int:
-    """Shows the help, whatever the arguments are."""
+    """Shows the help, with any arguments."""
     from kapi.kubectl.help import command_help
 
     factory.out.write(command_help(program, factory.command, load(factory.command)))

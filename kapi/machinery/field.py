@@ -72,7 +72,7 @@ class ErrorType(enum.Enum):
 
 
 OMIT = object()  #: stands for a bad value that the message leaves out
-NIL = object()  #: stands for no value at all, whatever the field's type
+NIL = object()  #: stands for a missing value of any type
 _VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL)
 
 

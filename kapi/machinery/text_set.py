@@ -1,7 +1,7 @@
 """A set of many short texts in three blocks of memory.
 
 A watch holds its selector for its whole life, and a selector may have thousands of values.  In a ``frozenset`` each value is an
-object, five times as large as its text.  These small objects lie in memory between those of other work, and Python returns an
+object, five times as large as its text.  These small objects lie in memory between other objects, and Python returns an
 arena of 1 MiB only when all of it is free: most of the memory would stay occupied after the watches have ended.
 """
 

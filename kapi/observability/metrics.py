@@ -267,7 +267,7 @@ class _Sink:
 
 
 def started(clock: Callable[[], float]) -> tuple[tuple[bytes, bytes], ...]:
-    """The header by which a reader knows that counters begin anew."""
+    """The header that tells readers that counters begin again."""
     return ((b"process-start-time-unix", b"%d" % clock()),)
 
 

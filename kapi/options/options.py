@@ -91,7 +91,7 @@ class Options:
         )
 
     def reloaded_files(self) -> list[str]:
-        """The files that are read again while the server runs, without those of the port."""
+        """The files that are read again while the server runs, without the port's files."""
         identity, kubelet, storage = self.authentication, self.kubelet, self.storage
         named = [
             identity.authentication_config,

@@ -85,7 +85,7 @@ class Converter(ExactDecoder):
             return TypeMismatch(f"cannot restore map from {given}")
         if kind is Kind.STRUCT:
             return TypeMismatch(f"cannot restore struct from: {given}")
-        if not struct:  # a type with a JSON decoder of its own
+        if not struct:  # a type with its own JSON decoder
             return super()._mismatch(value, type_, (), "", shown)
         simple = {Kind.STRING: "string", Kind.BOOLEAN: "bool", Kind.NUMBER: "float64"}.get(kind, f"int{type_.int_bits}")
         return _simple_mismatch(value, simple, type_.go_type)

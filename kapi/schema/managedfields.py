@@ -247,7 +247,7 @@ class FieldManager:
         return fields
 
     def _ownership(self, given: object, stored: object) -> tuple[Managers, Times]:
-        """Ownership before the write: that of the client's object if it is valid, else the stored one."""
+        """Ownership before the write: from the client's object if it is valid there, otherwise from the stored object."""
         if not self.subresource:
             if is_reset(given):
                 return {}, {}

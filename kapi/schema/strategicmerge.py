@@ -275,7 +275,7 @@ def _is_directive(value: object) -> bool:
 
 
 def _without_directives(value: object) -> Tree:
-    """Maps are changed in place, lists are made anew."""
+    """A value without directives: maps are changed in place, lists are copied."""
     if isinstance(value, dict):
         for key, item in elements(list(value.items())):
             if _is_directive(item):

@@ -8,6 +8,6 @@ from kapi.request.user import SYSTEM_MASTERS
 
 
 def require_masters(ctx: RequestContext, message: str) -> None:
-    """Raises Forbidden with ``message`` for a user who is no member."""
+    """Raises Forbidden with ``message`` for a user who is not a member."""
     if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
         raise status.Forbidden(message)

@@ -34,7 +34,7 @@ _MAX_TURNS = 3  # of the reactor until loaded definitions are served
 
 
 class LoadEndpoint:
-    """Handles POST of a List; ``tables`` are those of all served resources."""
+    """Handles POST of a List; ``tables`` have all served resources."""
 
     app = Routes()
 

@@ -129,7 +129,7 @@ def kapi_factory(
 def kapi(
     request: pytest.FixtureRequest, kapi_factory: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> Cluster:
-    """A cluster for this test: a logical one of its own in a server of the session, with a namespace.
+    """A cluster for this test: a separate logical cluster in a server of the session, with a namespace.
 
     ``KUBECONFIG`` points to it while the test runs, so that clients with default settings use it.
     """

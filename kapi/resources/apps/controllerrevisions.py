@@ -23,7 +23,7 @@ class ControllerRevisionStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         validate_counts(obj, _ROOT, errors, ("revision",))
         if old is not None:
-            # bytes are compared, as upstream: a patch may change them without a change of the value, since it encodes JSON anew
+            # bytes are compared, as upstream: a patch may change them without a change of the value, as it encodes JSON again
             before = member_text(ctx.stored, "data") if ctx.stored else None
             if before is not None and before != text_of(obj.get("data")):
                 errors.append(field.invalid(_DATA, obj.get("data"), "field is immutable"))

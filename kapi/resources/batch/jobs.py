@@ -30,7 +30,7 @@ _INTERNAL = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPo
 
 
 def _generate_selector(job: Object) -> None:
-    """Labels the template with the job's uid and name and selects by them, unless the job has a selector of its own.
+    """Labels the template with the job's uid and name and selects by them, unless the job has its own selector.
 
     When defaulting has taken the job's labels from the template, the job gets these labels, too.
     """
