@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # not every command needs discovery or a server
 QPS, BURST = 50.0, 300  # kubectl's
 _GO_PROFILES = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "trace")
 ANSWER_LEVEL = 6  # of -v, from which on requests are shown
-SERVERS = ".kapi/admin.kubeconfig"  # the kubeconfig that a server writes in its working directory
+SERVER_KUBECONFIG = ".kapi/admin.kubeconfig"  # the kubeconfig that a server writes in its working directory
 
 
 class Factory:
@@ -101,14 +101,16 @@ class Factory:
             config = in_cluster_config()
             return config.replace(namespace=overrides.namespace) if overrides.namespace else config
         if files.is_empty and not overrides.server and self._beside():
-            self.err.write(f"Using {SERVERS}, that of the server in this directory: no other kubeconfig is there.\n")
-            files = Kubeconfig.load(SERVERS)
+            self.err.write(
+                f"Using {SERVER_KUBECONFIG}, that of the server in this directory: no other kubeconfig is there.\n"
+            )
+            files = Kubeconfig.load(SERVER_KUBECONFIG)
         return files.config(self._reactor, overrides)
 
     def _beside(self) -> bool:
         """Whether a server was started in this directory, and no kubeconfig is named."""
         named = self.flags.get_string("kubeconfig") or os.environ.get("KUBECONFIG")
-        return not named and os.path.exists(SERVERS)
+        return not named and os.path.exists(SERVER_KUBECONFIG)
 
     @property
     def session(self) -> Session:
