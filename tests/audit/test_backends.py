@@ -411,5 +411,5 @@ class Kubeconfigs(SynchronousTestCase):
         )
         self.refuse(
             context + "clusters: [{name: a, cluster: {server: 'https://x', certificate-authority: nope}}]",
-            "No such file",
+            r"unable to read certificate-authority .*/nope for a due to open .*/nope: no such file or directory",
         )
