@@ -19,7 +19,7 @@ from kapi.authentication.interface import (
     TokenAuthenticator,
 )
 from kapi.request.context import RequestContext
-from kapi.request.headers import all_headers, first_header, remove_header
+from kapi.request.headers import all_headers, first_header
 from kapi.request.user import UserInfo
 
 INVALID_TOKEN = "invalid bearer token"
@@ -77,7 +77,7 @@ def _refused(ctx: RequestContext, error: AuthenticationError) -> AuthenticationE
 
 
 class BearerAuthenticator(_TokenRequests):
-    """``Authorization: Bearer <token>``; other schemes are ignored."""
+    """``Authorization: Bearer <token>``; other schemes are ignored.  The filter removes the header."""
 
     def _token(self, ctx: RequestContext) -> str:
         parts = first_header(ctx, "Authorization").split(" ", 2)
@@ -86,9 +86,6 @@ class BearerAuthenticator(_TokenRequests):
         if not parts[1] and len(parts) == 3:
             ctx.warn(_EXTRA_SPACE)
         return parts[1]
-
-    def _accepted(self, ctx: RequestContext) -> None:
-        remove_header(ctx, "Authorization")
 
 
 class WebSocketAuthenticator(_TokenRequests):

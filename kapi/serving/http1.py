@@ -641,7 +641,7 @@ class Channel(protocol.Protocol):
             self._watch()
         if not self.persistent:
             self.loseConnection()
-        elif not self._receiving:
+        elif (self._early or self._paused) and not self._receiving:
             self._receive_early()
 
     def unread(self) -> bytes:
