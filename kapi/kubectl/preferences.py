@@ -108,13 +108,10 @@ class Preferences:
         path, command, rest = find(load(line[0]), line[1:])
         given: list[str] = []
         for default in self._defaults_of(command.name, "", err):
-            for name, value in default["options"]:
-                flag = _flag(command, name)
-                if flag is None:
-                    raise CommandError(f"invalid flag {name} for command {default['command']}")
-                if not _is_given(flag, arguments):
-                    failed = f"could not apply override value {value} to flag {name} in command {default['command']}"
-                    given.append(_option(flag, value, failed))
+            named = default["command"]
+            given += _options(
+                command, default, arguments, ("flag", f"for command {named}"), ("override value", f"in command {named}")
+            )
         return [*path.split(), *given, *rest]
 
     def _defaults_of(self, name: str, alias: str, err: TextIO) -> Iterator[Object]:
@@ -138,14 +135,8 @@ class Preferences:
             shown = " ".join(words)
             raise CommandError(f"command {quote(alias['command'])} not found to set alias {quote(name)}: [{shown}]")
         path, command, _ = find(load(words[0]), words[1:])
-        given = []
-        for option, value in alias["options"]:
-            flag = _flag(command, option)
-            if flag is None:
-                raise CommandError(f"invalid alias flag {option} in alias {program}")
-            if not _is_given(flag, arguments):
-                failed = f"could not apply value {value} to flag {option} in alias {program}"
-                given.append(_option(flag, value, failed))
+        where = f"in alias {program}"
+        given = _options(command, alias, arguments, ("alias flag", where), ("value", where))
         if any(self._defaults_of(name, name, err)):
             raise CommandError(f"alias {name} can not be overridden")
         before, after = arguments[:place], arguments[place + 1 :]
@@ -183,14 +174,28 @@ def _is_given(flag: Flag, arguments: Sequence[str]) -> bool:
     return False
 
 
-def _option(flag: Flag, value: str, failed: str) -> str:
-    """The argument that sets the flag.  Raises CommandError, with what was wanted, for a value that it cannot have."""
-    argument = f"--{flag.name}={value}"
-    try:
-        Flags((flag,)).parse([argument])
-    except UsageError as error:
-        raise CommandError(f"{failed} err: {error}") from None
-    return argument
+def _options(
+    command: Command, entry: Object, arguments: Sequence[str], unknown: tuple[str, str], wrong: tuple[str, str]
+) -> list[str]:
+    """The arguments that set the flags of an entry which the command line does not set.
+
+    Raises CommandError for a flag that the command does not have, and for a value that the flag cannot have.  ``unknown`` and
+    ``wrong`` are what the two errors call the flag or its value, and where it stands.
+    """
+    found = []
+    for name, value in entry["options"]:
+        flag = _flag(command, name)
+        if flag is None:
+            raise CommandError(f"invalid {unknown[0]} {name} {unknown[1]}")
+        if _is_given(flag, arguments):
+            continue
+        argument = f"--{flag.name}={value}"
+        try:
+            Flags((flag,)).parse([argument])
+        except UsageError as error:
+            raise CommandError(f"could not apply {wrong[0]} {value} to flag {name} {wrong[1]} err: {error}") from None
+        found.append(argument)
+    return found
 
 
 def applied(arguments: list[str], program: str, err: TextIO) -> tuple[list[str], PluginPolicy | None]:
