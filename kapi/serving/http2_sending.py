@@ -18,13 +18,13 @@ from kapi.serving.http2_stream import NOTHING, Stream
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.fields import NO_TABLE
 from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
+from kapi.wire.http2.receiving import count_unread
 
 log = Logger()
 pack = wire.pack_head
 _MIN_FRAMES = 8  # frames sent before the clock is read
 _FLUSH_BYTES = 64 * 1024  # collected bytes after which they are written
 _MAX_PIECE_BYTES = 128 * 1024  # longer data is sent in turns
-_MAX_CONTROL_BYTES = 17 * 1024  # bytes of answers to control frames that the client has not read yet
 
 
 class SendingConnection(Protocol):
@@ -112,9 +112,7 @@ class Sending:
     def control(self, frames: bytes) -> None:
         """Sends frames without flow control.  Raises ConnectionFault when the client does not read such answers."""
         if self.blocked:
-            self._unread += len(frames)
-            if self._unread > _MAX_CONTROL_BYTES:
-                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers to control frames are not taken", "flood")
+            self._unread = count_unread(self._unread, frames)
         self._frames.append(frames)
         self._size += len(frames)
         self._request_flush()

@@ -21,7 +21,16 @@ from kapi.wire.head import BadHead, header_line
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.fields import CONNECTION_FIELDS, NO_TABLE, Field, encoded_field
 from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
-from kapi.wire.http2.receiving import CONNECTION_WINDOW, ENDED, RESET_BY_PEER, RESET_HERE, WINDOW, Receiving, Stream
+from kapi.wire.http2.receiving import (
+    CONNECTION_WINDOW,
+    ENDED,
+    RESET_BY_PEER,
+    RESET_HERE,
+    WINDOW,
+    Receiving,
+    Stream,
+    count_unread,
+)
 
 MAX_IDLE_SECONDS = 90.0  # without a request
 QUIET_SECONDS = 30.0  # without a frame, until the server is sent a PING
@@ -29,7 +38,6 @@ PING_SECONDS = 15.0  # until the connection ends without an answer to it
 FIRST_STREAMS = 100  # requests at once before the server has said how many it takes
 _MOST_STREAMS = 1000  # when it does not say
 _LAST_STREAM = wire.MAX_WINDOW_BYTES - 2  # the number of the last stream
-_MAX_CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the server to read them
 _BLOCKS = 100  # header blocks that are kept
 
 
@@ -118,9 +126,7 @@ class ClientConnection(Receiving[Stream, None], protocol.Protocol):
 
     def answer(self, frames: bytes) -> None:
         if self.is_blocked:
-            self._unread += len(frames)
-            if self._unread > _MAX_CONTROL_BYTES:
-                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers to control frames are not taken")
+            self._unread = count_unread(self._unread, frames)
         self.transport.write(frames)
 
     def pauseProducing(self) -> None:

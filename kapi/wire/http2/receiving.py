@@ -19,6 +19,7 @@ _WINDOW_UPDATE_BYTES = CONNECTION_WINDOW // 2
 _MAX_SHORT_CONTINUATIONS = 64  # CONTINUATION frames of one header block, besides one for each KiB
 UNANSWERED_WEIGHT = 0.1  # the weight of an idle frame (see ``idle``) that needs no answer
 _MAX_ENDED_STREAMS = 256  # ended streams for which the way of their end is remembered
+_MAX_UNREAD_BYTES = 17 * 1024  # bytes of answers to control frames that the peer does not read
 _MAX_IDLE_FRAMES = 1000  # frames that carry nothing for a request (resets, PING, SETTINGS) in a burst
 _IDLE_FRAMES_PER_SECOND = 33
 #: one WINDOW_UPDATE is normal for so many sent bytes: some peers send two for each event
@@ -28,6 +29,14 @@ _PLAIN = wire.END_HEADERS | wire.PADDED | wire.WITH_PRIORITY  # most header bloc
 
 # how a stream has ended
 ENDED, RESET_BY_PEER, RESET_HERE = range(3)
+
+
+def count_unread(unread: int, frames: bytes) -> int:
+    """The bytes of answers to control frames, with ``frames``, that a peer does not read.  Raises ConnectionFault: too many."""
+    unread += len(frames)
+    if unread > _MAX_UNREAD_BYTES:
+        raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers to control frames are not taken", "flood")
+    return unread
 
 
 class ReceivingStream(Protocol):
