@@ -6,7 +6,9 @@
 
 It needs ``pip install .[mutants]``.  The tests that start no kapi run once, so that it knows which functions each of them calls;
 ``--calls FILE`` keeps that for the next time.  Then a mutation costs about a second.  It is noticed when a test fails, hangs or
-crashes that passes without it: hanging is to take ten times as long and ``--patience`` seconds more.  The exit code is 1
+crashes that passes without it: hanging is to take ten times as long and ``--patience`` seconds more.  With ``--near`` only tests
+around the changed files run: those near it, then those of its package; a survivor of the near ones counts when the others have
+not noticed it either.  The exit code is 1
 when fewer than ``--least`` percent of those that are not equivalent (``equivalent.txt``) are noticed.
 """
 
@@ -46,6 +48,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument(
         "--tests", action="append", default=[], help="a directory of tests, such as tests/wire, instead of all"
     )
+    parser.add_argument("--near", action="store_true", help="only by the tests of the package of each mutation")
     parser.add_argument("--calls", type=Path, help="which functions the tests call: read if it exists, else written")
     parser.add_argument("--least", type=float, default=90.0, help="percent that should be noticed")
     parser.add_argument("--patience", type=float, default=20.0, help="seconds that a test may take longer")
@@ -57,9 +60,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
     def try_all(forks: Forks) -> None:
         equivalent, copy = _equivalent(), Checkout(root, Path(directory, "copy"))
-        if options.calls:
-            if options.calls.exists():
-                forks.load(options.calls)
+        if options.calls and options.calls.exists():
+            forks.load(options.calls)
+        if options.calls and not options.near:
             forks.learn()
             forks.save(options.calls)
         for number, mutation in enumerate(chosen, options.first):
@@ -67,7 +70,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             if place in equivalent:
                 fate, test = "equivalent", ""
             else:
-                fate, test = _fate(mutation, forks, copy)
+                fate, test = _fate(mutation, forks, copy, options.near)
             fates[fate] += 1
             print(
                 f"{number} {fate} {mutation.path}:{mutation.line} {mutation.operator} {test}",
@@ -78,6 +81,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
                 print(
                     f"{mutation.path}:{mutation.line}: {mutation.operator}\n    {place[1]}\n    {place[2]}", flush=True
                 )
+
+        if options.calls:
+            forks.save(options.calls)
 
     with tempfile.TemporaryDirectory(prefix="kapi-mutants-") as directory:
         calls = Calls(root)
@@ -101,13 +107,14 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     return int(share < options.least)
 
 
-def _fate(mutation: Mutation, forks: Forks, copy: Checkout) -> tuple[Fate, str]:
-    """By the tests near it, then by all."""
+def _fate(mutation: Mutation, forks: Forks, copy: Checkout, only_near: bool) -> tuple[Fate, str]:
+    """By the tests near it, then by those of its package, then by all."""
     near = copy.near(mutation.path)
     forks.learn(near)
     fate, test = _asked(mutation, forks, copy, near)
-    if fate is Fate.SURVIVED and forks.learn():
-        fate, test = _asked(mutation, forks, copy, near)
+    for files in (copy.around(mutation.path), None)[: 1 if only_near else 2]:
+        if fate is Fate.SURVIVED and forks.learn(files):
+            fate, test = _asked(mutation, forks, copy, near)
     return fate, test
 
 

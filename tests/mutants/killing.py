@@ -68,6 +68,16 @@ class Checkout:
                 found.append(test.relative_to(self._copy).as_posix())
         return found
 
+    def around(self, path: Path) -> list[str]:
+        """The files of tests of its package of ``kapi``, and those that name its own package."""
+        _, package, *_ = path.parts
+        named = re.compile(rf"\b{re.escape('.'.join(path.parent.parts))}\b")
+        return [
+            test.relative_to(self._copy).as_posix()
+            for test in sorted((self._copy / "tests").rglob("test_*.py"))
+            if test.is_relative_to(self._copy / "tests" / package) or named.search(test.read_text())
+        ]
+
     def _run(self, tests: Sequence[str], wall: float) -> tuple[int | None, str]:
         """pytest's exit code, None if it was too slow, and the test that failed."""
         environment = {**os.environ, "PYTHONPATH": str(self._copy), "PYTHONDONTWRITEBYTECODE": "1"}

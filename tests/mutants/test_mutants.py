@@ -210,6 +210,26 @@ def test_a_later_run_reads_which_functions_the_tests_call(project: Path) -> None
     assert "rules.py:larger" in (project / "calls.json").read_text()
 
 
+def test_only_near_tests_are_those_of_the_package(project: Path) -> None:
+    for directory, function in (("admission/deep", "larger"), ("far", "last")):
+        test = project / f"tests/{directory}/test_{function}.py"
+        test.parent.mkdir(parents=True)
+        test.write_text(
+            "import importlib\n\nrules = importlib.import_module('.'.join(['kapi', 'admission', 'rules']))\n"
+            + TESTS[TESTS.index(f"def test_{function}") :].partition("\n\n\n")[0]
+        )
+    (project / "tests/admission/test_rules.py").unlink()
+    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+    command = [sys.executable, "-m", "tests.mutants", "--sample=14", "--only=admission/rules.py", "--seed=1"]
+    near, all_of_them = (
+        subprocess.run([*command, *more], cwd=project, capture_output=True, text=True, timeout=600).stderr
+        for more in (["--near"], [])
+    )
+    assert "killed kapi/admission/rules.py:13 ReplaceComparisonOperator_Gt_GtE" in near
+    assert "killed kapi/admission/rules.py:23" not in near
+    assert "killed kapi/admission/rules.py:23" in all_of_them
+
+
 def test_the_sample_is_that_of_its_seed_and_has_nothing_twice() -> None:
     first, again = (list(islice(sample(ROOT, random.Random(4), ["authorization"]), 20)) for _ in range(2))
     assert first == again
@@ -226,6 +246,12 @@ def test_tests_that_name_a_module_are_near_it(tmp_path: Path) -> None:
     assert any(name.startswith("tests/wire/") for name in near), near
     assert any(not name.startswith("tests/wire/") for name in near), near
     assert not any(name.startswith("tests/kubectl/") for name in near), near
+
+
+def test_tests_of_its_package_are_around_a_module(tmp_path: Path) -> None:
+    around = Checkout(ROOT, tmp_path).around(Path("kapi/resources/apps/deployments.py"))
+    assert {"tests/resources/core/test_pods.py", "tests/resources/apps/test_workloads.py"} <= set(around)
+    assert not any(name.startswith("tests/wire/") for name in around), around
 
 
 def test_a_mutation_names_where_it_is() -> None:
