@@ -5,7 +5,7 @@ Upstream: ``pkg/apis/events/v1/conversion.go``, ``pkg/apis/core/validation/event
 from __future__ import annotations
 
 from kapi.machinery.field import FieldError, Path, invalid
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.resources.core.events import RESOURCE as CORE
 from kapi.resources.core.events import TABLE, EventStrategy, validate_event
 from kapi.resources.definition import Resource, StrategyContext, TableColumns
@@ -65,27 +65,11 @@ def _series(event: Object, errors: Errors) -> None:
     need(series.get("lastObservedTime"), Path("series.lastObservedTime"), errors)
 
 
-#: in upstream's order, with the reason twice; the kind is that of the internal type, "" for a plain value
+#: the paths of the fields that may not change, in upstream's order, with the reason twice
 _FIXED = (
-    ("involvedObject", "ObjectReference", "involvedObject"), ("reason", "", "reason"), ("message", "", "message"),
-    ("source", "EventSource", "source"), ("firstTimestamp", "", "firstTimestamp"),
-    ("lastTimestamp", "", "lastTimestamp"), ("count", "", "count"), ("reason", "", "reason"), ("type", "", "type"),
-    ("eventTime", "", "eventTime"), ("action", "", "action"), ("related", "ObjectReference", "related"),
-    ("reportingComponent", "", "reportingController"), ("reportingInstance", "", "reportingInstance"),
+    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason", "type",
+    "eventTime", "action", "related", "reportingController", "reportingInstance",
 )  # fmt: skip
-_NUMBERS = ("count",)
-_TIMES = ("firstTimestamp", "lastTimestamp", "eventTime")
-
-
-def _shown(name: str, kind: str, value: Tree) -> Tree:
-    if kind == "EventSource":
-        value = value or {}
-        return {"Component": value.get("component", ""), "Host": value.get("host", "")}
-    if kind:
-        return internal(kind, value if name == "related" else value or {})
-    if value is None and name not in _TIMES:
-        return 0 if name in _NUMBERS else ""
-    return value
 
 
 class NewEventStrategy(EventStrategy):
@@ -113,12 +97,14 @@ class NewEventStrategy(EventStrategy):
         validate_metadata_update(obj, old, errors)
         if not same(obj.get("series"), old.get("series")):
             _series(obj, errors)
-        for name, kind, shown in _FIXED:
+        for path in _FIXED:
+            name = "reportingComponent" if path == "reportingController" else path
             after, before = obj.get(name), old.get(name)
             if name != "related":  # a pointer upstream, so an empty one differs from none
                 after, before = after or None, before or None
             if after != before:
-                errors.append(invalid(Path(shown), _shown(name, kind, obj.get(name)), IMMUTABLE))
+                shown = internal("Event", obj)[path[0].upper() + path[1:]]
+                errors.append(invalid(Path(path), shown, IMMUTABLE))
         return errors
 
 

@@ -13,6 +13,7 @@ from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
+from kapi.resources.shared.internal import internal
 from kapi.resources.shared.names import is_path_segment_name, path_segment_name, subdomain_name
 from kapi.resources.shared.rules import Errors, check, need, not_supported, supported
 from kapi.resources.shared.rules import required as require
@@ -113,9 +114,7 @@ class RoleBindingStrategy(PlainStrategy):
         reference, before = obj.get("roleRef") or {}, old.get("roleRef") or {}
         names = ("apiGroup", "kind", "name")
         if any(reference.get(name, "") != before.get(name, "") for name in names):
-            # the internal type's fields, as Go writes a value that has no JSON names
-            shown = {go: reference.get(name, "") for go, name in zip(("APIGroup", "Kind", "Name"), names, strict=True)}
-            errors.append(invalid(_REFERENCE, shown, "cannot change roleRef"))
+            errors.append(invalid(_REFERENCE, internal("RoleRef", reference), "cannot change roleRef"))
 
 
 def role(obj: Object, now: float) -> str:

@@ -13,6 +13,7 @@ from kapi.machinery.field import ErrorType, FieldError, Path, forbidden, interna
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.rule_costs import MAX_RULE_COST, CostContext, TotalCost, cost_text
+from kapi.resources.shared.internal import internal as go_form
 from kapi.schema.structural.celtypes import MAX_REQUEST_BYTES
 from kapi.schema.structural.compiled_rules import Rule, compile_rules
 from kapi.schema.structural.field_path import field_path
@@ -343,9 +344,9 @@ class SchemaValidator:
             add(forbidden(at.child("rule"), cost_text("estimated rule cost", cost, MAX_RULE_COST)))
         total.add(at.child("rule"), cost)
         if rule.error:
-            add(invalid(at.child("rule"), _go_rule(rule.source), rule.error))
+            add(invalid(at.child("rule"), go_form("ValidationRule", rule.source), rule.error))
         if rule.message_error:
-            add(invalid(at.child("messageExpression"), _go_rule(rule.source), rule.message_error))
+            add(invalid(at.child("messageExpression"), go_form("ValidationRule", rule.source), rule.message_error))
         elif rule.message is not None:
             message_cost = rule.message.cost_estimate.max
             if self.strict.check_cost and message_cost > MAX_RULE_COST:
@@ -373,18 +374,6 @@ class SchemaValidator:
 def _one_of(path: Path, value: str, *allowed: str) -> FieldError:
     """The error of an unsupported value, with the supported values in the given order."""
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, "supported values: " + ", ".join(map(quote, allowed)))
-
-
-def _go_rule(rule: Object) -> Object:
-    """A rule in Go's form of the internal type."""
-    return {
-        "Rule": rule.get("rule") or "",
-        "Message": rule.get("message") or "",
-        "MessageExpression": rule.get("messageExpression") or "",
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath") or "",
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
-    }
 
 
 def walk_schemas(schema: object) -> list[Schema]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.names import dns_1035_label, dns_subdomain
-from kapi.machinery.tree import Object, Tree, equal
+from kapi.machinery.tree import Object, equal
 from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
 from kapi.resources.apiextensions.approval import approval_errors
 from kapi.resources.apiextensions.internal import internal_spec, is_true, schema_of, version_schemas
@@ -25,6 +25,7 @@ from kapi.resources.apiextensions.version_rules import (
     validate_selectable,
     validate_subresources,
 )
+from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.rules import need, report, supported
 from kapi.schema.structural.pruning import has_defaults
@@ -220,11 +221,12 @@ def _versions(spec: Object, options: Options, path: Path, errors: list[FieldErro
             errors.append(invalid(at.child("name"), version.get("name", ""), ",".join(texts)))
         _version(spec, version, at, options, errors)
     names = [version.get("name", "") for version in elements(versions)]
+    shown = internal("CustomResourceDefinitionVersion", spec.get("versions"))
     if len(set(names)) != len(names):
-        errors.append(invalid(here, _go_versions(spec), "must contain unique version names"))
+        errors.append(invalid(here, shown, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in elements(versions)) != 1:
         text = "must have exactly one version marked as storage version"
-        errors.append(invalid(here, _go_versions(spec), text))
+        errors.append(invalid(here, shown, text))
     if spec["version"]:
         texts = dns_1035_label(spec["version"])
         if texts:
@@ -254,27 +256,6 @@ def _conversion(spec: Object, options: Options, path: Path, errors: list[FieldEr
     if strategy != "None" and spec.get("preserveUnknownFields"):
         errors.append(invalid(path.child("strategy"), strategy, "must be None if spec.preserveUnknownFields is true"))
     validate_conversion(conversion, path, errors, any_bundle=options.any_ca_bundle, known_review=options.review_version)
-
-
-def _go_versions(spec: Object) -> Tree:
-    """The versions in Go's form of the internal type."""
-    versions = spec.get("versions")
-    if not versions:
-        return versions
-    return [
-        {
-            "Name": version.get("name", ""),
-            "Served": bool(version.get("served")),
-            "Storage": bool(version.get("storage")),
-            "Deprecated": bool(version.get("deprecated")),
-            "DeprecationWarning": version.get("deprecationWarning"),
-            "Schema": version.get("schema"),
-            "Subresources": version.get("subresources"),
-            "AdditionalPrinterColumns": version.get("additionalPrinterColumns"),
-            "SelectableFields": version.get("selectableFields"),
-        }
-        for version in elements(versions)
-    ]
 
 
 def _group(spec: Object, path: Path, errors: list[FieldError]) -> None:

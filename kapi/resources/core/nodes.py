@@ -17,6 +17,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
 from kapi.resources.shared.affinity import EFFECTS
 from kapi.resources.shared.go_json import value_error
+from kapi.resources.shared.internal import internal as go_form
 from kapi.resources.shared.metadata import validate_label_name, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_config_map_key, is_label_value, label_name, subdomain_name
 from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
@@ -98,8 +99,7 @@ def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
         if need(effect, here, errors, "effect"):
             supported(effect, EFFECTS, here, errors, "effect")
         if (key, effect) in seen:
-            # the internal type's fields, as Go writes a value that has no JSON names
-            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            shown = go_form("Taint", taint)
             detail = "taints must be unique by key and effect pair"
             errors.append(FieldError(ErrorType.DUPLICATE, here, shown, detail))
         seen.add((key, effect))
@@ -184,8 +184,7 @@ def _validate_change(node: Object, old: Object, errors: Errors) -> None:
     for address, here in each(_STATUS.child("addresses"), status):
         key = tuple(sorted(address.items()))
         if key in seen:
-            shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
-            errors.append(duplicate(here, shown))
+            errors.append(duplicate(here, go_form("NodeAddress", address)))
         seen.add(key)
     old_cidrs, cidrs = before.get("podCIDRs") or [], spec.get("podCIDRs") or []
     if old_cidrs and len(old_cidrs) != len(cidrs):

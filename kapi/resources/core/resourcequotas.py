@@ -14,6 +14,7 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
+from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.resource_names import (
     check_quota_resource_name,
@@ -86,13 +87,7 @@ def _scope_selector(spec: Object, errors: Errors) -> None:
     path = _SPEC.child("scopeSelector", "matchExpressions")
     uncovered = cache(partial(_uncovered, hard=_standard(spec)))
     terms = selector.get("matchExpressions") or []
-    # the internal type's fields, as Go writes a value that has no JSON names
-    shown = {
-        "MatchExpressions": [
-            {"ScopeName": t.get("scopeName", ""), "Operator": t.get("operator", ""), "Values": t.get("values")}
-            for t in elements(terms)
-        ]
-    }
+    shown = internal("ScopeSelector", selector)
     for term in elements(terms):
         scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
         if scope not in _SCOPES:

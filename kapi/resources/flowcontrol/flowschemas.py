@@ -12,6 +12,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.flowcontrol.bootstrap import FLOW_SCHEMAS
 from kapi.resources.shared import printing
+from kapi.resources.shared.internal import internal
 from kapi.resources.shared.names import label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, check, distinct, need, not_supported
 from kapi.resources.shared.rules import required as require
@@ -143,46 +144,6 @@ def validate_flow_conditions(obj: Object, errors: Errors) -> None:
         need(kind, path, errors)
 
 
-def _shown(spec: Object) -> Object:
-    """The spec in Go's form of the internal type, which has no JSON names."""
-    method = spec.get("distinguisherMethod")
-
-    def subject(one: Object) -> Object:
-        account, user, group = one.get("serviceAccount"), one.get("user"), one.get("group")
-        return {
-            "Kind": one.get("kind", ""),
-            "User": user and {"Name": user.get("name", "")},
-            "Group": group and {"Name": group.get("name", "")},
-            "ServiceAccount": account and {"Namespace": account.get("namespace", ""), "Name": account.get("name", "")},
-        }
-
-    def resource_rule(one: Object) -> Object:
-        return {
-            "Verbs": one.get("verbs"),
-            "APIGroups": one.get("apiGroups"),
-            "Resources": one.get("resources"),
-            "ClusterScope": bool(one.get("clusterScope")),
-            "Namespaces": one.get("namespaces"),
-        }
-
-    def rule(one: Object) -> Object:
-        resources, urls = one.get("resourceRules"), one.get("nonResourceRules")
-        return {
-            "Subjects": [subject(item) for item in elements(one, "subjects")] or None,
-            "ResourceRules": None if not resources else [resource_rule(item) for item in resources],
-            "NonResourceRules": None
-            if not urls
-            else [{"Verbs": item.get("verbs"), "NonResourceURLs": item.get("nonResourceURLs")} for item in urls],
-        }
-
-    return {
-        "PriorityLevelConfiguration": {"Name": (spec.get("priorityLevelConfiguration") or {}).get("name", "")},
-        "MatchingPrecedence": spec.get("matchingPrecedence", 0),
-        "DistinguisherMethod": method and {"Type": str(method.get("type", ""))},
-        "Rules": [rule(item) for item in elements(spec, "rules")] or None,
-    }
-
-
 class FlowSchemaStrategy(PlainStrategy):
     namespaced = False
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
@@ -221,7 +182,9 @@ class FlowSchemaStrategy(PlainStrategy):
             _rule(rule, here, errors)
         fixed = FLOW_SCHEMAS.get(name)
         if fixed is not None and spec != fixed:
-            errors.append(invalid(_SPEC, _shown(spec), f"spec of '{name}' must equal the fixed value"))
+            errors.append(
+                invalid(_SPEC, internal("FlowSchemaSpec", spec), f"spec of '{name}' must equal the fixed value")
+            )
         validate_flow_conditions(obj, errors)
 
 

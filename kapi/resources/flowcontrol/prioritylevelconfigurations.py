@@ -13,6 +13,7 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.flowcontrol.bootstrap import PRIORITY_LEVELS
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.shared import printing
+from kapi.resources.shared.internal import internal
 from kapi.resources.shared.rules import Errors, not_supported, present
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
@@ -80,47 +81,16 @@ def _limited(limited: Object, path: Path, errors: Errors) -> None:
         errors.append(invalid(path.child("borrowingLimitPercent"), borrowing, detail))
 
 
-def _shown(spec: Object) -> Object:
-    """The spec in Go's form of the internal type, which has no JSON names."""
-    limited, exempt = spec.get("limited"), spec.get("exempt")
-    response = (limited or {}).get("limitResponse") or {}
-    queuing = response.get("queuing")
-    return {
-        "Type": spec.get("type", ""),
-        "Limited": limited
-        and {
-            "NominalConcurrencyShares": limited.get("nominalConcurrencyShares", 0),
-            "LimitResponse": {
-                "Type": response.get("type", ""),
-                "Queuing": queuing
-                and {
-                    "Queues": queuing.get("queues", 0),
-                    "HandSize": queuing.get("handSize", 0),
-                    "QueueLengthLimit": queuing.get("queueLengthLimit", 0),
-                },
-            },
-            "LendablePercent": limited.get("lendablePercent"),
-            "BorrowingLimitPercent": limited.get("borrowingLimitPercent"),
-        },
-        "Exempt": exempt
-        and {
-            "NominalConcurrencyShares": exempt.get("nominalConcurrencyShares"),
-            "LendablePercent": exempt.get("lendablePercent"),
-        },
-    }
-
-
 def _fixed(spec: Object, name: str, errors: Errors) -> None:
     """Checks the two mandatory levels, of which only a few fields may change."""
     wanted = PRIORITY_LEVELS.get(name)
     if wanted is None:
         return
-    if name == _EXEMPT:
-        if {**spec, "exempt": wanted.get("exempt")} != wanted:
-            detail = f"spec of '{name}' except the 'spec.exempt' field must equal the fixed value"
-            errors.append(invalid(_SPEC, _shown(spec), detail))
-    elif spec != wanted:
-        errors.append(invalid(_SPEC, _shown(spec), f"spec of '{name}' must equal the fixed value"))
+    free = name == _EXEMPT
+    if ({**spec, "exempt": wanted.get("exempt")} if free else spec) != wanted:
+        rest = " except the 'spec.exempt' field" if free else ""
+        shown = internal("PriorityLevelConfigurationSpec", spec)
+        errors.append(invalid(_SPEC, shown, f"spec of '{name}'{rest} must equal the fixed value"))
 
 
 class PriorityLevelConfigurationStrategy(PlainStrategy):

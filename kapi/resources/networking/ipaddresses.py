@@ -9,6 +9,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Column, FieldText, Resource, StrategyContext, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip
+from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.names import is_dns1123_subdomain, is_path_segment_name
 from kapi.resources.shared.rules import Errors, check, present, struct, unless_empty
@@ -42,11 +43,7 @@ class IPAddressStrategy(PlainStrategy):
     def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         parent = (obj.get("spec") or {}).get("parentRef")
         if parent != (old.get("spec") or {}).get("parentRef"):
-            # the internal type's fields, as Go writes a value that has no JSON names
-            shown = parent and {
-                part.title(): parent.get(part, "") for part in ("group", "resource", "namespace", "name")
-            }
-            errors.append(invalid(_PARENT, shown, IMMUTABLE))
+            errors.append(invalid(_PARENT, internal("ParentReference", parent), IMMUTABLE))
 
 
 def _parent(obj: Object, now: float) -> str:

@@ -16,6 +16,7 @@ from kapi.resources.shared import volume_sources as sources
 from kapi.resources.shared.claims import validate_claim_template
 from kapi.resources.shared.containers import PULL_POLICIES
 from kapi.resources.shared.env import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
+from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_user_annotations
 from kapi.resources.shared.names import is_dns1123_label, subdomain_name
 from kapi.resources.shared.options import PodOptions
@@ -141,13 +142,7 @@ def _token(token: Object, volume: Path, path: Path, errors: Errors, ctx: PodOpti
 def _trust_bundle(bundle: Object, path: Path, errors: Errors, paths: _Paths) -> None:
     name, signer, selector = bundle.get("name"), bundle.get("signerName"), bundle.get("labelSelector")
     if name is not None and signer is not None:
-        shown = {
-            "Name": name,
-            "SignerName": signer,
-            "LabelSelector": selector,
-            "Optional": bundle.get("optional"),
-            "Path": bundle.get("path", ""),
-        }
+        shown = internal("ClusterTrustBundleProjection", bundle)
         errors.append(field.invalid(path, shown, "only one of name and signerName may be used"))
     elif name is not None:
         need(name, path, errors, "name", detail="must be a valid object name")

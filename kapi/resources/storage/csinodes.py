@@ -9,6 +9,7 @@ from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
+from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.rules import Errors, distinct, need, report, same
@@ -57,13 +58,7 @@ class CSINodeStrategy(PlainStrategy):
         for before in elements(_drivers(old)):
             for driver in drivers.pop(before.get("name", ""), ()):  # stored names differ
                 if not all(same(driver.get(part), before.get(part)) for part in ("nodeID", "topologyKeys")):
-                    # the internal type's fields, as Go writes a value that has no JSON names
-                    shown = {
-                        "Name": driver.get("name", ""),
-                        "NodeID": driver.get("nodeID", ""),
-                        "TopologyKeys": driver.get("topologyKeys"),
-                        "Allocatable": None,
-                    }
+                    shown = internal("CSINodeDriver", {**driver, "allocatable": None})
                     errors.append(invalid(_DRIVERS, shown, IMMUTABLE))
 
 

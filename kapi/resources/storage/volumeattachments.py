@@ -79,17 +79,7 @@ class VolumeAttachmentStrategy(PlainStrategy):
     def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         spec = obj.get("spec") or {}
         if not equal(spec, old.get("spec") or {}):
-            source = spec.get("source") or {}
-            # the internal type's fields, as Go writes a value that has no JSON names
-            shown = {
-                "Attacher": spec.get("attacher", ""),
-                "Source": {
-                    "PersistentVolumeName": source.get("persistentVolumeName"),
-                    "InlineVolumeSpec": internal("PersistentVolumeSpec", source.get("inlineVolumeSpec")),
-                },
-                "NodeName": spec.get("nodeName", ""),
-            }
-            errors.append(invalid(_SPEC, shown, IMMUTABLE))
+            errors.append(invalid(_SPEC, internal("VolumeAttachmentSpec", spec), IMMUTABLE))
 
 
 class VolumeAttachmentStatusStrategy(StatusOnlyStrategy):

@@ -278,6 +278,11 @@ def test_mandatory_objects_are_fixed() -> None:
         '"NonResourceRules":[{"Verbs":["get"],"NonResourceURLs":["/healthz"]}]}]}: '
         "spec of 'catch-all' must equal the fixed value"
     )
+    (found,) = problems(
+        SCHEMAS, metadata={"name": "catch-all"}, spec={**spec, "rules": [{"subjects": [{"user": {}}]}]}
+    )[-1:]
+    shown = '[{"Subjects":[{"Kind":"","User":{"Name":""},"Group":null,"ServiceAccount":null}],'
+    assert shown in found, "an empty part has its fields"
     (found,) = of_level("catch-all", type="Limited", limited={"limitResponse": {"type": "Reject"}})
     assert found.endswith("spec of 'catch-all' must equal the fixed value")
     assert of_level("exempt", type="Exempt", exempt={"lendablePercent": 7}) == []
