@@ -29,7 +29,7 @@ from tests.admission.webhook_case import (
     config_map,
     respond,
 )
-from tests.waiting import eventually
+from tests.waiting import accepted_ended, eventually
 from tests.wire.http2_server import CERTIFICATE as HTTP2_CERTIFICATE
 from tests.wire.http2_server import Request, honest, options
 
@@ -265,7 +265,7 @@ class WebhookCalls(WebhookTestCase):
         await chain.validate(self.attributes())
         for channel in list(self.site.channels):
             channel._channel.loseConnection()
-        await deferLater(reactor, 0.05)
+        await accepted_ended()  # and so is the other end
         await chain.validate(self.attributes())
         self.assertEqual(self.site.connections, 2)
 

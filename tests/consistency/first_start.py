@@ -39,7 +39,7 @@ class FirstStart:
             admin = Admin(server.start())
             self.seconds = time.monotonic() - begun
             before: set[str] = set()
-            while before != self._made or not before:  # controllers are still at work
+            while before != self._made or not complete(before):  # controllers are still at work
                 before = self._made
                 time.sleep(0.5)
                 self._made = objects(admin)
@@ -65,6 +65,18 @@ class FirstStart:
         finally:
             server.end(signal.SIGKILL)
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def complete(made: set[str]) -> bool:
+    """Whether what the server makes when it is ready is among these, however long that takes."""
+    namespaces = [each.rpartition("/")[2] for each in made if each.startswith("/api/v1/namespaces ")]
+    known = {
+        f"/api/v1/{what}"
+        for name in namespaces
+        for what in (f"configmaps {name}/kube-root-ca.crt", f"serviceaccounts {name}/default")
+    }
+    lease = "/apis/coordination.k8s.io/v1/leases kube-system/apiserver-"
+    return known <= made and any(each.startswith(lease) for each in made)
 
 
 def objects(admin: Admin) -> set[str]:

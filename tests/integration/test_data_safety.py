@@ -86,7 +86,7 @@ def test_a_full_disk_loses_nothing_acknowledged(running: ServerProcess) -> None:
     until(can_write)
     assert acknowledged <= client.names()
     client.close()
-    assert any("the store's server ended" in line for line in running.output)
+    until(lambda: any("the store's server ended" in line for line in running.output))
     assert not any("Traceback" in line for line in running.output)
 
 

@@ -132,6 +132,7 @@ def test_a_watch_whose_client_has_gone_is_given_up(site: EmbeddedSite) -> None:
         found = [line for line in text.splitlines() if line.startswith("apiserver_longrunning_requests{")]
         return sum(int(float(line.rsplit(" ", 1)[1])) for line in found if 'resource="configmaps"' in line)
 
+    until(lambda: not watches())  # of the tests before
     stream = Stream(site, f"{MAPS}?watch=1")
     assert stream.answer.status == 200 and watches() == 1
     stream.answer.close()

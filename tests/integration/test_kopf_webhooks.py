@@ -89,6 +89,10 @@ def test_kopf_is_asked(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) 
         obj = {"apiVersion": "kopf.dev/v1", "kind": "KopfHook", "metadata": {"name": name}, "spec": spec}
         kubectl.run("apply", "-f", "-", stdin=json.dumps(obj))
 
+    def created_dry(name: str) -> Any:
+        obj = {"apiVersion": "kopf.dev/v1", "kind": "KopfHook", "metadata": {"name": name}}
+        return json.loads(kubectl.run("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(obj)))
+
     def stored(kind: str, name: str) -> Any:
         return json.loads(kubectl.run("get", kind, name, "-o", "json"))
 
@@ -100,22 +104,22 @@ def test_kopf_is_asked(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) 
                 found = until(lambda kind=kind: webhooks(kind) and all(h["rules"] for h in webhooks(kind)))  # type: ignore[misc]
                 assert found, log.read_text()
             assert webhooks(kinds[0])[0]["clientConfig"]["url"].startswith("https://127.0.0.1:")
+            # a request waits a quarter of a second for a configuration that is being read
+            until(lambda: "annotations" in created_dry("none")["metadata"])
 
             apply("one")
             assert "Warning: size was set for" in kubectl.stderr
             one = stored("kopfhook", "one")
             assert (one["spec"]["size"], one["metadata"]["annotations"]["seen"]) == (3, "wet")
 
-            kubectl.run("patch", "kopfhook", "one", "--type=merge", "-p", '{"spec":{"size":1}}', ok=(1,))
+            smaller = ("patch", "kopfhook", "one", "--type=merge", "-p", '{"spec":{"size":1}}')
+            until(lambda: not kubectl.run(*smaller, "--dry-run=server", ok=(0, 1)))
+            kubectl.run(*smaller, ok=(1,))
             assert 'admission webhook "grow-only.auto.kopf.dev" denied the request: it only grows' in kubectl.stderr
             apply("one", size=5)
             assert stored("kopfhook", "one")["spec"]["size"] == 5
 
-            answer = kubectl.run(
-                "create", "--dry-run=server", "-o", "json", "-f", "-",
-                stdin=json.dumps({"apiVersion": "kopf.dev/v1", "kind": "KopfHook", "metadata": {"name": "two"}}),
-            )  # fmt: skip
-            assert json.loads(answer)["metadata"]["annotations"]["seen"] == "dry"
+            assert created_dry("two")["metadata"]["annotations"]["seen"] == "dry"
 
             kubectl.run("label", "kopfhook", "one", "locked=yes")
             kubectl.run("delete", "kopfhook", "one", ok=(1,))

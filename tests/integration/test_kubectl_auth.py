@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.server_process import Kubectl
+from tests.waiting import until
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
@@ -65,6 +66,11 @@ def test_reconcile(kubectl: Kubectl, tmp_path: Path) -> None:
 
 
 def test_aggregated_roles_are_filled(kubectl: Kubectl) -> None:
+    """By a controller, which may begin after the server is ready."""
+
+    def filled(name: str) -> bool:
+        rules = json.loads(kubectl.run("get", "clusterrole", name, "-o", "json"))["rules"] or ()
+        return any("pods" in rule["resources"] for rule in rules)
+
     for name in ("view", "edit", "admin"):
-        rules = json.loads(kubectl.run("get", "clusterrole", name, "-o", "json"))["rules"]
-        assert any("pods" in rule["resources"] for rule in rules), name
+        until(lambda name=name: filled(name))  # type: ignore[misc]

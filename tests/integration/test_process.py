@@ -296,8 +296,7 @@ def test_an_interrupt_during_the_start_is_no_traceback(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     log = tmp_path / "store" / "valkey.log"
-    while not log.exists():
-        assert server.poll() is None
+    until(lambda: log.exists() or server.poll() is not None)
     processes = children(server.pid)
     server.send_signal(signal.SIGINT)
     _, errors = server.communicate(timeout=120)

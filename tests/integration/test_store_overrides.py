@@ -298,9 +298,8 @@ def test_what_is_left_in_the_store_of_before_is_told_of_and_not_served(main: Ser
         told = plain(before, "/readyz?verbose")[1]
         assert re.search(r"store-entries ok: \d+ events are in a store that does not keep them\n", told), told
         assert plain(before, "/metrics")[1].count('apiserver_storage_objects{resource="events"}') == 1
-        assert any(
-            "events are not served: they are in a store that does not keep them" in line for line in before.output
-        )
+        left = "events are not served: they are in a store that does not keep them"
+        until(lambda: any(left in line for line in before.output))
         client.close()
         no_traceback(before)
     finally:

@@ -364,7 +364,7 @@ def test_calls_are_counted_under_upstreams_names(api: Api) -> None:
 
 
 def test_requests_at_once_share_one_connection_to_a_webhook_of_http2(server: ServerProcess, api: Api) -> None:
-    many = 10
+    many, labels = 10, {"of": "test"}
     hook = Http2Webhook()
     path = api.namespace("multiplexed", multiplexed="yes")
     rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
@@ -373,6 +373,7 @@ def test_requests_at_once_share_one_connection_to_a_webhook_of_http2(server: Ser
         "clientConfig": {"url": hook.url, "caBundle": hook.bundle},
         "rules": [rule],
         "namespaceSelector": {"matchLabels": {"multiplexed": "yes"}},
+        "objectSelector": {"matchLabels": labels},  # not kube-root-ca.crt, which the server makes at any time
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "timeoutSeconds": 30,
@@ -380,7 +381,7 @@ def test_requests_at_once_share_one_connection_to_a_webhook_of_http2(server: Ser
     codes: list[int] = []
 
     def write(api: Api) -> bool:
-        codes.append(api.send("POST", path, {"metadata": {"generateName": "c-"}})[0])
+        codes.append(api.send("POST", path, {"metadata": {"generateName": "c-", "labels": labels}})[0])
         return hook.asked > 0
 
     api.configure("Validating", "multiplexed", webhook)

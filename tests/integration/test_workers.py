@@ -279,15 +279,19 @@ def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: 
     for number in range(20):
         assert ask(server, "POST", maps, {"metadata": {"name": f"m{number}"}})[0] == 201
         assert ask(server, "GET", f"{maps}/m{number}")[0] == 200
-    entries = [json.loads(line) for log in audit_logs(server) for line in log.read_text().splitlines()]
-    read = [
-        entry["objectRef"]["name"]
-        for entry in entries
-        if entry["verb"] == "get"
-        and entry.get("objectRef", {}).get("resource") == "configmaps"
-        and entry["stage"] == "ResponseComplete"
-    ]
-    assert {f"m{number}" for number in range(20)} <= set(read)
+
+    def read() -> set[str]:
+        """Of the whole lines; the last one is written when the client has its answer already."""
+        lines = [line for log in audit_logs(server) for line in log.read_text().splitlines(True) if line[-1] == "\n"]
+        return {
+            entry["objectRef"]["name"]
+            for entry in map(json.loads, lines)
+            if entry["verb"] == "get"
+            and entry.get("objectRef", {}).get("resource") == "configmaps"
+            and entry["stage"] == "ResponseComplete"
+        }
+
+    until(lambda: {f"m{number}" for number in range(20)} <= read())
 
 
 def one_to_each(server: ForkedServer) -> dict[int, http.client.HTTPSConnection]:

@@ -20,7 +20,7 @@ from kapi.store.loading import continues
 from kapi.store.sweeper import MAX_BATCH
 from tests.store.contract import HEAD, TAIL, Recorder, data
 from tests.store.servers import Server
-from tests.waiting import eventually
+from tests.waiting import MAX_WAIT, eventually
 
 
 class Failing(Recorder):
@@ -225,7 +225,7 @@ class SharedServer(FeedCase):
         await asked
         stopping = defer.Deferred.fromCoroutine(self.store.stop())
         gate.callback(None)
-        await stopping.addTimeout(5, reactor)
+        await stopping.addTimeout(MAX_WAIT, reactor)
         self.assertFalse(self.store.available)
 
     async def test_an_observer_that_fails_harms_no_write(self) -> None:
