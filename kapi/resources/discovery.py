@@ -11,6 +11,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6, validate_endpoint_ip
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import (
     is_dns1123_label,
     is_dns1123_subdomain,
@@ -111,6 +112,16 @@ def _ports(ports: list[Object], path: Path, errors: Errors) -> None:
         _PORT_TAIL(port, here, errors, None)
 
 
+def _drop_disabled(obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+    """Without the gate, drops the nodes of hints, unless the stored slice has some."""
+    if gate(ctx, "PreferSameTrafficDistribution"):
+        return
+    if any("forNodes" in (endpoint.get("hints") or {}) for endpoint in elements(old or {}, "endpoints")):
+        return
+    for endpoint in elements(obj, "endpoints"):
+        (endpoint.get("hints") or {}).pop("forNodes", None)
+
+
 class EndpointSliceStrategy(PlainStrategy):
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     immutable = ("addressType",)
@@ -122,6 +133,7 @@ class EndpointSliceStrategy(PlainStrategy):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["metadata"]["generation"] = 1
+        _drop_disabled(obj, None, ctx)
         self._drop_topology(obj)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
@@ -129,6 +141,7 @@ class EndpointSliceStrategy(PlainStrategy):
         labels_differ = not same(obj["metadata"].get("labels"), old["metadata"].get("labels"))
         if labels_differ or any(not same(obj.get(part), old.get(part)) for part in parts):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        _drop_disabled(obj, old, ctx)
         if not same(obj.get("endpoints"), old.get("endpoints")):
             self._drop_topology(obj)
 

@@ -132,3 +132,17 @@ def test_a_name_may_begin_with_a_digit_with_the_gate(metadata: dict[str, str], f
             "'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
         ],
     ]
+
+
+def test_two_distributions_of_traffic_need_the_gate() -> None:
+    found = {}
+    for on in (True, False):
+        ctx = msgspec.structs.replace(CTX, features={"PreferSameTrafficDistribution": on})
+        for value in ("PreferClose", "PreferSameZone", "PreferSameNode"):
+            obj = service(trafficDistribution=value)
+            found[value, on] = [str(error) for error in RESOURCE.strategy.validate(obj, ctx)]
+    text = 'spec.trafficDistribution: Unsupported value: "{}": supported values: "PreferClose"'
+    assert {key: texts for key, texts in found.items() if texts} == {
+        ("PreferSameZone", False): [text.format("PreferSameZone")],
+        ("PreferSameNode", False): [text.format("PreferSameNode")],
+    }

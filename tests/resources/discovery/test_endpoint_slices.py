@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kapi.machinery.tree import Object
@@ -199,3 +200,23 @@ def test_addresses_that_are_names(address: str, texts: list[str]) -> None:
 def test_what_else_an_endpoint_says(endpoint: Object, texts: list[str]) -> None:
     found = problems(ENDPOINT_SLICE, **slice_of("10.0.0.1", **endpoint))
     assert short(found, "endpoints[0]") == texts
+
+
+def test_nodes_of_hints_are_dropped_without_the_gate_unless_the_slice_has_some() -> None:
+    zones = {"forZones": [{"name": "z"}]}
+    both = {**zones, "forNodes": [{"name": "n"}]}
+    strategy = ENDPOINT_SLICE.strategy
+
+    def stored(old: Object | None, on: bool) -> Object:
+        obj = made(ENDPOINT_SLICE, **slice_of("10.0.0.1", hints=dict(both)))
+        ctx = msgspec.structs.replace(CTX, features={"PreferSameTrafficDistribution": on})
+        if old is None:
+            strategy.prepare_for_create(obj, ctx)
+        else:
+            strategy.prepare_for_update(obj, old, ctx)
+        hints: Object = obj["endpoints"][0]["hints"]
+        return hints
+
+    without, with_nodes = (made(ENDPOINT_SLICE, **slice_of("10.0.0.1", hints=hints)) for hints in (zones, both))
+    assert [stored(old, False) for old in (None, without, with_nodes)] == [zones, zones, both]
+    assert [stored(old, True) for old in (None, without, with_nodes)] == [both, both, both]

@@ -26,6 +26,7 @@ from kapi.resources.core.services.access import (
 )
 from kapi.resources.definition import StrategyContext
 from kapi.resources.shared.addresses import check_cidr_legacy, check_ip_legacy, is_ipv6, parse, validate_endpoint_ip
+from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_labels
 from kapi.resources.shared.names import (
     is_dns1123_label,
@@ -52,7 +53,11 @@ _protocol = enum("SCTP", "TCP", "UDP")
 _type = enum(CLUSTER_IP, NODE_PORT, LOAD_BALANCER, EXTERNAL_NAME)
 _affinity = enum("ClientIP", "None")
 _policy = enum("Cluster", "Local")
-_distribution = enum("PreferClose", "PreferSameZone", "PreferSameNode", in_order=True)
+#: by the value of the gate PreferSameTrafficDistribution
+_distribution = {
+    True: enum("PreferClose", "PreferSameZone", "PreferSameNode", in_order=True),
+    False: enum("PreferClose"),
+}
 _family = enum(IPV4, IPV6)
 _family_policy = enum(SINGLE_STACK, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK)
 
@@ -88,7 +93,7 @@ def validate_service(service: Object, old: Object | None, errors: Errors, ctx: S
     _validate_port_numbers(kind, ports, errors)
     _validate_source_ranges(kind, spec, annotations, old, errors, ctx)
     _validate_load_balancer(kind, spec, errors)
-    _validate_traffic_policies(service, spec, errors)
+    _validate_traffic_policies(service, spec, errors, ctx)
 
 
 def _validate_type_specifics(service: Object, spec: Object, errors: Errors) -> None:
@@ -246,7 +251,7 @@ def _validate_class(kind: str, spec: Object, errors: Errors) -> None:
         errors.append(forbidden(path, _ONLY_LOAD_BALANCER))
 
 
-def _validate_traffic_policies(service: Object, spec: Object, errors: Errors) -> None:
+def _validate_traffic_policies(service: Object, spec: Object, errors: Errors, ctx: StrategyContext) -> None:
     external, path = spec.get("externalTrafficPolicy") or "", _SPEC.child("externalTrafficPolicy")
     if is_externally_accessible(service):
         _policy(external, path, errors, None)
@@ -264,7 +269,8 @@ def _validate_traffic_policies(service: Object, spec: Object, errors: Errors) ->
     if spec.get("internalTrafficPolicy") is not None:
         _policy(spec["internalTrafficPolicy"], _SPEC.child("internalTrafficPolicy"), errors, None)
     if spec.get("trafficDistribution") is not None:
-        _distribution(spec["trafficDistribution"], _SPEC.child("trafficDistribution"), errors, None)
+        rule = _distribution[gate(ctx, "PreferSameTrafficDistribution")]
+        rule(spec["trafficDistribution"], _SPEC.child("trafficDistribution"), errors, None)
 
 
 def validate_change(service: Object, old: Object, errors: Errors) -> None:
