@@ -135,7 +135,7 @@ def write(ctx: RequestContext, response: Response, compresses: bool = True) -> N
         return response.run(http)
     slices: Sequence[bytes] = WholeBody(body) if isinstance(body, bytes) else body
     size = slices.size if isinstance(slices, Parts) else sum(map(len, slices))
-    if size >= MIN_GZIP_BYTES and (compresses or isinstance(slices, Packed)) and _wants_gzip(ctx):
+    if size >= MIN_GZIP_BYTES and (compresses or isinstance(slices, Packed)) and wants_gzip(ctx):
         _add(http, fields)
         return _write_compressed(ctx, response, slices)
     http.begin(fields, size)
@@ -159,7 +159,7 @@ def _warning_headers(warnings: list[str]) -> list[bytes]:
     return values
 
 
-def _wants_gzip(ctx: RequestContext) -> bool:
+def wants_gzip(ctx: RequestContext) -> bool:
     """Whether the client accepts gzip; as upstream, only the word without parameters counts (``gzip;q=0`` refuses it)."""
     accepted = ctx.header("accept-encoding") or ""
     return any(part.strip() == "gzip" for part in accepted.split(","))

@@ -12,6 +12,7 @@ from itertools import chain
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
+from kapi.endpoints.writer import compress, wants_gzip
 from kapi.machinery.meters import Counter, Gauge
 from kapi.observability.metrics import CONTENT_TYPE, lines, started, was_reset
 from kapi.request.context import RequestContext
@@ -54,7 +55,10 @@ class HealthIndicators:
                 self._states.set(int(name not in failed), name, kind)
                 self._totals.add(name, "error" if name in failed else "success", kind)
         families = chain(self._states.collect(), self._totals.collect(), _process_start())
-        return Response(200, "".join(chain.from_iterable(map(lines, families))).encode(), CONTENT_TYPE, self._headers)
+        text, headers = "".join(chain.from_iterable(map(lines, families))).encode(), self._headers
+        if wants_gzip(ctx):  # of any size: Prometheus' handler does it, not the one of the API
+            text, headers = compress([text]), (*headers, (b"Content-Encoding", b"gzip"))
+        return Response(200, text, CONTENT_TYPE, headers)
 
 
 def _process_start() -> Iterator[Metric]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import time
 
 from kapi.observability.slis import HealthIndicators
@@ -46,3 +47,14 @@ def test_a_reset_counts_from_now_on() -> None:
         assert (answer.body == b"metrics reset\n") is resets
         text = bytes(indicators.exposition(request("/metrics/slis")).body).decode()  # type: ignore[arg-type]
         assert f'{{name="ping",status="success",type="healthz"}} {1 if resets else 3}\n' in text
+
+
+def test_the_text_is_compressed_for_clients_that_accept_it_whatever_its_size() -> None:
+    healthz = HealthChecks("/healthz")
+    healthz.add("ping", lambda: "")
+    indicators = HealthIndicators([healthz])
+    answer = indicators.exposition(request("/metrics/slis", headers={"accept-encoding": "deflate, gzip"}))
+    assert dict(answer.headers)[b"Content-Encoding"] == b"gzip"
+    assert b'kubernetes_healthcheck{name="ping",type="healthz"} 1\n' in gzip.decompress(bytes(answer.body))  # type: ignore[arg-type]
+    plain = indicators.exposition(request("/metrics/slis", headers={"accept-encoding": "identity"}))
+    assert b"Content-Encoding" not in dict(plain.headers)
