@@ -24,7 +24,7 @@ from kapi.wire.collected import Collected
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
 from kapi.wire.egress import EgressProxy
 from kapi.wire.head import checked
-from kapi.wire.http2.pool import PROTOCOLS, NegotiatingPool
+from kapi.wire.http2.pool import NegotiatingPool, offered_protocols
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import WEBHOOKS
 from kapi.wire.tls.trust import client_options, identity
@@ -80,7 +80,7 @@ class EndpointClient:
             if tls is None:
                 found = Agent(Pool(self._reactor, self._dialer.endpoint(host, port).connect))
             else:
-                endpoint = self._dialer.endpoint(host, port, tls, faults=faults, protocols=PROTOCOLS)
+                endpoint = self._dialer.endpoint(host, port, tls, faults=faults, protocols=offered_protocols())
                 found = Agent(NegotiatingPool(self._reactor, endpoint.connect))
         self._agents[key] = found
         if len(self._agents) > _MAX_HOSTS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import hpack
@@ -13,6 +14,7 @@ from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
@@ -23,9 +25,9 @@ from kapi.wire.connection import has_unread_data
 from kapi.wire.dial import Dialer
 from kapi.wire.egress import EgressProxy, by_connect
 from kapi.wire.http2 import frames as wire
-from kapi.wire.http2.client import MAX_IDLE_SECONDS, PING_SECONDS, QUIET_SECONDS, Http2Client
+from kapi.wire.http2.client import MAX_IDLE_SECONDS, PING_SECONDS, QUIET_SECONDS, Http2Client, health_seconds
 from kapi.wire.http2.frames import Code
-from kapi.wire.http2.pool import PROTOCOLS, NegotiatingPool
+from kapi.wire.http2.pool import NegotiatingPool, offered_protocols
 from kapi.wire.http2.receiving import WINDOW
 from kapi.wire.tls.trust import client_options
 from tests.waiting import accepted_ended, eventually
@@ -82,7 +84,7 @@ class Http2Case(TestCase):
     def agent(self, proxy: EgressProxy | None = None) -> Agent:
         dialer = Dialer(reactor, proxy=proxy)  # type: ignore[arg-type]
         tls = client_options("127.0.0.1", CERTIFICATE)
-        endpoint = dialer.endpoint("127.0.0.1", self.number, tls, protocols=PROTOCOLS)
+        endpoint = dialer.endpoint("127.0.0.1", self.number, tls, protocols=offered_protocols())
         pool = NegotiatingPool(reactor, endpoint.connect)  # type: ignore[arg-type]
         self.pools.append(pool)
         return Agent(pool, [(b"X-Always", b"yes")])
@@ -677,6 +679,14 @@ def test_whatever_a_server_sends_each_request_ends_and_nothing_is_raised(
 
 
 class Health(TestCase):
+    def environment(self, **values: str) -> None:
+        """Environment variables for new connections."""
+        self.patch(os, "environ", values)
+        for read in (health_seconds, offered_protocols):
+            read.cache_clear()
+            self.addCleanup(read.cache_clear)
+        self.setUp()
+
     def setUp(self) -> None:
         self.clock, self.owner, self.transport = Clock(), Owner(), Transport()
         self.connection = Http2Client(self.owner, self.clock)
@@ -716,6 +726,49 @@ class Health(TestCase):
             self.clock.advance(PING_SECONDS)
         self.assertFalse(self.transport.aborted)
         self.assertNoResult(self.answered)
+
+    def test_the_environment_says_when_a_silent_server_is_asked(self) -> None:
+        self.environment(HTTP2_READ_IDLE_TIMEOUT_SECONDS="7", HTTP2_PING_TIMEOUT_SECONDS="+3")
+        self.ask()
+        self.clock.advance(7)
+        self.assertEqual(self.pings(), 1)
+        self.clock.advance(2)
+        self.assertFalse(self.transport.aborted)
+        self.clock.advance(1)
+        self.assertTrue(self.transport.aborted)
+
+    def test_the_environment_may_say_that_no_server_is_asked(self) -> None:
+        self.environment(HTTP2_READ_IDLE_TIMEOUT_SECONDS="0")
+        self.ask()
+        self.clock.pump([MAX_IDLE_SECONDS] * 10)
+        self.assertEqual(self.pings(), 0)
+        self.assertNoResult(self.answered)
+        self.connection.dataReceived(headers(ends=True))
+        self.clock.pump([MAX_IDLE_SECONDS] * 2)
+        self.assertTrue(self.transport.disconnecting)
+
+    def test_what_the_environment_says_wrongly_is_logged_and_not_used(self) -> None:
+        self.environment(HTTP2_READ_IDLE_TIMEOUT_SECONDS="30s", HTTP2_PING_TIMEOUT_SECONDS="9" * 20)
+        lines: list[LogEvent] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+        health_seconds.cache_clear()
+        self.assertEqual(health_seconds(), (QUIET_SECONDS, PING_SECONDS))
+        self.assertEqual(
+            [formatEvent(line) for line in lines if line.get("log_namespace") == "kapi.wire.http2.client"],
+            [
+                'Illegal HTTP2_READ_IDLE_TIMEOUT_SECONDS("30s"): strconv.Atoi: parsing "30s": invalid syntax.'
+                " Default value 30 is used",
+                f'Illegal HTTP2_PING_TIMEOUT_SECONDS("{"9" * 20}"): strconv.Atoi: parsing "{"9" * 20}": value out of range.'
+                " Default value 15 is used",
+            ],
+        )
+
+    def test_the_environment_may_forbid_http2(self) -> None:
+        self.environment(DISABLE_HTTP2="false")  # whatever it is
+        self.assertEqual(offered_protocols(), ())
+        self.environment(DISABLE_HTTP2="")
+        self.assertEqual(offered_protocols(), (b"h2", b"http/1.1"))
 
     def test_an_idle_connection_ends(self) -> None:
         waited = 0.0

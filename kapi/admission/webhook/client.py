@@ -36,7 +36,7 @@ from kapi.wire.answer import AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected
 from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER, CONTROL_PLANE, DIRECT, Egress
-from kapi.wire.http2.pool import PROTOCOLS, NegotiatingPool
+from kapi.wire.http2.pool import NegotiatingPool, offered_protocols
 from kapi.wire.network_errors import describe
 from kapi.wire.pool import Pool
 from kapi.wire.tls import faults as tls_faults
@@ -192,7 +192,7 @@ class WebhookClient:
             options = _tls_options(name, bundle, credentials)
             dialer = Dialer(self._reactor, proxy=self._egress.proxy(network))
             endpoint = dialer.endpoint(
-                host, port, options, faults=tls_faults.WEBHOOKS, protocols=PROTOCOLS if http2 else ()
+                host, port, options, faults=tls_faults.WEBHOOKS, protocols=offered_protocols() if http2 else ()
             )
             pool = (NegotiatingPool if http2 else Pool)(self._reactor, endpoint.connect)
             found = self._servers[key] = Agent(pool, (*_HEADERS, *credentials.headers))

@@ -5,16 +5,19 @@ Upstream: ``golang.org/x/net/http2`` (Transport), with the health check that api
 
 from __future__ import annotations
 
-from functools import lru_cache
+import os
+from functools import cache, lru_cache
 from typing import Protocol
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
+from kapi.machinery.golang import NumberError, parse_int, quote
 from kapi.request.transport import StreamTransport, close_when_sent
 from kapi.wire.answer import MAX_HEAD, Answer, BadAnswer, content_length
 from kapi.wire.head import BadHead, header_line
@@ -32,13 +35,33 @@ from kapi.wire.http2.receiving import (
     count_unread,
 )
 
+log = Logger()
 MAX_IDLE_SECONDS = 90.0  # without a request
-QUIET_SECONDS = 30.0  # without a frame, until the server is sent a PING
-PING_SECONDS = 15.0  # until the connection ends without an answer to it
+QUIET_SECONDS = 30  # without a frame, until the server is sent a PING
+PING_SECONDS = 15  # until the connection ends without an answer to it
 FIRST_STREAMS = 100  # requests at once before the server has said how many it takes
 _MOST_STREAMS = 1000  # when it does not say
 _LAST_STREAM = wire.MAX_WINDOW_BYTES - 2  # the number of the last stream
 _BLOCKS = 100  # header blocks that are kept
+
+
+@cache
+def health_seconds() -> tuple[int, int]:
+    """QUIET_SECONDS, 0 for no PING, and PING_SECONDS, unless the environment has other numbers."""
+    quiet = _from_environment("HTTP2_READ_IDLE_TIMEOUT_SECONDS", QUIET_SECONDS)
+    ping = _from_environment("HTTP2_PING_TIMEOUT_SECONDS", PING_SECONDS)
+    return max(0, quiet), ping if ping > 0 else PING_SECONDS
+
+
+def _from_environment(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    try:
+        return parse_int(text) if text else default
+    except NumberError as problem:
+        why = f"strconv.Atoi: parsing {quote(text)}: {problem}"
+        log.warn("Illegal {name}({text}): {why}. Default value {default} is used", name=name, text=quote(text), why=why,
+                 default=default)  # fmt: skip
+        return default
 
 
 class Unprocessed(Exception):
@@ -165,7 +188,8 @@ class Http2Client(ClientConnection[Exchange]):
 
     def connectionMade(self) -> None:
         super().connectionMade()
-        self._health = self._reactor.callLater(QUIET_SECONDS, self._check_health)
+        first = min(health_seconds()[0] or MAX_IDLE_SECONDS, MAX_IDLE_SECONDS)
+        self._health = self._reactor.callLater(first, self._check_health)
 
     # -- requests
 
@@ -381,16 +405,18 @@ class Http2Client(ClientConnection[Exchange]):
         """Sends a PING when nothing has come for some time; ends a connection without an answer, or without requests."""
         self._health = None
         now = self._reactor.seconds()
-        wait = QUIET_SECONDS - (now - self._heard_at)
-        if self._over or (wait <= 0 and self._pinged):
+        quiet, ping = health_seconds()
+        allowed = quiet + ping if self._pinged else quiet
+        wait = allowed - (now - self._heard_at) if quiet else MAX_IDLE_SECONDS
+        if self._over or (self._pinged and wait <= 0):
             self.abort(BadAnswer("http2: client connection lost"))
             return
         if not self.streams and now - self.idle_since >= MAX_IDLE_SECONDS:
             self.leave()
         if wait <= 0:
-            self._pinged, wait = True, PING_SECONDS
+            self._pinged, wait = True, ping
             self.transport.write(wire.head(8, wire.PING, 0, 0) + bytes(8))
-        self._health = self._reactor.callLater(wait, self._check_health)
+        self._health = self._reactor.callLater(min(wait, MAX_IDLE_SECONDS), self._check_health)
 
     def leave(self) -> None:
         """Takes no more requests; ends when those under way are answered."""

@@ -7,12 +7,14 @@ has not seen before it went away, is sent again, as Go does.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IHandshakeListener, INegotiated, IProtocol, IProtocolFactory, IReactorTime
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -23,9 +25,18 @@ from kapi.wire.connection import Connection, has_unread_data
 from kapi.wire.http2.client import FIRST_STREAMS, Http2Client, Unprocessed
 from kapi.wire.pool import FRESH_SECONDS, Connect, Pool
 
-PROTOCOLS = (b"h2", b"http/1.1")  # that are offered in the handshake
+log = Logger()
 _JOIN_SECONDS = 1.0  # a connection that takes longer to be made is waited for by no further request: it may never be
 _MAX_ATTEMPTS = 8  # of a request that the server does not process: at once, then after 1, 2, 4... seconds
+
+
+@cache
+def offered_protocols() -> tuple[bytes, ...]:
+    """The protocols that a handshake offers: none while the environment has DISABLE_HTTP2, for servers to speak HTTP/1.1."""
+    if not os.environ.get("DISABLE_HTTP2"):
+        return b"h2", b"http/1.1"
+    log.info("HTTP2 has been explicitly disabled")
+    return ()
 
 
 class _SpeaksHttp2(Exception):
@@ -93,7 +104,7 @@ class _Negotiation(protocol.Protocol):
 
 
 class NegotiatingPool(Pool):
-    """``connect`` makes connections over TLS whose handshake offers PROTOCOLS."""
+    """``connect`` makes connections over TLS whose handshake offers ``offered_protocols()``."""
 
     def __init__(self, reactor: IReactorTime, connect: Connect) -> None:
         super().__init__(reactor, self._connect_http1)
