@@ -114,6 +114,7 @@ class _Call(ClientConnection[_Stream], Tunnel):
         self._stream = self.streams[_CALL] = _Stream()
         self.highest = _CALL
         self._untaken: deque[bytes] = deque()  # for the inner protocol, while it does not read
+        self._is_draining = False  # the inner protocol is being called
         self._over: Failure | None = None
         # to send
         self._waiting = bytearray()
@@ -189,8 +190,14 @@ class _Call(ClientConnection[_Stream], Tunnel):
             self._stream.receive_window = WINDOW
 
     def _drain(self) -> None:
-        while self._untaken and not self._stream.held and self._inner is not None:
-            self._inner.dataReceived(self._untaken.popleft())
+        if self._is_draining:
+            return
+        self._is_draining = True
+        try:
+            while self._untaken and not self._stream.held and self._inner is not None:
+                self._inner.dataReceived(self._untaken.popleft())
+        finally:
+            self._is_draining = False
         inner = self._inner
         if self._over is not None and inner is not None and not self._untaken:
             self._inner = None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from kapi.schema.protobuf_wire import ProtobufError, read_varint
 from kapi.schema.protobuf_writing import varint
 
+_MAX_FIELDS = 10_000  # of one message: it is decoded in one piece
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -39,7 +40,9 @@ def encode_map(number: int, values: Mapping[str, bytes]) -> list[tuple[int, byte
 def decode(data: bytes) -> dict[int, list[bytes | int]]:
     """All values of each field, in order.  Raises WireError."""
     found: dict[int, list[bytes | int]] = {}
-    for number, value in _fields(data):
+    for count, (number, value) in enumerate(_fields(data)):
+        if count == _MAX_FIELDS:
+            raise WireError(f"more than {_MAX_FIELDS} fields")
         found.setdefault(number, []).append(value)
     return found
 

@@ -154,6 +154,19 @@ class Faults(FaultCase):
             client.sock.close()
             await self.quiet("flood", 1)
 
+    async def test_frames_of_a_refused_stream_without_end(self) -> None:
+        for frame in (HeadersFrame(1, b"", flags=["END_HEADERS", "END_STREAM"]), DataFrame(1, b"x")):
+            self.connections.errors.counter.rows.clear()
+            self.lines.clear()
+            client = await self.client2()
+            refused = self.head(client, 1, end=False), WindowUpdateFrame(1, window_increment=(1 << 31) - 1)
+            await self.send(*refused, client=client)
+            for _ in range(30):
+                await self.send(*[frame] * 500, client=client)
+            await self.until(self.counted)
+            client.sock.close()
+            await self.quiet("flood", 1)
+
     async def test_window_updates_for_what_was_sent_are_no_flood(self) -> None:
         """Some clients open both windows after each small piece: one in 64 bytes is not counted."""
         self.patch(receiving, "_MAX_IDLE_FRAMES", 4)  # forty of those that are not answered

@@ -132,8 +132,11 @@ class Liar(Protocol):
             for piece in self.factory.frames:
                 self.transport.write(piece)
 
+    def requests(self) -> int:
+        return sum(kind == wire.HEADERS for kind, _, _, _ in frames_in(self.received))
+
     def has_request(self) -> bool:
-        return any(kind == wire.HEADERS for kind, _, _, _ in frames_in(self.received))
+        return self.requests() > 0
 
     def connectionLost(self, reason: Any = None) -> None:
         self.lost.callback(None)

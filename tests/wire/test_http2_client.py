@@ -29,6 +29,7 @@ from kapi.wire.http2.client import MAX_IDLE_SECONDS, PING_SECONDS, QUIET_SECONDS
 from kapi.wire.http2.frames import Code
 from kapi.wire.http2.pool import NegotiatingPool, offered_protocols
 from kapi.wire.http2.receiving import WINDOW
+from kapi.wire.pool import MAX_IDLE
 from kapi.wire.tls.trust import client_options
 from tests.waiting import accepted_ended, eventually
 from tests.wire.agents import asked
@@ -184,6 +185,23 @@ class HonestServers(Http2Case):
             request.answer()
         await gatherResults(sent)
         self.assertEqual(len(server.connections), 3)
+
+    async def test_no_more_connections_stay_idle_than_over_http1(self) -> None:
+        waiting: list[Request] = []
+        server = honest()
+        server.max_streams = 1
+        agent = self.serve(server, b"h2")
+        await self.ask(agent)  # the server says how many it allows
+        server.handle = waiting.append
+        sent = [self.ask(agent) for _ in range(MAX_IDLE + 5)]
+        await eventually(lambda: len(waiting) == MAX_IDLE + 5)
+        for request in waiting:
+            request.answer()
+        await gatherResults(sent)
+        await eventually(lambda: len(agent.pool.open) == MAX_IDLE)
+        server.handle = Request.answer
+        self.assertEqual((await self.ask(agent)).body, b"ok")
+        self.assertEqual(len(server.connections), MAX_IDLE + 5)
 
     async def test_large_bodies_go_both_ways(self) -> None:
         body = bytes(range(256)) * 12_000
@@ -601,6 +619,21 @@ class LyingServers(Http2Case):
         )
         self.assertEqual((await second).body, b"mine")
 
+    async def test_answers_that_cross_many_resets_are_no_flood(self) -> None:
+        """The servers of a hundred requests that are given up may have sent a whole window each."""
+        server = liar()
+        agent = self.serve(server, b"h2")
+        sent = [self.ask(agent) for _ in range(100)]
+        await eventually(lambda: server.connections and server.connections[0].requests() == 100)
+        for given_up in sent[:-1]:
+            given_up.cancel()
+            with self.assertRaises(CancelledError):
+                await given_up
+        for stream in range(1, 199, 2):
+            server.connections[0].transport.write(headers(stream=stream) + data(b"late", stream=stream) * 16)
+        server.connections[0].transport.write(headers(stream=199) + data(b"mine", ends=True, stream=199))
+        self.assertEqual((await sent[-1]).body, b"mine")
+
     async def test_a_server_that_allows_no_stream_does_not_collect_connections(self) -> None:
         server = liar(greeting=wire.settings({wire.MAX_CONCURRENT_STREAMS: 0}))
         agent = self.serve(server, b"h2")
@@ -617,6 +650,9 @@ class Owner:
         self.gone: list[object] = []
 
     def allows(self, streams: int) -> None:
+        pass
+
+    def rests(self, connection: object) -> None:
         pass
 
     def leaving(self, connection: object) -> None:

@@ -294,6 +294,33 @@ class KonnectivityTests(SynchronousTestCase):
         (reason,) = inner.lost
         self.assertIn("more than the stream's window", str(reason.value))
 
+    def test_a_packet_of_many_fields_ends_the_connection(self) -> None:
+        """Four megabytes of them would be decoded for seconds."""
+        for packet_of_many in (b"\x08\x04" * 20_000, packet(4, 4, (3, b"x")) + encode([(4, b"\x08\x07" * 20_000)])):
+            self.setUp()
+            inner = self.connect()
+            self.feed(message(packet_of_many))
+            self.assertRegex(str(inner.lost[0].value), "konnectivity server: more than .* fields")
+
+    def test_an_inner_protocol_is_called_again_after_it_has_returned(self) -> None:
+        """Also when it pauses and resumes within the call."""
+        inner, running = self.connect(), []
+        transport: Any = inner.transport
+
+        def take(data: bytes) -> None:
+            running.append(data)
+            self.assertEqual(len(running), 1)
+            transport.pauseProducing()
+            transport.resumeProducing()
+            running.pop()
+            inner.received += data
+
+        transport.pauseProducing()
+        self.feed(data_of(b"a") + data_of(b"b") + data_of(b"c"))
+        inner.dataReceived = take  # type: ignore[method-assign]
+        transport.resumeProducing()
+        self.assertEqual(inner.received, b"abc")
+
     def test_data_comes_before_the_end(self) -> None:
         inner = self.connect()
         inner.transport.pauseProducing()  # type: ignore[union-attr]

@@ -74,6 +74,9 @@ class Owner(Protocol):
     def allows(self, streams: int) -> None:
         """Called with the number of requests at once that the server takes on a connection."""
 
+    def rests(self, connection: Http2Client) -> None:
+        """Called when a connection has no request under way any more."""
+
     def leaving(self, connection: Http2Client) -> None:
         """Called when a connection takes no more requests."""
 
@@ -253,6 +256,7 @@ class Http2Client(ClientConnection[Exchange]):
         self.note_ended(stream.number, how)
         if not self.streams:
             self.idle_since = self._reactor.seconds()
+            self._owner.rests(self)
         return True
 
     def _fail(self, stream: Exchange, how: int, why: Exception) -> None:
@@ -277,7 +281,6 @@ class Http2Client(ClientConnection[Exchange]):
         if stream is None:
             if self._is_idle(number):
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "HEADERS of no stream")
-            self.idle("HEADERS")
             self._late(number, "HEADERS")
             return
         ends = bool(flags & wire.END_STREAM)

@@ -23,7 +23,7 @@ from kapi.request.transport import StreamTransport
 from kapi.wire.answer import Answer, BadAnswer
 from kapi.wire.connection import Connection, has_unread_data
 from kapi.wire.http2.client import FIRST_STREAMS, Http2Client, Unprocessed
-from kapi.wire.pool import FRESH_SECONDS, Connect, Pool
+from kapi.wire.pool import FRESH_SECONDS, MAX_IDLE, Connect, Pool
 
 log = Logger()
 _JOIN_SECONDS = 1.0  # a connection that takes longer to be made is waited for by no further request: it may never be
@@ -222,6 +222,10 @@ class NegotiatingPool(Pool):
 
     def allows(self, streams: int) -> None:
         self._streams = max(1, streams)
+
+    def rests(self, connection: Http2Client) -> None:
+        if len(self._shared) > MAX_IDLE < sum(not shared.streams for shared in self._shared):
+            connection.leave()
 
     def leaving(self, connection: Http2Client) -> None:
         if connection in self._shared:

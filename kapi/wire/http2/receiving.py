@@ -147,6 +147,7 @@ class Receiving(Generic[Stream, Meaning]):
         """
         how = self._ended.get(number)
         if how == RESET_HERE:
+            self.idle(what, UNANSWERED_WEIGHT)
             return
         if how == ENDED:
             raise ConnectionFault(Code.STREAM_CLOSED, f"{what} of a stream that is over")
@@ -217,7 +218,6 @@ class Receiving(Generic[Stream, Meaning]):
             self._window += self._taken
             self._taken = 0
         if stream is None:
-            self.idle("DATA")
             self._late(number, "DATA")
             return
         if stream.complete:
