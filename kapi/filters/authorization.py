@@ -20,7 +20,7 @@ _log = Logger()
 REASON = "authorization.k8s.io/reason"
 #: called with the decision ("allowed", "denied", "no-opinion", "error") and the seconds it took
 Recorder = Callable[[str, float], None]
-_OUTCOMES = {Decision.ALLOW: "allowed", Decision.DENY: "denied", Decision.NO_OPINION: "no-opinion"}
+_REFUSALS = {Decision.DENY: "denied", Decision.NO_OPINION: "no-opinion"}
 
 
 def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Filter:
@@ -30,11 +30,12 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
     """
 
     def judge(ctx: RequestContext, attributes: Attributes, verdict: Verdict, started: float) -> Response | None:
+        allowed = verdict.decision is Decision.ALLOW
         if record is not None:
-            failed = verdict.error and verdict.decision is not Decision.ALLOW
-            record("error" if failed else _OUTCOMES[verdict.decision], time.perf_counter() - started)
+            outcome = "allowed" if allowed else "error" if verdict.error else _REFUSALS[verdict.decision]
+            record(outcome, time.perf_counter() - started)
         annotations = ctx.annotations
-        if verdict.decision is Decision.ALLOW:
+        if allowed:
             annotations[DECISION] = "allow"
             annotations[REASON] = verdict.reason
             return None

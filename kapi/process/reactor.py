@@ -133,7 +133,9 @@ class _WatchedPoller:
         self._poll = _measured(poller.poll, watcher)
 
     def poll(self, timeout: float, *events: int) -> object:
-        return self._poll(timeout, *[min(count, MAX_SOCKETS) for count in events])
+        if not events:
+            return self._poll(timeout)
+        return self._poll(timeout, min(events[0], MAX_SOCKETS))
 
 
 class _WatchedQueue:

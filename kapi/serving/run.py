@@ -6,9 +6,9 @@ visible effects.  A write continues: when ended in the middle it would leave rel
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
+from types import CoroutineType
 from typing import Any, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -391,7 +391,7 @@ class RequestRunner:
             answer = self.chain.handle(ctx)
             if isinstance(answer, Response):
                 return answer
-            coroutine = answer if inspect.iscoroutine(answer) else _as_coroutine(answer)
+            coroutine = answer if isinstance(answer, CoroutineType) else _as_coroutine(answer)
             return coroutine, coroutine.send(None)
         except StopIteration as stop:
             response: Response = stop.value
@@ -445,7 +445,7 @@ class RequestRunner:
         return response
 
     def _write(self, ctx: RequestContext, response: Response) -> None:
-        if self._is_gone(ctx):
+        if ctx.http.gone:
             response.drop()
             self._finish(ctx, response.status)
             return
@@ -468,20 +468,23 @@ class RequestRunner:
         else:
             self._answers.add(ctx, response)
 
-    @staticmethod
-    def _is_gone(ctx: RequestContext) -> bool:
-        return bool(ctx.http.gone)
-
     def _send_together(self, answers: Sequence[Answer]) -> None:
         """Records complete answers in the audit log, then sends them."""
-        events = [ctx.audit for ctx, _ in answers if ctx.audit is not None]
-        if events:
-            recorded = events[0].complete(events)
-            if isinstance(recorded, Deferred):
-                waiting = [answer for answer in answers if answer[0].audit is not None]
-                RecordedAnswers(waiting, recorded, self._send_all, self._late, self._deadlines)
-                answers = [answer for answer in answers if answer[0].audit is None]
+        for ctx, _ in answers:
+            if ctx.audit is not None:
+                answers = self._recorded(answers)
+                break
         self._send_all(answers)
+
+    def _recorded(self, answers: Sequence[Answer]) -> Sequence[Answer]:
+        """Records complete answers; returns those that need not wait for it."""
+        events = [ctx.audit for ctx, _ in answers if ctx.audit is not None]
+        recorded = events[0].complete(events)
+        if not isinstance(recorded, Deferred):
+            return answers
+        waiting = [answer for answer in answers if answer[0].audit is not None]
+        RecordedAnswers(waiting, recorded, self._send_all, self._late, self._deadlines)
+        return [answer for answer in answers if answer[0].audit is None]
 
     @staticmethod
     def _late(ctx: RequestContext) -> Response:
@@ -498,7 +501,7 @@ class RequestRunner:
 
     def _send_safely(self, ctx: RequestContext, response: Response) -> None:
         try:
-            if not self._is_gone(ctx):
+            if not ctx.http.gone:
                 write(ctx, response, self._compresses)
         except Exception:
             self._broken(Failure(), ctx, response.status)
@@ -508,7 +511,7 @@ class RequestRunner:
     def _go_on(self, answers: Sequence[Answer]) -> None:
         """Sends an answer that has several parts, now that its request is recorded; or an error in its place."""
         ((ctx, response),) = answers
-        if leaves_whole(response) or self._is_gone(ctx):
+        if leaves_whole(response) or ctx.http.gone:
             self._send_all(answers)
             return
         ctx.resume()
