@@ -8,21 +8,18 @@ from kapi.client.discovery import APIResource, Discovered
 from kapi.client.mapper import preferred
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag, Flags
+from kapi.kubectl.flags import Flag, Flags, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import no_printer
 from kapi.machinery.tree import Object
 
 FLAGS = (
-    Flag("output", short="o"),
-    Flag("no-headers", "bool"),
-    Flag("api-group"),
-    Flag("namespaced", "bool", default=True),
-    Flag("verbs", "list"),
-    Flag("sort-by"),
-    Flag("cached", "bool"),
-    Flag("categories", "list"),
-    Flag("show-managed-fields", "bool"),
+    *shared("output no-headers sort-by show-managed-fields"),
+    Flag("api-group", help="Only the resources of this group."),
+    Flag("namespaced", "bool", default=True, help="Only resources with (true) or without (false) a namespace."),
+    Flag("verbs", "list", help="Only resources with these verbs."),
+    Flag("cached", "bool", help="Use the discovery that is kept on disk, if there is one."),
+    Flag("categories", "list", help="Only resources of these categories."),
 )
 _OUTPUTS = ("json", "kyaml", "name", "wide", "yaml")
 HELP = Help(

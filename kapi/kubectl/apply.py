@@ -19,7 +19,7 @@ from kapi.kubectl import last_applied
 from kapi.kubectl.apply_migration import migrate
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.go_json import json_text, sorted_fields
 from kapi.kubectl.info import Info, items_of
 from kapi.kubectl.messages import CommandError, ListErrors, raise_errors
@@ -61,15 +61,13 @@ _EVERYTHING = (
 FLAGS = (
     *WRITE,
     *DELETE,
-    Flag("server-side", "bool"),
-    Flag("force-conflicts", "bool"),
-    Flag("subresource"),
-    Flag("prune", "bool"),
-    Flag("all", "bool"),
-    Flag("prune-allowlist", "array"),
-    Flag("wait", "bool"),
-    Flag("overwrite", "bool", default=True),
-    Flag("openapi-patch", "bool", default=True),  # no effect: patches follow the server's schema where it has one
+    *shared("server-side force-conflicts subresource prune all prune-allowlist wait overwrite"),
+    Flag(
+        "openapi-patch",
+        "bool",
+        default=True,
+        help="Has no effect: patches follow the server's schema where it has one.",
+    ),
 )
 #: applies one object; returns the operation, such as "created"
 Apply = Callable[[Info], Awaitable[str]]

@@ -9,7 +9,7 @@ from kapi.client.errors import StatusError
 from kapi.client.remotecommand import attach
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout, container_of, named_object, pods_of, write_bytes
@@ -65,7 +65,7 @@ def state_of(pod: Object | None, name: str) -> Object:
     return next((one.get("state") or {} for one in statuses if one["name"] == name), {})
 
 
-FLAGS = (*STREAMS, Flag("detach-keys", default="ctrl-p,ctrl-q"))
+FLAGS = (*STREAMS, *shared("detach-keys"))
 HELP = Help(
     "(POD | TYPE/NAME) -c CONTAINER",
     "Connects to the main process of a container: its output, and with -i its input.",

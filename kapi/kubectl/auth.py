@@ -12,7 +12,7 @@ from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.describers.access import RULE_COLUMNS, Rule, compact, rule_cells, single_rules
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
@@ -330,11 +330,8 @@ SUBCOMMANDS = (
     Command(
         "can-i", "Ask whether one may do something", _can_i,
         (
-            Flag("all-namespaces", "bool", short="A"),
-            Flag("quiet", "bool", short="q"),
-            Flag("subresource"),
-            Flag("list", "bool"),
-            Flag("no-headers", "bool"),
+            *shared("all-namespaces quiet subresource no-headers"),
+            Flag("list", "bool", help="List all that is allowed in the namespace."),
         ),
         Help(
             "VERB (TYPE | TYPE/NAME | URL)", "",
@@ -353,9 +350,9 @@ SUBCOMMANDS = (
         (
             *FILENAME,
             *PRINT,
-            Flag("dry-run", no_opt_default="unchanged", default="none"),
-            Flag("remove-extra-permissions", "bool"),
-            Flag("remove-extra-subjects", "bool"),
+            *shared("dry-run"),
+            Flag("remove-extra-permissions", "bool", help="Take away rules that the file does not have."),
+            Flag("remove-extra-subjects", "bool", help="Take away subjects that the file does not have."),
         ),
         Help("-f FILENAME", "", (("Give the rights that a file says", "auth reconcile -f rbac.yaml"),)),
     ),

@@ -7,9 +7,9 @@ import re
 from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
 from kapi.kubectl.command import Help
-from kapi.kubectl.creating import DRY_RUN, add_last_applied, metadata, post
+from kapi.kubectl.creating import add_last_applied, metadata, post
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
@@ -29,9 +29,7 @@ _REFUSED = "failed to create autoscaling/v2 HPA and the configuration is incompa
 FLAGS = (
     *FILENAME,
     *PRINT,
-    DRY_RUN,
-    Flag("save-config", "bool"),
-    Flag("field-manager"),
+    *shared("dry-run save-config field-manager"),
     Flag("max", "int32", default=-1, required=True, help="The most pods."),
     Flag("min", "int32", default=-1, help="The fewest pods; negative for the server's default."),
     Flag("cpu", help="The CPU that the pods are to use: a percentage of their requests (70%), or each of them (500m)."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Command, Help, Run, load
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
@@ -85,7 +85,7 @@ def _now() -> float:
     return time.time()
 
 
-_FLAGS = (*FILENAME, *PRINT, Flag("force", "bool"))
+_FLAGS = (*FILENAME, *PRINT, *shared("force"))
 
 
 async def run(factory: Factory, program: str) -> int:

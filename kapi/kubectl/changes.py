@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import shared
 from kapi.kubectl.logical_clusters import FLAG, LogicalClusters
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import no_printer
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.machinery.tree import Object
 
-FLAGS = (FLAG, Flag("output", short="o"), Flag("no-headers", "bool"))
+FLAGS = (FLAG, *shared("output no-headers"))
 _OUTPUTS = ("json", "yaml")
 HELP = Help(
     "A [B]",

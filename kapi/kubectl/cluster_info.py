@@ -8,7 +8,7 @@ from pathlib import Path
 from kapi.client.errors import StatusError
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.flags import PRINT, Flag, like, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.machinery.tree import Object, dig
@@ -126,11 +126,11 @@ SUBCOMMANDS = (
     Command(
         "dump", "Write what is needed to find a fault", _dump,
         (
-            *(Flag("output", short="o", default="json") if flag.name == "output" else flag for flag in PRINT),
-            Flag("output-directory"),
-            Flag("namespaces", "list"),
-            Flag("all-namespaces", "bool", short="A"),
-            Flag("pod-running-timeout", "duration", default=20.0),
+            *(like("output", default="json") if flag.name == "output" else flag for flag in PRINT),
+            *shared("all-namespaces"),
+            like("pod-running-timeout", default=20.0),
+            Flag("output-directory", help="The directory for the files; - or nothing for standard output."),
+            Flag("namespaces", "list", help="The namespaces that are meant, separated by commas."),
         ),
         Help("", "", (("Write the state to a directory", "cluster-info dump --output-directory=state"),)),
     ),

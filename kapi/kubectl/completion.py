@@ -11,7 +11,6 @@ from kapi.kubectl.command import Command, Help, load
 from kapi.kubectl.commands import COMMANDS, ENTRIES
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import GLOBAL, Flag
-from kapi.kubectl.help import text_of
 from kapi.kubectl.messages import CommandError
 
 FLAGS = ()
@@ -147,7 +146,7 @@ def _tree() -> dict[str, tuple[Words, Words]]:
 
 
 def _flags(flags: Iterable[Flag]) -> Words:
-    return {f"--{flag.name}": text_of(flag) for flag in sorted(flags, key=lambda flag: flag.name)}
+    return {f"--{flag.name}": flag.help for flag in sorted(flags, key=lambda flag: flag.name)}
 
 
 def script(shell: str, program: str) -> str:

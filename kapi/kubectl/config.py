@@ -14,7 +14,7 @@ from kapi.kubectl.config_entries import COMMANDS as SET_ENTRIES
 from kapi.kubectl.config_entries import changing, help_text, unexpected
 from kapi.kubectl.config_properties import COMMANDS as SET_PROPERTIES
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import PRINT_YAML, Flag
+from kapi.kubectl.flags import PRINT_YAML, Flag, shared
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.machinery.golang import quote
@@ -206,7 +206,7 @@ SUBCOMMANDS = (
     ),
     Command(
         "get-contexts", "List the contexts", _get_contexts,
-        (Flag("no-headers", "bool"), Flag("output", short="o", help="name, for names alone.")),
+        (*shared("no-headers"), Flag("output", short="o", help="name, for names alone.")),
         Help(
             "[NAME ...] [-o name]", "",
             (("List all contexts", "config get-contexts"), ("Show one", "config get-contexts test")),
@@ -227,9 +227,9 @@ SUBCOMMANDS = (
         _view,
         (
             *PRINT_YAML,
-            Flag("flatten", "bool"),
-            Flag("merge", "bool", default=True),
-            Flag("minify", "bool"),
+            Flag("flatten", "bool", help="Put the content of files that the kubeconfig names into it, so that it can be moved."),
+            Flag("merge", "bool", default=True, help="Merge all kubeconfig files in use."),
+            Flag("minify", "bool", help="Only what the current context uses."),
             Flag("raw", "bool", help="Show certificates, keys, tokens and passwords."),
         ),
         Help(

@@ -16,14 +16,20 @@ from kapi.client.errors import ClientError, StatusError
 from kapi.client.remotecommand import MAX_WRITE, STDERR, RemoteCommand, start
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import container_of, write_bytes
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, dig
 from kapi.wire.websocket import WebSocketClosed
 
-FLAGS = (Flag("container", short="c"), Flag("no-preserve", "bool"), Flag("retries", "int"))
+FLAGS = (
+    *shared("container"),
+    Flag("no-preserve", "bool", help="Do not keep owners and modes."),
+    Flag(
+        "retries", "int", help="How often a copy that breaks off is taken up again; 0 for never, negative for always."
+    ),
+)
 _FORM = "filespec must match the canonical format: [[namespace/]pod:]file/path"
 MAX_CHECK_SECONDS = 30.0  # of the check whether the destination is a directory
 HELP = Help(

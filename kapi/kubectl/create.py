@@ -6,7 +6,7 @@ from kapi.client.errors import StatusError
 from kapi.kubectl import create_access, create_data, create_network, create_workloads
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.raw import send_raw
@@ -25,7 +25,7 @@ _EDIT = (
     Flag("edit", "bool", help="Edit each object before it is created."),
     Flag("windows-line-endings", "bool", help="Lines of the edited file end as on Windows."),
 )
-FLAGS = (*WRITE, Flag("save-config", "bool"), Flag("raw"), *_EDIT)
+FLAGS = (*WRITE, *shared("save-config raw"), *_EDIT)
 HELP = Help(
     "-f FILENAME",
     "Creates the objects of files, or with a subcommand an object from its flags. An object that is there already is an error;\n"

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.flags import PRINT, Flag, shared
 from kapi.kubectl.go_json import json_text
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation
 from kapi.machinery.tree import Object
 
-DRY_RUN = Flag("dry-run", no_opt_default="unchanged", default="none")
 CREATE = (
     *PRINT,
-    Flag("save-config", "bool"),
-    Flag("validate", no_opt_default="strict", default="strict"),
-    DRY_RUN,
-    Flag("field-manager"),
+    *shared("dry-run save-config validate field-manager"),
 )
 
 

@@ -11,7 +11,7 @@ from kapi.kubectl.attach import attach_when_running
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.run import IMAGE
@@ -20,28 +20,24 @@ from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, dig
 
 FLAGS = (
-    Flag("filename", "list", short="f"),
-    Flag("arguments-only", "bool"),
-    Flag("attach", "bool"),
-    Flag("container", short="c"),
-    Flag("copy-to"),
-    Flag("replace", "bool"),
-    Flag("env", "pairs"),
-    Flag("image"),
-    Flag("keep-labels", "bool"),
-    Flag("keep-annotations", "bool"),
-    Flag("keep-liveness", "bool"),
-    Flag("keep-readiness", "bool"),
-    Flag("keep-startup", "bool"),
-    Flag("keep-init-containers", "bool", default=True),
-    Flag("set-image", "pairs"),
-    Flag("image-pull-policy"),
-    Flag("stdin", "bool", short="i"),
-    Flag("quiet", "bool", short="q"),
-    Flag("same-node", "bool"),
-    Flag("share-processes", "bool", default=True),
-    Flag("target"),
-    Flag("tty", "bool", short="t"),
+    *shared("filename attach container image-pull-policy stdin quiet tty"),
+    Flag("arguments-only", "bool", help="What follows -- are the container's arguments, not its command."),
+    Flag("copy-to", help="Make a copy of the pod with this name, and change that."),
+    Flag("replace", "bool", help="Delete the pod that was copied."),
+    Flag("env", "pairs", help="Environment variables of the container, NAME=VALUE, separated by commas."),
+    Flag("image", help="The image of the container."),
+    Flag("keep-labels", "bool", help="Keep the labels in the copy."),
+    Flag("keep-annotations", "bool", help="Keep the annotations in the copy."),
+    Flag("keep-liveness", "bool", help="Keep the liveness probes in the copy."),
+    Flag("keep-readiness", "bool", help="Keep the readiness probes in the copy."),
+    Flag("keep-startup", "bool", help="Keep the startup probes in the copy."),
+    Flag("keep-init-containers", "bool", default=True, help="Keep the init containers in the copy."),
+    Flag("set-image", "pairs", help="Images of the copy's containers, NAME=IMAGE; * is the name of all."),
+    Flag("same-node", "bool", help="Run the copy on the node of the pod."),
+    Flag(
+        "share-processes", "bool", default=True, help="Let the containers of the copy see the processes of each other."
+    ),
+    Flag("target", help="The container whose processes the new one sees."),
     Flag(
         "profile",
         default="general",

@@ -6,7 +6,7 @@ from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, Flag
+from kapi.kubectl.flags import FILENAME, Flag, like, shared
 from kapi.kubectl.info import Info, kind_text
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.raw import send_raw
@@ -19,18 +19,11 @@ from kapi.machinery.tree import Object
 
 FLAGS = (
     *FILENAME,
-    Flag("output", short="o"),
-    Flag("interactive", "bool", short="i"),
-    Flag("selector", short="l"),
-    Flag("field-selector"),
-    Flag("all", "bool"),
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("ignore-not-found", "bool"),
+    *shared("output selector field-selector all all-namespaces ignore-not-found dry-run raw"),
+    Flag("interactive", "bool", short="i", help="Ask before something is deleted."),
     *DELETE,
-    Flag("now", "bool"),
-    Flag("wait", "bool", default=True),
-    Flag("dry-run", no_opt_default="unchanged", default="none"),
-    Flag("raw"),
+    Flag("now", "bool", help="Objects get one second to end."),
+    like("wait", default=True),
 )
 _FORCED = (
     "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "

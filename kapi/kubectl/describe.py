@@ -7,16 +7,14 @@ from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.describers.kinds import Reader, describe
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, Flag
+from kapi.kubectl.flags import FILENAME, Flag, shared
 from kapi.kubectl.messages import CommandError, aggregate
 from kapi.machinery.status import NotFound
 
 FLAGS = (
     *FILENAME,
-    Flag("selector", short="l"),
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("show-events", "bool", default=True),
-    Flag("chunk-size", "int", default=500),
+    *shared("selector all-namespaces chunk-size"),
+    Flag("show-events", "bool", default=True, help="Show the events about an object."),
 )
 HELP = Help(
     "([-f FILENAME] | TYPE [NAME_PREFIX | -l LABEL] | TYPE/NAME)",

@@ -12,7 +12,7 @@ from kapi.kubectl.apply import ClientSideApply, Superfluous, allowed
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, Flag
+from kapi.kubectl.flags import FILENAME, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.printers.documents import YAMLPrinter
@@ -22,15 +22,9 @@ from kapi.machinery.tree import Object
 
 FLAGS = (
     *FILENAME,
-    Flag("selector", short="l"),
-    Flag("server-side", "bool"),
-    Flag("force-conflicts", "bool"),
-    Flag("field-manager"),
-    Flag("show-managed-fields", "bool"),
-    Flag("show-secrets", "bool"),
-    Flag("concurrency", "int", default=1),  # no effect: objects are compared one after the other
-    Flag("prune", "bool"),
-    Flag("prune-allowlist", "array"),
+    *shared("selector server-side force-conflicts field-manager show-managed-fields prune prune-allowlist"),
+    Flag("show-secrets", "bool", help="Print the values of Secrets."),
+    Flag("concurrency", "int", default=1, help="Has no effect: objects are compared one after the other."),
 )
 _MASK = "***"
 _WORD = re.compile(r"[a-zA-Z0-9-=]+").fullmatch

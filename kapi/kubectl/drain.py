@@ -17,7 +17,7 @@ from kapi.kubectl.command import Command, Help
 from kapi.kubectl.commands import ENTRIES
 from kapi.kubectl.describers.kinds import Reader
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import Aggregate, CommandError, aggregate
 from kapi.kubectl.printers.name import NamePrinter
@@ -29,18 +29,21 @@ from kapi.machinery.status import NotFound, TooManyRequests
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object, dig
 
-CORDON = (Flag("selector", short="l"), Flag("dry-run", no_opt_default="unchanged", default="none"))
+CORDON = shared("selector dry-run")
 FLAGS = (
     *CORDON,
-    Flag("force", "bool"),
-    Flag("ignore-daemonsets", "bool"),
-    Flag("delete-emptydir-data", "bool"),
-    Flag("grace-period", "int", default=-1),
-    Flag("timeout", "duration", default=0.0),
-    Flag("pod-selector"),
-    Flag("disable-eviction", "bool"),
-    Flag("skip-wait-for-delete-timeout", "int"),
-    Flag("chunk-size", "int", default=500),
+    *shared("force grace-period timeout chunk-size"),
+    Flag("ignore-daemonsets", "bool", help="Leave the pods of DaemonSets where they are."),
+    Flag("delete-emptydir-data", "bool", help="Go on though pods have data in emptyDir volumes, which is lost."),
+    Flag("pod-selector", help="Only pods with these labels."),
+    Flag(
+        "disable-eviction", "bool", help="Delete pods instead of evicting them: PodDisruptionBudgets do not count then."
+    ),
+    Flag(
+        "skip-wait-for-delete-timeout",
+        "int",
+        help="Do not wait for pods that have been in deletion for more seconds than this.",
+    ),
 )
 RETRY_SECONDS = 5.0  # after an eviction that a disruption budget forbids
 _MIRROR = "kubernetes.io/config.mirror"

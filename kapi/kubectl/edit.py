@@ -20,7 +20,7 @@ from kapi.client.errors import StatusError
 from kapi.kubectl.builder import builder_of, unset, without_kind
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import no_printer, printer_for
@@ -46,10 +46,7 @@ _OTHER_NAMESPACE = (
 FLAGS = (
     *FILENAME,
     *PRINT,
-    Flag("validate", no_opt_default="strict", default="strict"),
-    Flag("save-config", "bool"),
-    Flag("field-manager"),
-    Flag("subresource"),
+    *shared("validate save-config field-manager subresource"),
     Flag("output-patch", "bool", help="Print the patch of each object."),
     Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
 )

@@ -6,7 +6,7 @@ from kapi.client.errors import NoMatch
 from kapi.kubectl.command import Help
 from kapi.kubectl.describers.events import interval
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.flags import PRINT, Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.tabwriter import ESCAPES, TabWriter
@@ -15,12 +15,9 @@ from kapi.machinery.tree import Object, dig
 
 FLAGS = (
     *PRINT,
-    Flag("watch", "bool", short="w"),
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("for"),
-    Flag("types", "list"),
-    Flag("no-headers", "bool"),
-    Flag("chunk-size", "int", default=500),
+    *shared("watch all-namespaces no-headers chunk-size"),
+    Flag("for", help="The condition: create, delete, condition=NAME[=VALUE] or jsonpath='{PATH}'[=VALUE]."),
+    Flag("types", "list", help="Only events of these types: Normal, Warning."),
 )
 #: the fields of an event in the order of its type
 _FIELDS = (

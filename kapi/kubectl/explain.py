@@ -14,7 +14,7 @@ from kapi.client.discovery import APIResource
 from kapi.client.errors import NoMatch
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, like, shared
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.golang import value_text
 from kapi.machinery.gvk import GroupVersion
@@ -26,10 +26,10 @@ WIDTH, MARGIN = 80, 4  # characters
 MAX_ENUM = 4  # values shown in a list of fields
 _NONE: frozenset[str] = frozenset()
 FLAGS = (
-    Flag("recursive", "bool", short="R"),
+    *shared("recursive"),
     Flag("max-depth", "int", default=0, help="How deep --recursive goes; 0 has no end."),
-    Flag("api-version"),
-    Flag("output", short="o", default="plaintext"),
+    Flag("api-version", help="The group version that is meant, such as apps/v1."),
+    like("output", default="plaintext"),
 )
 HELP = Help(
     "TYPE [--recursive] [--api-version=GROUP/VERSION]",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from kapi.kubectl.command import Help
 from kapi.kubectl.create_workloads import int_or_string
-from kapi.kubectl.creating import DRY_RUN, OVERRIDES, create_generated, labels_of, overridden
+from kapi.kubectl.creating import OVERRIDES, create_generated, labels_of, overridden
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
@@ -26,9 +26,7 @@ FLAGS = (
     *FILENAME,
     *PRINT,
     *OVERRIDES,
-    DRY_RUN,
-    Flag("save-config", "bool"),
-    Flag("field-manager"),
+    *shared("dry-run save-config field-manager"),
     Flag("name", help="The name of the service; by default, that of the object."),
     Flag("port", help="The port of the service, or several with commas; by default, those of the object."),
     Flag("target-port", help="The port of the pods, a number or a name; by default, that of the service."),

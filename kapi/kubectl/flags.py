@@ -6,7 +6,7 @@ Flags that are lists hold comma-separated values (upstream: Go's ``encoding/csv`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kapi.machinery.golang import parse_bool, parse_duration, parse_literal, quote
 
@@ -82,7 +82,6 @@ class Flag:
     as of pflag and of component-base) or array (may be repeated).
 
     ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).
-    ``help`` is for the flags that have no text in ``help.py``.
     """
 
     name: str
@@ -269,54 +268,114 @@ _READERS: dict[str, Callable[[str], Value]] = {
     "array": lambda text: [text],
 }
 
+#: flags that are the same in several commands, by name
+_SHARED = {flag.name: flag for flag in (
+    Flag("all", "bool", help="All objects of the given types in the namespace."),
+    Flag("all-namespaces", "bool", short="A", help="The objects of all namespaces; the namespace of the context is not used."),
+    Flag("attach", "bool", help="Wait until the container runs, and join it; so by default with -i."),
+    Flag("chunk-size", "int", default=500, help="Lists are read in pages of so many objects; 0 reads them in one piece."),
+    Flag("container", short="c", help="The container; without it, the annotated or the first one of the pod."),
+    Flag("detach-keys", default="ctrl-p,ctrl-q", help="The keys that end the connection."),
+    Flag("dry-run", no_opt_default="unchanged", default="none",
+         help="none, client (only show what would be sent), or server (the server does all but store it)."),
+    Flag("field-manager", help="The name of the owner of the fields that are written."),
+    Flag("field-selector", help="Only objects with these fields: =, == and !=, for instance metadata.name=web."),
+    Flag("filename", "list", short="f", help="Files, directories or URLs with the objects; - is standard input."),
+    Flag("force", "bool", help="Delete at once, without waiting for the end of what runs; may lose data."),
+    Flag("force-conflicts", "bool", help="Take fields over that belong to other managers (server-side)."),
+    Flag("grace-period", "int", default=-1,
+         help="The seconds that an object gets to end; negative for its own time, 0 only with --force."),
+    Flag("ignore-not-found", "bool", help="An object that is not there is no error."),
+    Flag("image-pull-policy", help="When the image is pulled: Always, IfNotPresent or Never."),
+    Flag("kuberc", help="The file of preferences; KUBERC=off in the environment turns them off."),
+    Flag("local", "bool", help="Work on the files alone, without a server."),
+    Flag("no-headers", "bool", help="Print no line of headers."),
+    Flag("output", short="o",
+         help="The format: json, yaml, kyaml, name, wide, custom-columns, go-template or jsonpath, "
+              "with -file for one in a file."),
+    Flag("overwrite", "bool", default=True, help="Values that are there may be replaced."),
+    Flag("pod-running-timeout", "duration", default=60.0, help="How long to wait until a pod runs, such as 5s, 2m or 3h."),
+    Flag("prune", "bool", help="Delete objects that were applied before and that no file has any more."),
+    Flag("prune-allowlist", "array", help="The kinds that --prune may delete, GROUP/VERSION/KIND; may be repeated."),
+    Flag("quiet", "bool", short="q", help="Print no messages beside the output."),
+    Flag("raw", help="A path on the server; the answer is printed as it comes."),
+    Flag("recursive", "bool", short="R", help="Read the directories in -f with those below them."),
+    Flag("resource-version", help="Only if the object has this resourceVersion."),
+    Flag("save-config", "bool", help="Keep the object in its annotation, so that apply can be used with it later."),
+    Flag("selector", short="l", help="Only objects with these labels: =, ==, !=, in, notin, for instance app=web."),
+    Flag("server-side", "bool", help="Let the server merge the manifest (server-side apply)."),
+    Flag("show-managed-fields", "bool", help="Keep the managedFields in JSON and YAML."),
+    Flag("sort-by", help="Sort the list by a field, such as '{.metadata.name}'."),
+    Flag("stdin", "bool", short="i", help="Pass standard input on."),
+    Flag("subresource", help="The subresource that is meant, such as status or scale."),
+    Flag("timeout", "duration", default=0.0, help="How long to wait, such as 1s, 2m or 3h; 0 decides by the object."),
+    Flag("tty", "bool", short="t", help="Standard input is a terminal."),
+    Flag("validate", no_opt_default="strict", default="strict",
+         help="Fields that are unknown or given twice: strict (an error), warn or ignore."),
+    Flag("wait", "bool", help="Wait until the objects are gone."),
+    Flag("watch", "bool", short="w", help="Show the objects, then each change."),
+)}  # fmt: skip
+
+
+def like(name: str, *, default: Value) -> Flag:
+    """A shared flag with another default."""
+    return replace(_SHARED[name], default=default)
+
+
+def shared(names: str) -> tuple[Flag, ...]:
+    """Shared flags, by their names."""
+    return tuple(_SHARED[name] for name in names.split())
+
+
 #: flags that every command has
 GLOBAL = (
-    Flag("kubeconfig"),
-    Flag("context"),
-    Flag("cluster"),
-    Flag("user"),
-    Flag("namespace", short="n"),
-    Flag("server", short="s"),
-    Flag("token"),
-    Flag("tls-server-name"),
-    Flag("insecure-skip-tls-verify", "bool"),
-    Flag("certificate-authority"),
-    Flag("client-certificate"),
-    Flag("client-key"),
-    Flag("as"),
-    Flag("as-group", "array"),
-    Flag("as-uid"),
-    Flag("as-user-extra", "array"),
-    Flag("username"),
-    Flag("password"),
-    Flag("proxy-url"),
-    Flag("disable-compression", "bool"),  # no effect: compressed answers are never requested
-    Flag("cache-dir"),
-    Flag("request-timeout", default="0"),
-    Flag("warnings-as-errors", "bool"),
-    Flag("v", "int", short="v"),
-    Flag("vmodule"),  # no effect, like the next one: kapi has no log lines by file, and does not buffer them
-    Flag("log-flush-frequency", "duration", default=5.0),
-    Flag("match-server-version", "bool"),
-    Flag("profile", default="none"),
-    Flag("profile-output", default="profile.pprof"),
-    Flag("kuberc"),
-)
-_FILES = Flag("filename", "list", short="f")
+    Flag("kubeconfig", help="The kubeconfig file; before $KUBECONFIG and ~/.kube/config."),
+    Flag("context", help="The context of the kubeconfig to use."),
+    Flag("cluster", help="The cluster of the kubeconfig to use."),
+    Flag("user", help="The user of the kubeconfig to use."),
+    Flag("namespace", short="n", help="The namespace to work in."),
+    Flag("server", short="s", help="The address of the server."),
+    Flag("token", help="The bearer token."),
+    Flag("tls-server-name", help="The name that the server's certificate is checked against."),
+    Flag("insecure-skip-tls-verify", "bool", help="Accept any certificate of the server; the connection is not safe then."),
+    Flag("certificate-authority", help="A file with the certificates that the server's is checked against."),
+    Flag("client-certificate", help="A file with the client's certificate."),
+    Flag("client-key", help="A file with the key of the client's certificate."),
+    Flag("as", help="The user to act as: a name, or system:serviceaccount:NAMESPACE:NAME."),
+    Flag("as-group", "array", help="A group to act as a member of; may be repeated."),
+    Flag("as-uid", help="The UID to act with."),
+    Flag("as-user-extra", "array", help="Extra fields of the user to act as, KEY=VALUE; may be repeated."),
+    Flag("username", help="The name of basic authentication."),
+    Flag("password", help="The password of basic authentication."),
+    Flag("proxy-url", help="The proxy to connect through."),
+    Flag("disable-compression", "bool", help="Ask for answers without compression, as is always done here."),
+    Flag("cache-dir", help="Where discovery is kept between commands."),
+    Flag("request-timeout", default="0", help="How long a request may take, such as 1s, 2m or 3h; 0 for no limit."),
+    Flag("warnings-as-errors", "bool", help="A warning of the server ends the command with an error."),
+    Flag("v", "int", short="v",
+         help="How much is shown of requests: 6 answers, 7 their headers, 8 also headers and bodies of answers, "
+              "9 curl commands."),
+    Flag("vmodule", help="Has no effect: there are no log lines by file."),
+    Flag("log-flush-frequency", "duration", default=5.0, help="Has no effect: messages are written at once."),
+    Flag("match-server-version", "bool", help="Fail when client and server have different versions."),
+    Flag("profile", default="none", help="none; Python's own profiler is python -m cProfile -m kapi."),
+    Flag("profile-output", default="profile.pprof", help="Has no effect: no profiles are written."),
+    *shared("kuberc"),
+)  # fmt: skip
 FILENAME = (
-    _FILES,
-    Flag("recursive", "bool", short="R"),
-    Flag("kustomize", short="k"),
+    *shared("filename recursive"),
+    Flag("kustomize", short="k", help="A kustomization directory; not together with -f and -R."),
 )
 #: of commands that also look below directories, and know no kustomizations
-FILES_BELOW = (_FILES, Flag("recursive", "bool", short="R", default=True))
+FILES_BELOW = (*shared("filename"), like("recursive", default=True))
 _TEMPLATES = (
-    Flag("template"),
-    Flag("allow-missing-template-keys", "bool", default=True),
-    Flag("show-managed-fields", "bool"),
-)
-PRINT = (Flag("output", short="o"), *_TEMPLATES)
-PRINT_YAML = (Flag("output", short="o", default="yaml"), *_TEMPLATES)
+    Flag("template", help="The template, or its file, of -o go-template, jsonpath and their -file forms."),
+    Flag("allow-missing-template-keys", "bool", default=True,
+         help="A field or key that is missing is no error in a template (go-template and jsonpath)."),
+    *shared("show-managed-fields"),
+)  # fmt: skip
+PRINT = (*shared("output"), *_TEMPLATES)
+PRINT_YAML = (like("output", default="yaml"), *_TEMPLATES)
 
 
 def leading(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from kapi.client.rest import Request
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, aggregate
 from kapi.kubectl.print_flags import printer_for
@@ -23,22 +23,15 @@ if TYPE_CHECKING:  # imported only by commands that print tables
 FLAGS = (
     *FILENAME,
     *PRINT,
-    Flag("selector", short="l"),
-    Flag("field-selector"),
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("show-kind", "bool"),
-    Flag("show-labels", "bool"),
-    Flag("label-columns", "list", short="L"),
-    Flag("no-headers", "bool"),
-    Flag("sort-by"),
-    Flag("chunk-size", "int", default=500),
-    Flag("ignore-not-found", "bool"),
-    Flag("raw"),
-    Flag("subresource"),
-    Flag("watch", "bool", short="w"),
-    Flag("watch-only", "bool"),
-    Flag("output-watch-events", "bool"),
-    Flag("server-print", "bool", default=True),
+    *shared(
+        "selector field-selector all-namespaces no-headers sort-by chunk-size ignore-not-found raw subresource watch"
+    ),
+    Flag("show-kind", "bool", help="Show the kind before each name."),
+    Flag("show-labels", "bool", help="Show all labels as the last column."),
+    Flag("label-columns", "list", short="L", help="Labels to show as columns, separated by commas; may be repeated."),
+    Flag("watch-only", "bool", help="Show each change, without the objects that are there."),
+    Flag("output-watch-events", "bool", help="Show with each object what happened: ADDED, MODIFIED or DELETED."),
+    Flag("server-print", "bool", default=True, help="Let the server choose and fill the columns."),
 )
 _TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import PRINT_YAML, Flag, Flags
+from kapi.kubectl.flags import PRINT_YAML, Flag, Flags, shared
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.preferences import LATEST, Preferences, decode, entry_of, file_of, os_text
 from kapi.kubectl.print_flags import printer_for
@@ -203,7 +203,6 @@ def _allowed(texts: Sequence[str]) -> list[str]:
     return found
 
 
-_KUBERC = Flag("kuberc")
 HELP = Help(
     "SUBCOMMAND",
     "Shows and changes preferences: defaults of flags, aliases of commands, and which credential plugins may run.\n"
@@ -211,13 +210,13 @@ HELP = Help(
 )
 SUBCOMMANDS = (
     Command(
-        "view", "Show the preferences", _view, (*PRINT_YAML, _KUBERC),
+        "view", "Show the preferences", _view, (*PRINT_YAML, *shared("kuberc")),
         Help("", "", (("Show them", "kuberc view"), ("Show those of a file in JSON", "kuberc view --kuberc=FILE -o json"))),
     ),
     Command(
         "set", "Set preferences", _set,
         (
-            _KUBERC,
+            *shared("kuberc"),
             Flag("section", required=True, help="What is set: defaults, aliases or credentialplugin."),
             Flag("command", help='The command that gets defaults or an alias, such as get or "set env".'),
             Flag("name", help="The name of the alias."),

@@ -10,10 +10,9 @@ import json
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Command, Help
-from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.edit import Editing, Results
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
@@ -162,7 +161,7 @@ COMMANDS = (
         (
             *FILENAME,
             Flag("output", short="o", default="yaml", help="Output format: yaml or json."),
-            Flag("selector", short="l"),
+            *shared("selector"),
             Flag("all", "bool", help="All objects of the given types in the namespace."),
         ),
         Help(
@@ -172,13 +171,16 @@ COMMANDS = (
     ),
     Command(
         "set-last-applied", "Note a file as the last applied manifest", _set,
-        (FILENAME[0], *PRINT, DRY_RUN, Flag("create-annotation", "bool", help="Also for an object that was never applied.")),
+        (*PRINT, *shared("filename dry-run"),
+         Flag("create-annotation", "bool", help="Also for an object that was never applied.")),
         Help("-f FILENAME", "", (("Note a file", "apply set-last-applied -f web.yaml --create-annotation"),)),
     ),
     Command(
         "edit-last-applied", "Edit the last applied manifest of objects", _edit,
         (
-            *FILENAME, *PRINT, Flag("field-manager"), Flag("validate", no_opt_default="strict", default="strict"),
+            *FILENAME,
+            *PRINT,
+            *shared("field-manager validate"),
             Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
         ),
         Help("(RESOURCE/NAME | -f FILENAME)", "", (("Edit that of a deployment", "apply edit-last-applied deployment/web"),)),

@@ -9,7 +9,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
 
-FLAG = Flag("logical-cluster")
+FLAG = Flag("logical-cluster", help="The logical cluster of the test server.")
 _PATH = "clusters"
 
 

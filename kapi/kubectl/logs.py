@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 from kapi.client.errors import StatusError
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, like, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import (
     check_pod_timeout,
@@ -25,22 +25,21 @@ from kapi.machinery.time import time
 from kapi.machinery.tree import Object
 
 FLAGS = (
-    Flag("follow", "bool", short="f"),
-    Flag("previous", "bool", short="p"),
-    Flag("container", short="c"),
-    Flag("all-containers", "bool"),
-    Flag("all-pods", "bool"),
-    Flag("pod-running-timeout", "duration", default=20.0),
-    Flag("timestamps", "bool"),
-    Flag("since", "duration", default=0.0),
-    Flag("since-time"),
-    Flag("tail", "int", default=-1),
-    Flag("limit-bytes", "int"),
-    Flag("selector", short="l"),
-    Flag("prefix", "bool"),
-    Flag("ignore-errors", "bool"),
-    Flag("max-log-requests", "int", default=5),
-    Flag("insecure-skip-tls-verify-backend", "bool"),
+    Flag("follow", "bool", short="f", help="Go on with lines as they are written."),
+    Flag("previous", "bool", short="p", help="The logs of the container that ran before."),
+    *shared("container selector"),
+    Flag("all-containers", "bool", help="All containers of the pod."),
+    Flag("all-pods", "bool", help="All pods of the given object, each line with the name of its pod."),
+    like("pod-running-timeout", default=20.0),
+    Flag("timestamps", "bool", help="Begin each line with its time."),
+    Flag("since", "duration", default=0.0, help="Only lines newer than this, such as 5s, 2m or 3h."),
+    Flag("since-time", help="Only lines after this time (RFC3339)."),
+    Flag("tail", "int", default=-1, help="Only the last lines, so many; -1 for all."),
+    Flag("limit-bytes", "int", help="The most bytes of logs to print; 0 for all."),
+    Flag("prefix", "bool", help="Begin each line with the pod and the container that it comes from."),
+    Flag("ignore-errors", "bool", help="Go on with other pods when one fails."),
+    Flag("max-log-requests", "int", default=5, help="How many logs are followed at a time."),
+    Flag("insecure-skip-tls-verify-backend", "bool", help="Accept any certificate of the kubelet that has the logs."),
 )
 _USAGE = (
     "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kapi.kubectl.builder import Builder
-from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, like, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
@@ -20,16 +19,9 @@ from kapi.machinery.tree import Object
 FLAGS = (
     *FILENAME,
     *PRINT,
-    Flag("overwrite", "bool"),
+    like("overwrite", default=False),
     Flag("list", "bool", help="Show what the objects have."),
-    Flag("local", "bool"),
-    Flag("selector", short="l"),
-    Flag("field-selector"),
-    Flag("all", "bool"),
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("resource-version"),
-    DRY_RUN,
-    Flag("field-manager"),
+    *shared("dry-run local selector field-selector all all-namespaces resource-version field-manager"),
 )
 
 

@@ -9,9 +9,8 @@ from kapi.client.errors import StatusError
 from kapi.client.rest import PatchType
 from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Help
-from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
@@ -32,10 +31,7 @@ FLAGS = (
     Flag("patch", short="p", help="The patch, in JSON or YAML."),
     Flag("patch-file", help="A file with the patch."),
     Flag("type", default="strategic", help="The kind of patch: strategic, merge or json."),
-    DRY_RUN,
-    Flag("local", "bool"),
-    Flag("field-manager"),
-    Flag("subresource"),
+    *shared("dry-run local field-manager subresource"),
 )
 HELP = Help(
     "(-f FILENAME | TYPE NAME) [-p PATCH | --patch-file FILE]",

@@ -60,7 +60,7 @@ def _problems(path: str, name: str, seen: dict[str, str], program: str) -> list[
 HELP = Help("SUBCOMMAND", "Finds plugins of kubectl.")
 SUBCOMMANDS = (
     Command(
-        "list", "List the plugins on the path", _list, (Flag("name-only", "bool"),),
+        "list", "List the plugins on the path", _list, (Flag("name-only", "bool", help="Print names instead of paths."),),
         Help("", "Lists the programs on the path whose names begin with kubectl-.", (("List them", "plugin list"),)),
     ),
 )  # fmt: skip

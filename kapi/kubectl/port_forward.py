@@ -11,13 +11,17 @@ from twisted.internet.error import CannotListenError
 from kapi.client.portforward import PortForward
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout, named_object, pods_of
 from kapi.machinery.golang import NumberError, parse_uint, quote
 from kapi.machinery.tree import Object
 
-FLAGS = (Flag("address", "list", default=["localhost"]), Flag("pod-running-timeout", "duration", default=60.0))
+FLAGS = (
+    *shared("pod-running-timeout"),
+    Flag("address", "list", default=["localhost"],
+         help="Addresses to listen on, separated by commas; localhost is 127.0.0.1 and ::1."),
+)  # fmt: skip
 _LOCALHOST = ("127.0.0.1", "::1")
 HELP = Help(
     "(POD | TYPE/NAME) [LOCAL:]REMOTE ...",

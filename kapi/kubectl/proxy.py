@@ -27,19 +27,36 @@ from kapi.wire.transport import Stream
 
 DEFAULT_PORT = 8001
 FLAGS = (
-    Flag("www", short="w"),
-    Flag("www-prefix", short="P", default="/static/"),
-    Flag("api-prefix", default="/"),
-    Flag("accept-paths", default="^.*"),
-    Flag("reject-paths", default="^/api/.*/pods/.*/exec,^/api/.*/pods/.*/attach"),
-    Flag("accept-hosts", default=r"^localhost$,^127\.0\.0\.1$,^\[::1\]$"),
-    Flag("reject-methods", default="^$"),
-    Flag("port", "int", short="p", default=DEFAULT_PORT),
-    Flag("address", default="127.0.0.1"),
-    Flag("disable-filter", "bool"),
-    Flag("unix-socket", short="u"),
-    Flag("keepalive", "duration", default=0.0),  # no effect: the system's
-    Flag("append-server-path", "bool"),
+    Flag("www", short="w", help="A directory whose files are served too."),
+    Flag("www-prefix", short="P", default="/static/", help="The path below which those files are served."),
+    Flag("api-prefix", default="/", help="The path below which the API is served."),
+    Flag("accept-paths", default="^.*", help="Patterns of the paths that are sent on, separated by commas."),
+    Flag(
+        "reject-paths",
+        default="^/api/.*/pods/.*/exec,^/api/.*/pods/.*/attach",
+        help="Patterns of paths that are not sent on, separated by commas.",
+    ),
+    Flag(
+        "accept-hosts",
+        default=r"^localhost$,^127\.0\.0\.1$,^\[::1\]$",
+        help="Patterns of the hosts that requests may be for, separated by commas.",
+    ),
+    Flag("reject-methods", default="^$", help="Patterns of methods that are not sent on, separated by commas."),
+    Flag("port", "int", short="p", default=DEFAULT_PORT, help="The port to listen on; 0 for any that is free."),
+    Flag(
+        "address",
+        default="127.0.0.1",
+        help="Addresses to listen on, separated by commas; localhost is 127.0.0.1 and ::1.",
+    ),
+    Flag("disable-filter", "bool", help="Send all requests on. Pages of any site can then use the port."),
+    Flag("unix-socket", short="u", help="A socket to listen on in place of a port."),
+    Flag(
+        "keepalive",
+        "duration",
+        default=0.0,
+        help="Has no effect: the system decides when idle connections are checked.",
+    ),
+    Flag("append-server-path", "bool", help="Put the path of the kubeconfig's server before each path."),
 )
 HELP = Help(
     "[--port=PORT] [--www=DIRECTORY] [--api-prefix=PATH]",

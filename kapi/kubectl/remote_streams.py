@@ -13,18 +13,12 @@ from twisted.internet.threads import deferToThreadPool
 
 from kapi.client.remotecommand import STDERR, RemoteCommand
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import write_bytes
 from kapi.wire.websocket import WebSocketClosed
 
-FLAGS = (
-    Flag("container", short="c"),
-    Flag("stdin", "bool", short="i"),
-    Flag("tty", "bool", short="t"),
-    Flag("quiet", "bool", short="q"),
-    Flag("pod-running-timeout", "duration", default=60.0),
-)
+FLAGS = (*shared("container stdin tty quiet pod-running-timeout"),)
 MAX_READ = 32 * 1024  # bytes of input that are read at once
 
 

@@ -6,7 +6,7 @@ from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import shared
 from kapi.kubectl.info import Info, kind_text
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
@@ -31,10 +31,7 @@ from kapi.machinery.tree import Object, dig
 FLAGS = (
     *(flag for flag in WRITE if flag.name != "selector"),
     *DELETE,
-    Flag("wait", "bool"),
-    Flag("save-config", "bool"),
-    Flag("raw"),
-    Flag("subresource"),
+    *shared("wait save-config raw subresource"),
 )
 _FORCED_TIMEOUT = 300.0  # seconds
 HELP = Help(

@@ -10,11 +10,10 @@ import time
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.command import Command, Help
-from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.describers.lines import Lines
 from kapi.kubectl.describers.pods import template
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info, items_of
 from kapi.kubectl.messages import CommandError, aggregate
 from kapi.kubectl.print_flags import printer_for
@@ -175,8 +174,8 @@ async def _undo(factory: Factory, program: str) -> int:
     return 0
 
 
-_OBJECTS = (*FILENAME, Flag("selector", short="l"))
-_CHANGE = (*_OBJECTS, *PRINT, Flag("field-manager"))
+_OBJECTS = (*FILENAME, *shared("selector"))
+_CHANGE = (*_OBJECTS, *PRINT, *shared("field-manager"))
 HELP = Help("SUBCOMMAND", "Follows and changes how deployments, daemon sets and stateful sets bring new pods.")
 SUBCOMMANDS = (
     Command(
@@ -199,7 +198,7 @@ SUBCOMMANDS = (
     ),
     Command(
         "undo", "Go back to a former revision", _undo,
-        (*_OBJECTS, *PRINT, Flag("to-revision", "int", help="The revision; 0 for the one before this."), DRY_RUN),
+        (*_OBJECTS, *PRINT, Flag("to-revision", "int", help="The revision; 0 for the one before this."), *shared("dry-run")),
         Help("(TYPE NAME | TYPE/NAME)", "", (("Go back by one", "rollout undo deployment/web"),)),
     ),
     Command(

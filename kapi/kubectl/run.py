@@ -10,10 +10,10 @@ from dataclasses import replace
 from kapi.client.errors import StatusError
 from kapi.kubectl.attach import attach_when_running, state_of
 from kapi.kubectl.command import Help
-from kapi.kubectl.creating import DRY_RUN, OVERRIDES, create_generated, labels_of, overridden
+from kapi.kubectl.creating import OVERRIDES, create_generated, labels_of, overridden
 from kapi.kubectl.expose import service, service_ports
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag, UsageError, read_pairs
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, UsageError, read_pairs, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout
@@ -41,9 +41,7 @@ _ATTACHED_DRY_RUN = (
 FLAGS = (
     *PRINT,
     *OVERRIDES,
-    DRY_RUN,
-    Flag("save-config", "bool"),
-    Flag("field-manager"),
+    *shared("dry-run save-config field-manager image-pull-policy attach detach-keys stdin tty quiet pod-running-timeout"),
     Flag("image", required=True, help="The image of the container."),
     Flag("command", "bool", help="The arguments after the name are the container's command, not its arguments."),
     Flag("annotations", "array", help="An annotation of the pod, KEY=VALUE; may be repeated."),
@@ -52,17 +50,10 @@ FLAGS = (
     Flag("port", help="The port that the container listens on."),
     Flag("expose", "bool", help="Make a service for the port too."),
     Flag("restart", default="Always", help="When the container is started again: Always, OnFailure or Never."),
-    Flag("image-pull-policy"),
     Flag("privileged", "bool", help="The container may do what processes of the node may do."),
-    Flag("attach", "bool"),
-    Flag("detach-keys", default="ctrl-p,ctrl-q"),
     Flag("leave-stdin-open", "bool", help="Standard input of the container stays open after the first connection to it."),
     Flag("rm", "bool", help="Delete the pod at the end; only for a container that is attached to."),
-    Flag("stdin", "bool", short="i"),
-    Flag("tty", "bool", short="t"),
-    Flag("quiet", "bool", short="q"),
-    Flag("pod-running-timeout", "duration", default=60.0),
-    *(replace(flag, help="Has no effect here.") for flag in (*FILENAME, *DELETE, Flag("wait", "bool"))),
+    *(replace(flag, help="Has no effect here.") for flag in (*FILENAME, *DELETE, *shared("wait"))),
 )  # fmt: skip
 HELP = Help(
     "NAME --image=IMAGE [--env=KEY=VALUE] [--port=PORT] [--overrides=JSON] [--command] -- [COMMAND] [ARGUMENT ...]",

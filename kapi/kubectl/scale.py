@@ -6,9 +6,8 @@ from twisted.internet.task import deferLater
 
 from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Help
-from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
@@ -20,13 +19,10 @@ POLL = 1.0  # seconds
 FLAGS = (
     *FILENAME,
     *PRINT,
-    Flag("all", "bool"),
-    Flag("resource-version"),
+    *shared("dry-run all resource-version selector"),
     Flag("current-replicas", "int", default=-1, help="Only if the object has this size now; -1 for any."),
     Flag("replicas", "int", required=True, help="The new size."),
     Flag("timeout", "duration", default=0.0, help="How long to wait for the pods, such as 1s, 2m or 3h; 0 does not wait."),
-    DRY_RUN,
-    Flag("selector", short="l"),
 )  # fmt: skip
 HELP = Help(
     "[--resource-version=VERSION] [--current-replicas=COUNT] --replicas=COUNT (-f FILENAME | TYPE NAME)",

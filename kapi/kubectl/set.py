@@ -7,7 +7,7 @@ from kapi.kubectl.command import Command, Help
 from kapi.kubectl.create_access import subjects
 from kapi.kubectl.create_workloads import label_selector, quantities
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, FILES_BELOW, Flag
+from kapi.kubectl.flags import FILENAME, FILES_BELOW, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
@@ -222,7 +222,7 @@ SUBCOMMANDS = (
     ),
     Command(
         "selector", "Set the selector of services", _selector,
-        (*FILES_BELOW, *_OWN, Flag("resource-version")),
+        (*FILES_BELOW, *_OWN, *shared("resource-version")),
         Help("(-f FILENAME | TYPE NAME) EXPRESSIONS", "", (("Set it", "set selector service/web app=web"),)),
     ),
     Command(

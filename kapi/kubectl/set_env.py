@@ -11,7 +11,7 @@ from kapi.client.errors import StatusError
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.create_data import variable_problems
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
@@ -260,14 +260,15 @@ def _amount(resources: Object, reference: Object) -> str:
 ENV = Command(
     "env", "Set environment variables of containers", _env,
     (
-        *OBJECTS, CONTAINERS,
+        *OBJECTS,
+        CONTAINERS,
         Flag("env", "array", short="e", help="A variable, KEY=VALUE; may be repeated."),
         Flag("from", help="The config map or secret whose keys become variables."),
         Flag("keys", "list", help="Only these keys of --from."),
         Flag("prefix", help="Is put before the names of variables."),
         Flag("list", "bool", help="Show the variables."),
         Flag("resolve", "bool", help="With --list: show the values of keys and fields that variables refer to."),
-        Flag("overwrite", "bool", default=True),
+        *shared("overwrite"),
     ),
     Help(
         "TYPE/NAME KEY=VALUE ... KEY- ...", "",

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.logical_clusters import FLAG, LogicalClusters, segment
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import write_bytes
@@ -19,7 +19,7 @@ from kapi.machinery.tree import Object, Tree
 FLAGS = (
     FLAG,
     Flag("filename", short="f", help="The file that save writes and load reads; - is standard output or input."),
-    Flag("no-headers", "bool"),
+    *shared("no-headers"),
 )
 MAX_REQUEST = 2_000_000  # bytes of a file that are sent in one request
 _LINES = "application/x-kapi-snapshot"

@@ -7,7 +7,7 @@ from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.describers.cluster import taint_text
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import PRINT, Flag
+from kapi.kubectl.flags import PRINT, like, shared
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
@@ -17,12 +17,8 @@ from kapi.machinery.tree import Object, dig
 
 FLAGS = (
     *PRINT,
-    Flag("selector", short="l"),
-    Flag("overwrite", "bool"),
-    Flag("all", "bool"),
-    Flag("field-manager"),
-    Flag("dry-run", no_opt_default="unchanged", default="none"),
-    Flag("validate", no_opt_default="strict", default="strict"),
+    *shared("selector all field-manager dry-run validate"),
+    like("overwrite", default=False),
 )
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 HELP = Help(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.machinery import quantities
@@ -203,16 +203,16 @@ def _add(total: dict[str, str], more: Amounts) -> None:
 
 
 _SHARED = (
-    Flag("selector", short="l"),
-    Flag("sort-by"),
-    Flag("no-headers", "bool"),
-    Flag("use-protocol-buffers", "bool", default=True),  # no effect: the metrics are read as JSON
-    Flag("show-swap", "bool"),
+    *shared("selector sort-by no-headers"),
+    Flag("use-protocol-buffers", "bool", default=True, help="Has no effect: metrics are read as JSON."),
+    Flag("show-swap", "bool", help="Show swap memory too."),
 )
 HELP = Help("SUBCOMMAND", "Shows what nodes and pods use, from the metrics API.")
 SUBCOMMANDS = (
     Command(
-        "node", "Show what nodes use", _node, (*_SHARED, Flag("show-capacity", "bool")),
+        "node", "Show what nodes use", _node,
+        (*_SHARED,
+         Flag("show-capacity", "bool", help="Percentages are of the capacity, not of what is allocatable.")),
         Help("[NAME | -l LABELS]", "", (("Show all", "top node"), ("Show one", "top node worker-1"))),
         aliases=("nodes", "no"),
     ),
@@ -220,10 +220,9 @@ SUBCOMMANDS = (
         "pod", "Show what pods use", _pod,
         (
             *_SHARED,
-            Flag("field-selector"),
-            Flag("containers", "bool"),
-            Flag("all-namespaces", "bool", short="A"),
-            Flag("sum", "bool"),
+            *shared("field-selector all-namespaces"),
+            Flag("containers", "bool", help="The containers that are meant, by name; * stands for any characters."),
+            Flag("sum", "bool", help="Print the sum below."),
         ),
         Help(
             "[NAME | -l LABELS]", "",

@@ -9,9 +9,8 @@ from kapi.client.errors import ClientError, StatusError
 from kapi.client.rest import PatchType
 from kapi.client.three_way import OpenAPISchema, three_way_patch
 from kapi.kubectl.builder import builder_of
-from kapi.kubectl.creating import DRY_RUN
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
@@ -35,10 +34,13 @@ Change = Callable[[Object], None]
 ChangeSpec = Callable[[Info, Object], list[str]]
 #: the flags of commands that change the pods of objects
 OBJECTS = (
-    *FILENAME, *PRINT, Flag("all", "bool"), Flag("selector", short="l"), Flag("local", "bool"), DRY_RUN,
-    Flag("field-manager"),
+    *FILENAME,
+    *PRINT,
+    *shared("dry-run all selector local field-manager"),
 )  # fmt: skip
-CONTAINERS = Flag("containers", short="c", default="*")
+CONTAINERS = Flag(
+    "containers", short="c", default="*", help="The containers that are meant, by name; * stands for any characters."
+)
 
 
 def go_type(info: Info) -> str:

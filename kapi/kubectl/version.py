@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag
+from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.tree import Object
 from kapi.machinery.version import VERSION
 
-FLAGS = (Flag("client", "bool"), Flag("output", short="o"))
+FLAGS = (Flag("client", "bool", help="The version of the client only."), *shared("output"))
 _SKEW = 1  # minor versions
 HELP = Help(
     "",

@@ -9,7 +9,7 @@ from twisted.internet.task import deferLater
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILES_BELOW, PRINT, Flag
+from kapi.kubectl.flags import FILES_BELOW, PRINT, Flag, like, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.jsonpath import Template, relaxed
 from kapi.kubectl.messages import CommandError, raise_errors
@@ -26,13 +26,9 @@ POLL_SECONDS = 0.5  # between checks for objects that do not exist yet
 FLAGS = (
     *FILES_BELOW,
     *PRINT,
-    Flag("selector", short="l"),
-    Flag("field-selector"),
-    Flag("all", "bool"),
-    Flag("all-namespaces", "bool", short="A"),
-    Flag("local", "bool"),
-    Flag("for", "array"),
-    Flag("timeout", "duration", default=30.0),
+    *shared("selector field-selector all all-namespaces local"),
+    Flag("for", "array", help="The condition: create, delete, condition=NAME[=VALUE] or jsonpath='{PATH}'[=VALUE]."),
+    like("timeout", default=30.0),
 )
 _NO_VALUE = "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
 Done = Callable[[Object | None], bool]

@@ -8,7 +8,7 @@ from typing import TextIO
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder, builder_of
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag, Flags
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, Flags, shared
 from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
@@ -18,18 +18,18 @@ from kapi.machinery.tree import Object
 WRITE = (
     *FILENAME,
     *PRINT,
-    Flag("selector", short="l"),
-    Flag("field-manager"),
-    Flag("dry-run", no_opt_default="unchanged", default="none"),
-    Flag("validate", no_opt_default="strict", default="strict"),
+    *shared("selector field-manager dry-run validate"),
 )
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _VALIDATION = {"true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
 FLAGS = (
-    Flag("cascade", no_opt_default="background", default="background"),
-    Flag("force", "bool"),
-    Flag("grace-period", "int", default=-1),
-    Flag("timeout", "duration", default=0.0),
+    Flag(
+        "cascade",
+        no_opt_default="background",
+        default="background",
+        help="How dependents are deleted: background, foreground, or orphan, which keeps them.",
+    ),
+    *shared("force grace-period timeout"),
 )
 _CASCADES = ("background", "foreground", "orphan")
 

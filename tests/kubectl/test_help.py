@@ -18,7 +18,7 @@ from kapi.kubectl.command import Command, find, load, suggestions
 from kapi.kubectl.commands import COMMANDS, ENTRIES, GROUPS
 from kapi.kubectl.completion import script
 from kapi.kubectl.flags import GLOBAL, Flags
-from kapi.kubectl.help import command_help, overview, text_of
+from kapi.kubectl.help import command_help, overview
 from kapi.kubectl.main import help_of
 
 
@@ -81,7 +81,7 @@ def test_each_command_describes_itself(path: str) -> None:
     assert command.run is not None or command.subcommands
     text = command_help("kapi", path, command)
     assert f"\n  kapi {path} " in text.partition("Usage:")[2]
-    assert [flag.name for flag in (*command.flags, *GLOBAL) if not text_of(flag)] == []
+    assert [flag.name for flag in (*command.flags, *GLOBAL) if not flag.help] == []
     if command.run is not None:
         assert command.help.examples, "an example is missing"
 
