@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Hashable, Mapping
+
+import msgspec
 
 from kapi.admission.interface import Attributes
 from kapi.authorization import interface as authorization
@@ -45,16 +47,20 @@ def _named(name: Tree, last: str) -> Object:
     return {"group": name[0], "version": name[1], last: name[2]}
 
 
+_Key = tuple[Hashable, ...]
+
+
 class _PendingDecision(Exception):
     """The authorizer decides asynchronously."""
 
-    def __init__(self, check: Check, answer: Awaitable[Verdict]) -> None:
-        self.check = check
+    def __init__(self, key: _Key, answer: Awaitable[Verdict]) -> None:
+        self.key = key
         self.answer = answer
 
 
 class AuthorizationChecks:
-    """The authorization checks of the expressions of one request.  A check that several policies make is made once.
+    """The authorization checks of the expressions of one request.  A check that several policies make is made once;
+    selectors are the same when their requirements are, and one that cannot be parsed is none.
 
     Expressions run synchronously: an expression that needs an asynchronous decision is stopped, and evaluated again when the
     decision is known.
@@ -63,25 +69,28 @@ class AuthorizationChecks:
     def __init__(self, authorizer: authorization.Authorizer | None, user: UserInfo) -> None:
         self._authorizer = authorizer
         self._user = user
-        self._decisions: dict[Check, Decision] = {}
+        self._decisions: dict[_Key, Decision] = {}
 
     def decide(self, check: Check) -> Decision:
-        known = self._decisions.get(check)
+        attributes = self._attributes(check)
+        _, *parts, _, _ = msgspec.structs.astuple(attributes)  # without the user and the errors of selectors
+        key = (check.service_account, *parts)
+        known = self._decisions.get(key)
         if known is not None:
             return known
         assert self._authorizer is not None
-        verdict = self._authorizer.authorize(self._attributes(check))
+        verdict = self._authorizer.authorize(attributes)
         if not isinstance(verdict, Verdict):
-            raise _PendingDecision(check, verdict)
-        return self._note(check, verdict)
+            raise _PendingDecision(key, verdict)
+        return self._note(key, verdict)
 
-    def _note(self, check: Check, verdict: Verdict) -> Decision:
+    def _note(self, key: _Key, verdict: Verdict) -> Decision:
         allowed = verdict.decision is authorization.Decision.ALLOW
-        answer = self._decisions[check] = Decision(allowed, verdict.reason, verdict.error)
+        answer = self._decisions[key] = Decision(allowed, verdict.reason, verdict.error)
         return answer
 
     async def wait_for(self, missing: _PendingDecision) -> None:
-        self._note(missing.check, await missing.answer)
+        self._note(missing.key, await missing.answer)
 
     def _attributes(self, check: Check) -> authorization.Attributes:
         user = self._user

@@ -251,6 +251,33 @@ class TestValidating:
         finish(validating.ValidatingAdmissionPolicy(made).validate(request(config_map())))
         assert asked == ["list"]
 
+    def test_a_check_is_known_by_what_its_selectors_ask_for(self) -> None:
+        pods = "authorizer.group('').resource('pods')"
+        expressions = [
+            f"{pods}{selector}.check('list').allowed()"
+            for selector in (
+                ".labelSelector('a=b,c in (d,e)')",
+                ".labelSelector('c in (e,d),a=b')",
+                ".fieldSelector('x=1,y=2')",
+                ".fieldSelector('y=2,x=1')",
+                ".labelSelector('a=b,c in (d,e)').fieldSelector('x=1,y=2')",
+                "",
+                ".labelSelector('((')",  # like none
+            )
+        ]
+        spec = {"validations": [{"expression": expression} for expression in expressions]}
+        asked: list[tuple[bool, bool]] = []
+
+        class Counting:
+            def authorize(self, attributes: authorization.Attributes) -> authorization.Verdict:
+                asked.append((bool(attributes.label_requirements), bool(attributes.field_requirements)))
+                return authorization.Verdict(authorization.Decision.ALLOW)
+
+        made = initializer(cluster("validating", spec, {"validationActions": ["Deny"]}))
+        made.authorizer = Counting()
+        finish(validating.ValidatingAdmissionPolicy(made).validate(request(config_map())))
+        assert asked == [(True, False), (False, True), (True, True), (False, False)]
+
     def test_an_authorizer_that_has_to_wait(self) -> None:
         check = "authorizer.group('').resource('pods').check('list').allowed() && authorizer.path('/x').check('get').allowed()"
         client = cluster("validating", {"validations": [{"expression": check}]}, {"validationActions": ["Deny"]})
