@@ -6,13 +6,15 @@ import re
 
 from msgspec import Struct
 
-from kapi.machinery.checkpoint import steps
 from kapi.machinery.golang import quote
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PORT = re.compile(r"(:[0-9]*)?")
+#: of ASCII, a host may have no escapes but that of the percent sign
+_NOT_IN_HOST = re.compile(r"[ \\^`{|}]|%(?!25|[89a-fA-F][0-9a-fA-F])")
+_NOT_IN_ZONE = re.compile(r"[ \\^`{|}]|%(?![0-9a-fA-F]{2})")
 
 
 class ParsedURL(Struct, frozen=True):
@@ -80,8 +82,9 @@ def _host(host: str) -> str:
         port = host[host.rfind(":") :] if ":" in host else ""
     if not _PORT.fullmatch(port):
         raise ValueError(f'invalid port "{port}" after host')
-    forbidden = ' "<>\\^`{|}%' if BAD_ESCAPE.search(host) else ' "<>\\^`{|}'
-    for char in steps(host, 200):
-        if char in forbidden:
-            raise ValueError(f'invalid character "{char}" in host name')
-    return host
+    wrong = (_NOT_IN_ZONE if host.startswith("[") and "%25" in host else _NOT_IN_HOST).search(host)
+    if wrong is None:
+        return host
+    if wrong[0] == "%":
+        raise ValueError(f"invalid URL escape {quote(host[wrong.start() : wrong.start() + 3])}")
+    raise ValueError(f"invalid character {quote(wrong[0])} in host name")

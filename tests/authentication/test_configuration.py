@@ -309,6 +309,12 @@ def entry(**more: Any) -> dict[str, Any]:
             'anonymous.conditions: Invalid value: [{"Path":"/livez"}]: '
             "enabled should be set to true when conditions are defined",
         ),
+        (
+            {"jwt": [entry(issuer={"url": "https://[::1", "discoveryURL": "https://a b"})]},
+            """jwt[0].issuer.url: Invalid value: "https://[::1": parse "https://[::1": missing ']' in host\n"""
+            'jwt[0].issuer.discoveryURL: Invalid value: "https://a b": '
+            'parse "https://a b": invalid character " " in host name',
+        ),
         ({"jwt": [entry()] * 65}, "jwt: Too many: 65: must have at most 64 items"),
     ],
 )

@@ -15,6 +15,8 @@ from kapi.machinery.urls import ParsedURL, parse_request_uri, parse_url
         ("a/b:c", ParsedURL(path="a/b:c")),
         ("//a.b/c", ParsedURL("", None, "a.b", "/c")),
         ("https://[::1]:443", ParsedURL("https", None, "[::1]:443")),
+        ("https://[fe80::1%25en%30]", ParsedURL("https", None, "[fe80::1%25en%30]")),
+        ('https://"<a>%25%c3%a4', ParsedURL("https", None, '"<a>%25%c3%a4')),
     ],
 )
 def test_parts(text: str, parsed: ParsedURL) -> None:
@@ -29,6 +31,9 @@ def test_parts(text: str, parsed: ParsedURL) -> None:
         ("https://[::1/#x", """parse "https://[::1/": missing ']' in host"""),
         ("https://a:b", 'parse "https://a:b": invalid port ":b" after host'),
         ("https://a b", 'parse "https://a b": invalid character " " in host name'),
+        ("https://a\\b", r'parse "https://a\\b": invalid character "\\" in host name'),
+        ("https://a%zz {", 'parse "https://a%zz {": invalid URL escape "%zz"'),
+        ("https://a%41", 'parse "https://a%41": invalid URL escape "%41"'),
         ("https://a/%zz", 'parse "https://a/%zz": invalid URL escape "%zz"'),
         ("a\n", r'parse "a\n": net/url: invalid control character in URL'),
     ],

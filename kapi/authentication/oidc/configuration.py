@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from cryptography import x509
 
@@ -16,6 +15,7 @@ from kapi.cel import syntax
 from kapi.cel.types import BOOL, DYN, STRING, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
 from kapi.machinery.tree import Object, Tree
+from kapi.machinery.urls import parse_url
 from kapi.resources.shared.paths import domain_prefixed_path
 
 _RESERVED = ("k8s.io", "kubernetes.io")
@@ -149,11 +149,15 @@ class _Entry:
         if url in disallowed:
             names = " ".join(sorted(disallowed))
             self.errors.append(invalid(path, url, f"URL must not overlap with disallowed issuers: [{names}]"))
-        parts = urlsplit(url)
+        try:
+            parts = parse_url(url)
+        except ValueError as error:
+            self.errors.append(invalid(path, url, str(error)))
+            return
         for wrong, text in (
             (parts.scheme != "https", "URL scheme must be https"),
-            ("@" in parts.netloc, "URL must not contain a username or password"),
-            (bool(parts.query), "URL must not contain a query"),
+            (parts.user is not None, "URL must not contain a username or password"),
+            (bool(parts.raw_query), "URL must not contain a query"),
             (bool(parts.fragment), "URL must not contain a fragment"),
         ):
             if wrong:
