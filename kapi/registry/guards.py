@@ -159,8 +159,7 @@ class SigningGuard:
         """Adds an error to ``ctx.guard_errors``; validation reports it when nothing else is wrong."""
         if ctx.subresource != "status" or old is None or ctx.user is None:
             return
-        new, before = ((one.get("status") or {}).get("certificateChain") or "" for one in (obj, old))
-        if new == before:
+        if same(obj.get("status") or {}, old.get("status") or {}):
             return
         signer = (old.get("spec") or {}).get("signerName", "")
         for name in (signer, signer.partition("/")[0] + "/*"):

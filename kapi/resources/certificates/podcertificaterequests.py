@@ -23,7 +23,6 @@ from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.mail import is_address
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
-from kapi.resources.certificates.certificatesigningrequests import fill_transition_times, keep_conditions
 from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable, validate_user_annotations
@@ -345,13 +344,6 @@ class PodCertificateRequestStrategy(PlainStrategy):
 class PodCertificateRequestStatusStrategy(PlainStatusStrategy):
     reset_fields = ("spec",)
     keeps_metadata = True
-
-    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        """Restores an earlier decision; sets the transition times of conditions."""
-        conditions = (obj.get("status") or {}).get("conditions") or []
-        before = (old.get("status") or {}).get("conditions") or []
-        keep_conditions(conditions, before, DECISIONS)
-        fill_transition_times(conditions, before, ctx.now)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         if not errors:  # as upstream: errors of the metadata are reported alone

@@ -196,7 +196,8 @@ def test_a_key_of_another_size_is_refused(api: MemoryAPI) -> None:
 
 
 def condition(kind: str, status: str = "True") -> Object:
-    return {"type": kind, "status": status, "reason": "A", "message": ""}
+    time = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": kind, "status": status, "reason": "A", "message": "", "lastTransitionTime": time}
 
 
 def issued(
@@ -238,11 +239,15 @@ def test_a_certificate_is_issued_once(api: MemoryAPI) -> None:
     made = api.ask("POST", REQUESTS, request()).json
     done = api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": issued()})
     assert done.code == 200, done.json
-    assert done.json["status"]["conditions"][0]["lastTransitionTime"] == NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
-    again = {**done.json, "status": {**done.json["status"], "beginRefreshAt": issued()["notAfter"]}}
-    assert texts(api.ask("PUT", f"{REQUESTS}/r/status", again)) == [
-        "status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed"
-    ]
+    for change in (
+        {"beginRefreshAt": issued()["notAfter"]},
+        {"conditions": [{**condition("Issued"), "message": "another"}]},
+        {"conditions": [condition("Denied")]},
+    ):
+        again = {**done.json, "status": {**done.json["status"], **change}}
+        assert texts(api.ask("PUT", f"{REQUESTS}/r/status", again)) == [
+            "status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed"
+        ]
 
 
 @pytest.mark.parametrize("kind", ["Denied", "Failed"])
@@ -333,6 +338,11 @@ def test_a_refusal_has_no_certificate(api: MemoryAPI, kind: str) -> None:
             "Required value",
         ),
         (
+            issued(conditions=[{**condition("Issued"), "lastTransitionTime": None}]),
+            "conditions[0].lastTransitionTime",
+            "Required value",
+        ),
+        (
             issued(conditions=[condition("Issued"), condition("Failed")]),
             "conditions.[1].type",
             'There may be at most one condition with type "Issued", "Denied", or "Failed"',
@@ -395,15 +405,17 @@ class SignersOf:
 
 
 @pytest.mark.parametrize("names", [("example.com/signer",), ("example.com/*",), ()])
-def test_only_those_issue_who_may_sign(names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("decision", ["Issued", "Denied", "Failed"])
+def test_only_those_decide_who_may_sign(names: tuple[str, ...], decision: str) -> None:
     api = started(SignersOf(names))
     made = api.ask("POST", REQUESTS, request()).json
-    answer = api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": issued()})
+    status = issued() if decision == "Issued" else {"conditions": [condition(decision)]}
+    answer = api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": status})
     if names:
         assert answer.code == 200
         return
     assert texts(answer) == [
         'spec.signerName: Forbidden: User "tester" is not permitted to "sign" for signer "example.com/signer"'
     ]
-    refused = {**made, "status": {"conditions": [condition("Denied")]}}
-    assert api.ask("PUT", f"{REQUESTS}/r/status", refused).code == 200
+    labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
+    assert api.ask("PUT", f"{REQUESTS}/r/status", labelled).code == 200  # the status stays
