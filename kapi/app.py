@@ -286,10 +286,10 @@ class App(APIService):
     async def close_port(self) -> None:
         if self._port is not None:
             await self._port.stop()
-        if self._debug is not None:
-            await self._debug.close()
         elif self._socket is not None:
             self._socket.close()
+        if self._debug is not None:
+            await self._debug.close()
 
     async def _close_idle(self) -> None:
         await self.connections.close_idle()

@@ -19,9 +19,8 @@ from kapi.resources.definition import Lister
 
 GROUP = "admissionregistration.k8s.io"
 MAX_CACHED = 10_000  # cached results
-MAX_WAIT_SECONDS = (
-    0.25  # the most seconds that a request waits for new configurations; after that it uses the previous ones
-)
+# the most seconds that a request waits for new configurations; after that it uses the previous ones
+MAX_WAIT_SECONDS = 0.25
 Made = TypeVar("Made")
 Found = TypeVar("Found")
 

@@ -298,9 +298,8 @@ class Request:
             except _BROKEN as problem:
                 if self._method != "GET" or attempt >= self._retries:
                     raise ConnectionFailed(_reason(problem)) from problem
-                wait = (
-                    1.0 if attempt else 0.0
-                )  # the first attempt may have used an idle connection that the server had closed
+                # the first attempt may have used an idle connection that the server had closed
+                wait = 1.0 if attempt else 0.0
             else:
                 code = response.code
                 if code == 401 and not authenticated_anew and session.rejected():

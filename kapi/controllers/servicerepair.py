@@ -202,9 +202,8 @@ class ServiceRepairController(QueueController[str]):
 
     async def run_once(self) -> None:
         now = seconds_of(self._now())
-        addresses = (
-            await self._addresses.list()
-        )  # before the services: an address allocated meanwhile is too young to be released
+        # before the services: an address allocated meanwhile is too young to be released
+        addresses = await self._addresses.list()
         reserved = self._ports.reserved()
         services = await self._services.list()
         ranges = await self._ranges.list()

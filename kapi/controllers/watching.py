@@ -50,9 +50,8 @@ class NamespaceWatches:
         """Does nothing where there is one."""
         if namespace in self._ends:
             return
-        self._ends[namespace] = (
-            _nothing  # present objects are delivered at once, and their handler may begin this watch, too
-        )
+        # present objects are delivered at once, and their handler may begin this watch, too
+        self._ends[namespace] = _nothing
         self._ends[namespace] = self._resource.watch(changed, namespace=namespace)
 
     def end(self, namespace: str) -> None:

@@ -141,9 +141,8 @@ class WatchStream:
         self._headers_sent = not form.table
         self._paused = False  # whether the client has paused it
         self._held = False  # whether ``hold`` has paused it
-        self._converting = (
-            False  # whether a batch is being converted or encoded in slices; later ones wait in the watch
-        )
+        # whether a batch is being converted or encoded in slices; later ones wait in the watch
+        self._converting = False
         self._work: Deferred[bytes | None] | None = None  # the encoding of a batch in slices
         self.error: status.StatusError | None = None  # the only event to send
         self.begin: Callable[..., Watch] | None = None  # starts the watch

@@ -45,9 +45,8 @@ class Template:
                     end = self._run(chains, place + 1, value, found, ranges + 1)
                 if not values:
                     end = self._run(chains, place + 1, None, None, ranges + 1)
-                place = (
-                    end if end < len(chains) else place
-                )  # without an end, the rest is evaluated once more, as by kubectl
+                # without an end, the rest is evaluated once more, as by kubectl
+                place = end if end < len(chains) else place
             else:
                 found.append(values)
             place += 1

@@ -45,9 +45,8 @@ _THRESHOLDS = (3_000, 5, 1_000_000_000)
 #: collections of the middle generation between two full ones: after fewer, a full collection finds too little
 _MIN_COLLECTIONS = 50
 _MAX_NEW_BLOCKS = 200_000  # blocks of memory, half of them objects to traverse: 25 ms, or 50 when all of it is garbage
-_MAX_PUT_OFF = (
-    12  # checks in a row that found more new blocks: after these it is no short burst, and the objects are frozen
-)
+# checks in a row that found more new blocks: after these it is no short burst, and the objects are frozen
+_MAX_PUT_OFF = 12
 _MAX_KEPT_BLOCKS = 400_000  # with more new blocks, they are frozen without a collection: it would take over 50 ms
 #: bytes by which the memory in use has changed since the last collection: after a burst there may be garbage, even if the
 #: process is idle from then on

@@ -39,9 +39,8 @@ class Flow:
         self.waiting: deque[Work] = deque()
 
 
-MAX_SECONDS = (
-    0.01  # the most that one piece of work counts: a longer one was held up, for example by the garbage collector
-)
+# the most that one piece of work counts: a longer one was held up, for example by the garbage collector
+MAX_SECONDS = 0.01
 
 
 class Shares:

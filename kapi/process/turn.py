@@ -23,9 +23,8 @@ TURN_SECONDS = 0.002  # length of a turn, after which the reactor polls its sock
 _ALONE_TURN_SECONDS = 0.01  # length while one flow is alone: longer turns cost less
 _ALONE_AFTER_SECONDS = 0.05  # a flow is alone after so long without work of other flows and without long computations
 _MIN_SECONDS = 0.0005  # the least time for a piece of work, even at the end of a turn
-NEW_CONNECTIONS_WEIGHT = (
-    60.0  # weight of connections without a request so far; the weights of other levels are their seats
-)
+# weight of connections without a request so far; the weights of other levels are their seats
+NEW_CONNECTIONS_WEIGHT = 60.0
 #: weight of their first reads after the handshake, never more than there were handshakes: the seats of all levels by default
 FIRST_READS_WEIGHT = 600.0
 

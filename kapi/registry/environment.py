@@ -92,9 +92,8 @@ class Environment(msgspec.Struct):
     event_ttl: float = 3600.0  # seconds
     min_request_timeout: int = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it, 0: never
     delete_workers: int = DELETE_WORKERS  # concurrent deletions of a collection
-    quotas: Store | None = (
-        None  # the store of ResourceQuotas: a write to another store is not charged in the same transaction
-    )
+    # the store of ResourceQuotas: a write to another store is not charged in the same transaction
+    quotas: Store | None = None
     identities: Identities | None = None  # set in tests: reproducible uids and generated names
     authors: Authors | None = None  # set with the console: the users of recent writes
     timers: Timers | None = None  # for the time-outs of watches; None: the reactor

@@ -141,9 +141,8 @@ class RequestContext:
         #: called with this context when the request needs no seats any more: a watch has begun, or an answer waits to be recorded
         self.release_seats: Callable[[RequestContext], None] | None = None
         self.impersonation_constraint = ""  # the impersonation mode, for the audit event
-        self.answer: object = (
-            None  # of the resource that is being rendered: a response, an awaitable of it, or a Failure
-        )
+        # of the resource that is being rendered: a response, an awaitable of it, or a Failure
+        self.answer: object = None
 
     def pause(self) -> None:
         """Records that the request begins to wait."""

@@ -295,9 +295,8 @@ class Resource:
     guard: Guard | None = None  # a user's permission to write this object, such as the check of RBAC escalation
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
     schema_digest: str = ""  # changes with the schema, so that caches can compare it without making the schema
-    published_schema: Callable[[], Object] | None = (
-        None  # of a custom resource, as its definition has it; it is not kept
-    )
+    # of a custom resource, as its definition has it; it is not kept
+    published_schema: Callable[[], Object] | None = None
     gates: tuple[str, ...] = ()  # feature gates that must be enabled for it to be served
     deprecated: str = ""  # warning text of a deprecated version; for built-in kinds the lifecycle has it
     removed_in: str = ""  # the release that does not serve it any more, as in "1.39"

@@ -218,9 +218,8 @@ class WorkQueue(Generic[Key]):
             key = self._ready.popleft()
             self._waiting.discard(key)
             self._metrics.begun(key)
-            self._running[key] = (
-                None  # so that a key which the handler adds again before it first waits is handled again
-            )
+            # so that a key which the handler adds again before it first waits is handled again
+            self._running[key] = None
             task = begin(self._reactor, self._run(key))
             if not task.called:
                 self._running[key] = task

@@ -231,9 +231,8 @@ def _ensure(files: Files, names: Iterable[str], kinds: Sequence[str]) -> Files:
 
 
 def _make_ca(files: Files) -> None:
-    exists = (
-        files.ca_key.exists()
-    )  # its certificate is missing after a kill, or in an incomplete copy: certificates that it has signed stay valid
+    # its certificate is missing after a kill, or in an incomplete copy: certificates that it has signed stay valid
+    exists = files.ca_key.exists()
     key = _load_key(files.ca_key) if exists else _make_key("ECDSA")
     subject = _name("kubernetes")
     certificate = (

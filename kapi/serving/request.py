@@ -103,9 +103,8 @@ class APIRequest(server.Request):
     _counted_head = 0  # bytes of a large head
     waiting: Waiting | None = None  # an answer that is not ready yet: notified when the client disconnects
     streamed: StreamedBody | None = None  # set when the request was forwarded before its whole body had come
-    _request_line: tuple[bytes, bytes, bytes, int | None] | None = (
-        None  # (method, uri, version, length) of a request that may be forwarded before its body is complete
-    )
+    # (method, uri, version, length) of a request that may be forwarded before its body is complete
+    _request_line: tuple[bytes, bytes, bytes, int | None] | None = None
     _stream_call: IDelayedCall | None = None  # the timer that forwards it
     _head = b""  # the head of an answer whose first part is not written yet
     _follows = False  # further parts follow, as they are

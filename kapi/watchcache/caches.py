@@ -47,9 +47,8 @@ _TRIM_SECONDS = 10  # how often the history is trimmed; more often when it is ke
 #: again takes 5 us per kB
 MAX_DECODED_BYTES = 500_000
 MAX_ENCODED_BYTES = 64_000_000  # bytes of JSON of the objects whose protobuf form is kept
-_MAX_CALM_CHANGES = (
-    1000  # since the last trimming; with more changes nothing is compressed, so that requests get the processor
-)
+# since the last trimming; with more changes nothing is compressed, so that requests get the processor
+_MAX_CALM_CHANGES = 1000
 #: how long the cache of a removed resource stays at least: longer than any request that still uses it
 _MIN_REMOVED_SECONDS = 120.0
 

@@ -295,9 +295,8 @@ class ResourceClaimEvaluator(Evaluator):
     """
 
     _SUFFIX = ".deviceclass.resource.k8s.io/devices"
-    _CLASS = (
-        "requests.deviceclass.resource.kubernetes.io/"  # before the name of a class: the resource that each class has
-    )
+    # before the name of a class: the resource that each class has
+    _CLASS = "requests.deviceclass.resource.kubernetes.io/"
     _MADE_FOR_POD = "resource.kubernetes.io/extended-resource-claim"  # of the scheduler, whose pods are charged
     _ALL = 32  # the most devices for a request with allocationMode All
 

@@ -346,9 +346,8 @@ class DiscoveryHandler:
             core = path == "/api"
             groups = [group for group in self._source() if (not group.name) == core]
             body = orjson.dumps(aggregated(groups, _encoded))
-            etag = (
-                b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
-            )  # one for all media types: Vary separates them
+            # one for all media types: Vary separates them
+            etag = b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
             if form.protobuf:
                 body = discovery_list(map(aggregated_group, groups))
             elif not form.plain:

@@ -113,9 +113,8 @@ class Backends:
 
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024  # size of an OpenAPI document
-MAX_DISCOVERY_BYTES = (
-    1024 * 1024
-)  # size of a group version's APIResourceList, which becomes part of this server's discovery
+# size of a group version's APIResourceList, which becomes part of this server's discovery
+MAX_DISCOVERY_BYTES = 1024 * 1024
 
 
 class BackendAnswer(NamedTuple):

@@ -54,9 +54,8 @@ class GroupIndex:
         self._rows = rows
         self._remote = remote
         self._services: dict[str, dict[str, Object]] = {}  # group -> name -> APIService
-        self._known: dict[str, GroupEntry | None] | None = (
-            None  # None until the first use; a value None is still to be made
-        )
+        # None until the first use; a value None is still to be made
+        self._known: dict[str, GroupEntry | None] | None = None
         self._sorted: list[GroupEntry] | None = None
 
     def changed(self, group: str) -> None:

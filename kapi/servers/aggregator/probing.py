@@ -134,9 +134,8 @@ class AvailabilityController:
         name, gv = service["metadata"]["name"], GroupVersion(service["spec"]["group"], service["spec"]["version"])
         path = f"/apis/{gv}"
         first = backend.targets[0]
-        host = (
-            first.host if len(backend.targets) == 1 else first.name
-        )  # with several targets the message names no address
+        # with several targets the message names no address
+        host = first.host if len(backend.targets) == 1 else first.name
         where = f"https://{host}:{first.port}{path}"
         try:
             answer = await self._backend_client.ask(name, path, PROBE_TIMEOUT_SECONDS, MAX_DISCOVERY_BYTES, accept="")
