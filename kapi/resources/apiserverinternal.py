@@ -14,7 +14,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
-from kapi.resources.shared.rules import Errors, need, report
+from kapi.resources.shared.rules import Errors, need, report, report_once
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
 _STATUS = Path("status")
@@ -73,11 +73,9 @@ def _check_server(server: Object, path: Path, errors: Errors) -> None:
     name, encoding = server.get("apiServerID", ""), server.get("encodingVersion", "")
     decodable = server.get("decodableVersions") or []
     report(subdomain_name(name), name, path, errors, "apiServerID")
-    if texts := _api_version_texts(encoding):
-        errors.append(invalid(path.child("encodingVersion"), encoding, ",".join(texts)))
+    report_once(_api_version_texts(encoding), encoding, path, errors, "encodingVersion")
     for version, here in each_of(path.child("decodableVersions"), decodable):
-        if texts := _api_version_texts(version):
-            errors.append(invalid(here, version, ",".join(texts)))
+        report_once(_api_version_texts(version), version, here, errors)
     if encoding not in decodable:
         text = f"decodableVersions must include encodingVersion {encoding}"
         errors.append(invalid(path.child("decodableVersions"), decodable, text))

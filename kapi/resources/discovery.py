@@ -19,7 +19,19 @@ from kapi.resources.shared.names import (
     is_label_value,
     subdomain_name,
 )
-from kapi.resources.shared.rules import Errors, Rule, at, check, distinct, enum, need, same, struct, supported
+from kapi.resources.shared.rules import (
+    Errors,
+    Rule,
+    at,
+    check,
+    distinct,
+    enum,
+    need,
+    report_once,
+    same,
+    struct,
+    supported,
+)
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
@@ -47,9 +59,7 @@ def _fully_qualified(name: str, path: Path, errors: Errors) -> None:
         errors.append(invalid(path, name, "should be a domain with at least two segments separated by dots"))
         return
     for label in name.split("."):
-        problems = is_dns1123_label(label)
-        if problems:
-            errors.append(invalid(path, label, ",".join(problems)))
+        report_once(is_dns1123_label(label), label, path, errors)
 
 
 def _address(address: str, kind: str, path: Path, listed: Path, errors: Errors, ctx: StrategyContext) -> None:

@@ -16,9 +16,9 @@ from kapi.registry.resource_store import check_name
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.shared.features import enabled
+from kapi.resources.shared.rules import TOKEN_SECONDS, Errors
 
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
-_MIN_SECONDS, _MAX_SECONDS = 600, 1 << 32
 #: kubelets request this lifetime for tokens of pods; such a token is extended to a year, and its use after the hour is reported
 _WARN_ONLY_SECONDS, _EXTENDED_SECONDS = 3607, 365 * 24 * 3600
 
@@ -101,12 +101,8 @@ def _extends(services: ReviewServices, audiences: list[str]) -> bool:
 
 
 def _check_seconds(seconds: int) -> None:
-    path = Path("spec").child("expirationSeconds")
-    errors = []
-    if seconds < _MIN_SECONDS:
-        errors.append(invalid(path, seconds, "may not specify a duration less than 10 minutes"))
-    if seconds > _MAX_SECONDS:
-        errors.append(invalid(path, seconds, "may not specify a duration larger than 2^32 seconds"))
+    errors: Errors = []
+    TOKEN_SECONDS(seconds, Path("spec").child("expirationSeconds"), errors, None)
     if errors:
         raise status.invalid(_KIND, "", errors)
 

@@ -11,7 +11,17 @@ from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import CompileError, compile_expression, environment
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_path_segment_name
-from kapi.resources.shared.rules import Errors, at_most, distinct, need, not_supported, present, supported
+from kapi.resources.shared.rules import (
+    MIXED_CASE,
+    Errors,
+    at_most,
+    distinct,
+    need,
+    not_supported,
+    present,
+    report_once,
+    supported,
+)
 from kapi.resources.shared.selectors import has_invalid_values, validate_label_selector
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -167,16 +177,15 @@ def validate_param_kind(kind: Object, path: Path, errors: Errors) -> None:
         group, slash, version = api_version.partition("/")
         if not slash:
             group, version = "", group
-        if group and (texts := is_dns1123_subdomain(group)):
-            errors.append(invalid(here, group, ",".join(texts)))
+        if group:
+            report_once(is_dns1123_subdomain(group), group, here, errors)
         if not version:
             errors.append(invalid(here, api_version, "version must be specified"))
-        elif texts := is_dns1035_label(version):
-            errors.append(invalid(here, version, ",".join(texts)))
+        else:
+            report_once(is_dns1035_label(version), version, here, errors)
     name = kind.get("kind") or ""
-    if need(name, path, errors, "kind") and (texts := is_dns1035_label(name.lower())):
-        why = "may have mixed case, but should otherwise match: " + ",".join(texts)
-        errors.append(invalid(path.child("kind"), name, why))
+    if need(name, path, errors, "kind"):
+        report_once(is_dns1035_label(name.lower()), name, path, errors, "kind", before=MIXED_CASE)
 
 
 def validate_param_ref(reference: Object | None, path: Path, errors: Errors) -> None:

@@ -22,7 +22,7 @@ from kapi.resources.admissionregistration.rules import (
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_port_number
-from kapi.resources.shared.rules import Errors, distinct, need, not_supported
+from kapi.resources.shared.rules import Errors, distinct, need, not_supported, report_once
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -213,8 +213,7 @@ def validate_service(service: Object, path: Path, errors: Errors) -> None:
     for field, other in (("namespace", "name"), ("name", "namespace")):
         need(service.get(field), path, errors, other)
     port = service.get("port", 443)
-    if texts := is_port_number(port):
-        errors.append(invalid(path.child("port"), port, "port is not valid: " + ", ".join(texts)))
+    report_once(is_port_number(port), port, path, errors, "port", before="port is not valid: ", between=", ")
     text = service.get("path")
     if not text or text == "/":
         return

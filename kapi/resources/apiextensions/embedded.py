@@ -7,6 +7,7 @@ from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_metadata
+from kapi.resources.shared.rules import MIXED_CASE, report_once
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.structural.pruning import root
@@ -165,7 +166,4 @@ def _kind(path: Path, value: object, errors: list[FieldError]) -> None:
     elif not value:
         errors.append(invalid(path, value, "must not be empty"))
     else:
-        complaints = names.dns_1035_label(value.lower())
-        if complaints:
-            text = "may have mixed case, but should otherwise match: " + ",".join(complaints)
-            errors.append(invalid(path, value, text))
+        report_once(names.dns_1035_label(value.lower()), value, path, errors, before=MIXED_CASE)

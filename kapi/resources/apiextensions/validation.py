@@ -27,7 +27,7 @@ from kapi.resources.apiextensions.version_rules import (
 )
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
-from kapi.resources.shared.rules import need, report, supported
+from kapi.resources.shared.rules import MIXED_CASE, need, report, report_once, supported
 from kapi.schema.structural.pruning import has_defaults
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
@@ -216,9 +216,7 @@ def _needs_structural(spec: Object, options: Options, path: Path, errors: list[F
 def _versions(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
     versions, here = spec.get("versions") or [], path.child("versions")
     for version, at in each_of(here, versions):
-        texts = dns_1035_label(version.get("name", ""))
-        if texts:
-            errors.append(invalid(at.child("name"), version.get("name", ""), ",".join(texts)))
+        report_once(dns_1035_label(version.get("name", "")), version.get("name", ""), at, errors, "name")
         _version(spec, version, at, options, errors)
     names = [version.get("name", "") for version in elements(versions)]
     shown = internal("CustomResourceDefinitionVersion", spec.get("versions"))
@@ -228,9 +226,7 @@ def _versions(spec: Object, options: Options, path: Path, errors: list[FieldErro
         text = "must have exactly one version marked as storage version"
         errors.append(invalid(here, shown, text))
     if spec["version"]:
-        texts = dns_1035_label(spec["version"])
-        if texts:
-            errors.append(invalid(path.child("version"), spec["version"], ",".join(texts)))
+        report_once(dns_1035_label(spec["version"]), spec["version"], path, errors, "version")
 
 
 def _of_all_versions(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
@@ -316,27 +312,18 @@ def _any_status(spec: Object) -> bool:
 
 def _names(names: Object, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    mixed = "may have mixed case, but should otherwise match: "
     for name in ("plural", "singular"):
-        value = names.get(name) or ""
-        texts = dns_1035_label(value) if value else ()
-        if texts:
-            errors.append(invalid(path.child(name), value, ",".join(texts)))
+        if value := names.get(name):
+            report_once(dns_1035_label(value), value, path, errors, name)
     for name in ("kind", "listKind"):
-        value = names.get(name) or ""
-        texts = dns_1035_label(value.lower()) if value else ()
-        if texts:
-            errors.append(invalid(path.child(name), value, mixed + ",".join(texts)))
+        if value := names.get(name):
+            report_once(dns_1035_label(value.lower()), value, path, errors, name, before=MIXED_CASE)
     for value, here in each(path.child("shortNames"), names):
-        texts = dns_1035_label(value)
-        if texts:
-            errors.append(invalid(here, value, ",".join(texts)))
+        report_once(dns_1035_label(value), value, here, errors)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         errors.append(invalid(path.child("listKind"), names["listKind"], "kind and listKind may not be the same"))
     for value, here in each(path.child("categories"), names):
-        texts = dns_1035_label(value)
-        if texts:
-            errors.append(invalid(here, value, ",".join(texts)))
+        report_once(dns_1035_label(value), value, here, errors)
     return errors
 
 

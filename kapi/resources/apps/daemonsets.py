@@ -18,14 +18,13 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
 from kapi.resources.shared.printing import AGE, NAME, column, field_column, labels, table, without_annotation
 from kapi.resources.shared.replicas import (
-    CONTAINERS,
-    IMAGES,
     ReplicasStatusStrategy,
     ReplicasStrategy,
     count,
     number_of,
     parse_int,
     selector_column,
+    template_columns,
     template_warnings,
     validate_always_restart,
     validate_at_most_all,
@@ -188,8 +187,7 @@ RESOURCE = Resource(
                 FieldText("api.core.v1.PodSpec", "nodeSelector"),
             ),
             AGE,
-            CONTAINERS,
-            IMAGES,
+            *template_columns("spec", "template"),
             selector_column("api.apps.v1.DaemonSetSpec"),
         ),
         view=without_annotation(GENERATION),

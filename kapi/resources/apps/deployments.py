@@ -15,8 +15,6 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
 from kapi.resources.shared.printing import AGE, NAME, column, field_column, table, without_annotation
 from kapi.resources.shared.replicas import (
-    CONTAINERS,
-    IMAGES,
     NOT_NEGATIVE,
     ReplicasStatusStrategy,
     ReplicasStrategy,
@@ -24,6 +22,7 @@ from kapi.resources.shared.replicas import (
     number_of,
     parse_int,
     plain,
+    template_columns,
     validate_at_most_all,
     validate_counts,
     validate_int_or_percent,
@@ -162,8 +161,7 @@ RESOURCE = Resource(
             field_column("Up-to-date", "api.apps.v1.DeploymentStatus", "status", "updatedReplicas", empty=0),
             field_column("Available", "api.apps.v1.DeploymentStatus", "status", "availableReplicas", empty=0),
             AGE,
-            CONTAINERS,
-            IMAGES,
+            *template_columns("spec", "template"),
             column("Selector", _selector, FieldText("api.apps.v1.DeploymentSpec", "selector"), priority=1),
         ),
         view=_VIEW,

@@ -9,11 +9,10 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
 from kapi.resources.shared.printing import AGE, NAME, field_column, table
 from kapi.resources.shared.replicas import (
-    CONTAINERS,
-    IMAGES,
     ReplicasStatusStrategy,
     ReplicasStrategy,
     selector_column,
+    template_columns,
     validate_counts,
     validate_selector,
     validate_template_for_replicas,
@@ -63,8 +62,7 @@ RESOURCE = Resource(
         field_column("Current", "api.apps.v1.ReplicaSetStatus", "status", "replicas", empty=0, type="integer"),
         field_column("Ready", "api.apps.v1.ReplicaSetStatus", "status", "readyReplicas", empty=0, type="integer"),
         AGE,
-        CONTAINERS,
-        IMAGES,
+        *template_columns("spec", "template"),
         selector_column("api.apps.v1.ReplicaSetSpec"),
     ),
 )

@@ -19,12 +19,11 @@ from kapi.resources.shared.podtemplate import template_options, validate_pod_ann
 from kapi.resources.shared.podwarnings import claim_spec_warnings
 from kapi.resources.shared.printing import AGE, NAME, column, table
 from kapi.resources.shared.replicas import (
-    CONTAINERS,
-    IMAGES,
     ReplicasStrategy,
     count,
     number_of,
     plain,
+    template_columns,
     template_warnings,
     validate_always_restart,
     validate_at_most_all,
@@ -236,7 +235,6 @@ RESOURCE = Resource(
             "Number of the pod with ready state",
         ),
         AGE,
-        CONTAINERS,
-        IMAGES,
+        *template_columns("spec", "template"),
     ),
 )

@@ -16,7 +16,7 @@ from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, v
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, NONE, UNSET, column, label_selector, table
-from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_counts
+from kapi.resources.shared.replicas import hostname_warning, template_columns, validate_counts
 from kapi.resources.shared.rules import Errors, need, not_supported, report, supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
@@ -269,18 +269,7 @@ RESOURCE = Resource(
         ),
         column("Last Schedule", _last, "Information when was the last time the job was successfully scheduled."),
         AGE,
-        column(
-            "Containers",
-            container_names("spec", "jobTemplate", "spec", "template"),
-            "Names of each container in the template.",
-            priority=1,
-        ),
-        column(
-            "Images",
-            images("spec", "jobTemplate", "spec", "template"),
-            "Images referenced by each container in the template.",
-            priority=1,
-        ),
+        *template_columns("spec", "jobTemplate", "spec", "template"),
         column("Selector", _selector, FieldText("api.batch.v1.JobSpec", "selector"), priority=1),
     ),
 )

@@ -18,7 +18,12 @@ from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, column, table
-from kapi.resources.shared.replicas import CONTAINERS, IMAGES, hostname_warning, selector_column, validate_fit
+from kapi.resources.shared.replicas import (
+    hostname_warning,
+    selector_column,
+    template_columns,
+    validate_fit,
+)
 from kapi.resources.shared.rules import Errors, present, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
@@ -315,8 +320,7 @@ RESOURCE = Resource(
         column("Completions", _completions, FieldText("api.batch.v1.JobStatus", "succeeded")),
         column("Duration", _duration, "Time required to complete the job."),
         AGE,
-        CONTAINERS,
-        IMAGES,
+        *template_columns("spec", "template"),
         selector_column("api.batch.v1.JobSpec"),
     ),
     selectable_fields={"status.successful": lambda obj: _succeeded(obj) or "0"},

@@ -21,7 +21,7 @@ from kapi.resources.shared.internal import internal as go_form
 from kapi.resources.shared.metadata import validate_label_name, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_config_map_key, is_label_value, label_name, subdomain_name
 from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
-from kapi.resources.shared.rules import Errors, check, need, present, supported
+from kapi.resources.shared.rules import Errors, check, need, present, report_once, supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
@@ -93,9 +93,7 @@ def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
         here = path.index(i)
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
         validate_label_name(key, here.child("key"), errors)
-        problems = is_label_value(value)
-        if problems:
-            errors.append(invalid(here.child("value"), value, ";".join(problems)))
+        report_once(is_label_value(value), value, here, errors, "value", between=";")
         if need(effect, here, errors, "effect"):
             supported(effect, EFFECTS, here, errors, "effect")
         if (key, effect) in seen:

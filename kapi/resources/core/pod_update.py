@@ -11,12 +11,13 @@ from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
 from kapi.resources.shared.affinity import REQUIRED, validate_tolerations
 from kapi.resources.shared.compute import qos_class
+from kapi.resources.shared.containers import validate_image
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import difference, internal, plain
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.podspec import MIRROR
 from kapi.resources.shared.podtemplate import APP_ARMOR, validate_pod_annotations
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, need
 
 _EMPTY = "[]"  # Go's form of a path without a name
 _SPEC = Path("spec")
@@ -60,12 +61,8 @@ def _containers(new: list[Object], old: list[Object], path: Path, errors: Errors
         errors.append(field.forbidden(path, "pod updates may not add or remove containers"))
         return False
     for i, container in enumerate(new):
-        image = container.get("image", "")
-        if not image:
-            errors.append(field.required(path.index(i).child("image")))
-        if image != image.strip():
-            text = "must not have leading or trailing whitespace"
-            errors.append(field.invalid(path.index(i).child("image"), image, text))
+        need(container.get("image"), path.index(i), errors, "image")
+        validate_image(container, path.index(i), errors)
     return True
 
 

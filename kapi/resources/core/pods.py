@@ -18,6 +18,7 @@ from kapi.resources.definition import Resource, Strategy, StrategyContext, Subre
 from kapi.resources.shared.addresses import ip_warnings
 from kapi.resources.shared.affinity import pod_terms
 from kapi.resources.shared.compute import qos_class
+from kapi.resources.shared.containers import validate_image
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import METADATA, validate_metadata, validate_metadata_update
@@ -59,10 +60,7 @@ def _validate_whole(pod: Object, errors: Errors, options: PodOptions) -> None:
                     errors.append(field.forbidden(here.child("serviceAccountToken"), text))
     for part in ("containers", "initContainers"):
         for container, place in each(_SPEC.child(part), spec):
-            image = container.get("image", "")
-            if image != image.strip():
-                text = "must not have leading or trailing whitespace"
-                errors.append(field.invalid(place.child("image"), image, text))
+            validate_image(container, place, errors)
 
 
 def _merge_label_keys(spec: Object, labels: Object, spread: bool) -> None:

@@ -9,7 +9,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
 from kapi.resources.shared.printing import NAME, column, table
-from kapi.resources.shared.replicas import container_names, images, template_warnings
+from kapi.resources.shared.replicas import template_columns, template_warnings
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy
 
@@ -46,8 +46,7 @@ RESOURCE = Resource(
     strategy=PodTemplateStrategy(),
     table=table(
         NAME,
-        column("Containers", container_names("template"), "Names of each container in the template."),
-        column("Images", images("template"), "Images referenced by each container in the template."),
+        *template_columns("template", priority=0),
         column(
             "Pod Labels",
             lambda obj, now: printing.labels((obj["template"].get("metadata") or {}).get("labels")),

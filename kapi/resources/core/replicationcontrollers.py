@@ -14,12 +14,11 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
 from kapi.resources.shared.printing import AGE, NAME, column, field_column, table
 from kapi.resources.shared.replicas import (
-    CONTAINERS,
-    IMAGES,
     NOT_NEGATIVE,
     ReplicasStatusStrategy,
     ReplicasStrategy,
     count,
+    template_columns,
     template_warnings,
     validate_always_restart,
     validate_counts,
@@ -102,8 +101,7 @@ RESOURCE = Resource(
             "integer",
         ),
         AGE,
-        CONTAINERS,
-        IMAGES,
+        *template_columns("spec", "template"),
         column(
             "Selector",
             lambda obj, now: printing.labels(obj["spec"].get("selector")),

@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_value, label_name, subdomain_name
 from kapi.resources.shared.options import PodOptions
-from kapi.resources.shared.rules import Errors, need, not_supported, report, supported
+from kapi.resources.shared.rules import Errors, need, not_supported, report, report_once, supported
 from kapi.resources.shared.selectors import validate_label_selector, validate_requirement
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -237,9 +237,7 @@ def validate_tolerations(tolerations: list[Object], path: Path, errors: Errors, 
             text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             errors.append(field.invalid(path.index(i).child("effect"), effect, text))
         if operator in ("", "Equal"):
-            texts = is_label_value(value)
-            if texts:
-                errors.append(field.invalid(path.index(i).child("operator"), value, ";".join(texts)))
+            report_once(is_label_value(value), value, path.index(i), errors, "operator", between=";")
         elif operator == "Exists":
             if value:
                 text = "value must be empty when `operator` is 'Exists'"

@@ -197,13 +197,12 @@ def plain(template: str, *readers: Reader) -> Reader:
     return lambda obj, now: template.format(*(read(obj, now) for read in readers))
 
 
-#: columns of types with a template of pods
-CONTAINERS = column(
-    "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
-)
-IMAGES = column(
-    "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
-)
+def template_columns(*path: str, priority: int = 1) -> tuple[PrintedColumn, PrintedColumn]:
+    """The columns of the containers in a template of pods, and of their images."""
+    return (
+        column("Containers", container_names(*path), "Names of each container in the template.", priority=priority),
+        column("Images", images(*path), "Images referenced by each container in the template.", priority=priority),
+    )
 
 
 def selector_column(definition: str) -> PrintedColumn:

@@ -38,6 +38,7 @@ Value = TypeVar("Value")
 Errors = list[FieldError]
 Rule = Callable[[Tree, Path, Errors, Tree], None]
 Messages = Callable[[Tree], Iterable[str]]
+MIXED_CASE = "may have mixed case, but should otherwise match: "
 
 
 def unless(ok: Callable[[Tree], object], rule: Rule) -> Rule:
@@ -225,6 +226,11 @@ def minimum(low: int, detail: str = "") -> Rule:
 
 nonnegative = minimum(0)
 positive = minimum(1, "must be greater than 0")
+#: the seconds for which a service account's token may be valid
+TOKEN_SECONDS = all_of(
+    holds(lambda seconds: seconds >= 600, "may not specify a duration less than 10 minutes"),
+    holds(lambda seconds: seconds <= 1 << 32, "may not specify a duration larger than 2^32 seconds"),
+)
 
 
 def max_length(limit: int) -> Rule:
@@ -273,6 +279,14 @@ def report(texts: Iterable[str], value: object, path: Path, errors: Errors, *bel
     """``Invalid value`` once per text of a message function."""
     for text in texts:
         errors.append(field.invalid(path.child(*below) if below else path, value, text))
+
+
+def report_once(
+    texts: Iterable[str], value: object, path: Path, errors: Errors, *below: str, before: str = "", between: str = ","
+) -> None:
+    """``Invalid value`` with all texts of a message function in one error, after ``before``."""
+    if text := between.join(texts):
+        errors.append(field.invalid(path.child(*below) if below else path, value, before + text))
 
 
 def distinct(value: Tree, seen: set[Tree], path: Path, errors: Errors, *below: str) -> None:

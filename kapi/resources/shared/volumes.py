@@ -22,6 +22,7 @@ from kapi.resources.shared.names import is_dns1123_label, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import FILE_MODE, validate_descending, validate_local, validate_mode
 from kapi.resources.shared.rules import (
+    TOKEN_SECONDS,
     Errors,
     Rule,
     at,
@@ -127,12 +128,7 @@ def _keys(part: Object, path: Path, errors: Errors, paths: _Paths) -> None:
 
 def _token(token: Object, volume: Path, path: Path, errors: Errors, ctx: PodOptions) -> None:
     seconds, where = token.get("expirationSeconds", 0), token.get("path", "")
-    if seconds < 600:
-        text = "may not specify a duration less than 10 minutes"
-        errors.append(field.invalid(path.child("expirationSeconds"), seconds, text))
-    if seconds > 1 << 32:
-        text = "may not specify a duration larger than 2^32 seconds"
-        errors.append(field.invalid(path.child("expirationSeconds"), seconds, text))
+    TOKEN_SECONDS(seconds, path.child("expirationSeconds"), errors, None)
     if not where:  # upstream names the volume's path here
         errors.append(field.required(volume.child("path")))
     elif not ctx.allow_non_local_token_path:

@@ -12,7 +12,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.metadata import validate_immutable
-from kapi.resources.shared.rules import Errors, not_supported, same, supported
+from kapi.resources.shared.rules import TOKEN_SECONDS, Errors, not_supported, same, supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
@@ -40,12 +40,8 @@ def _token_requests(requests: list[Object], path: Path, errors: Errors) -> None:
             errors.append(duplicate(here.child("audience"), audience))
             continue
         seen.add(audience)
-        if seconds is not None and seconds < 600:
-            detail = "may not specify a duration less than 10 minutes"
-            errors.append(invalid(here.child("expirationSeconds"), seconds, detail))
-        if seconds is not None and seconds > 1 << 32:
-            detail = "may not specify a duration larger than 2^32 seconds"
-            errors.append(invalid(here.child("expirationSeconds"), seconds, detail))
+        if seconds is not None:
+            TOKEN_SECONDS(seconds, here.child("expirationSeconds"), errors, None)
 
 
 class CSIDriverStrategy(PlainStrategy):
