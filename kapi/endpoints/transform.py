@@ -11,20 +11,8 @@ from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Column, FieldText, Resource, TableColumns
 from kapi.resources.previews import PREVIEWS
+from kapi.resources.shared import printing
 from kapi.schema.builtin import field_texts
-
-_NAME = (
-    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
-    "client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
-    "idempotence and configuration definition. Cannot be updated. More info: "
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
-)
-_CREATED = (
-    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to "
-    "be set in happens-before order across separate operations. Clients may not set this value. It is represented in "
-    "RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
 
 
 def _created(obj: Object) -> str:
@@ -33,7 +21,7 @@ def _created(obj: Object) -> str:
 
 #: for types without columns of their own
 DEFAULT_COLUMNS = TableColumns(
-    (Column("Name", "string", _NAME, "name"), Column("Created At", "date", _CREATED)),
+    (Column("Name", "string", printing.NAME_TEXT, "name"), Column("Created At", "date", printing.AGE_TEXT)),
     lambda obj, now: [obj["metadata"].get("name", ""), _created(obj)],
 )
 

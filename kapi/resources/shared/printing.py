@@ -27,7 +27,7 @@ NAME_TEXT = (
     "intended for creation idempotence and configuration definition. Cannot be updated. More info: "
     "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
 )
-_AGE = (
+AGE_TEXT = (
     "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
     "guaranteed to be set in happens-before order across separate operations. Clients may not set this "
     "value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for "
@@ -89,7 +89,7 @@ def age(obj: Object, now: float) -> str:
 
 
 NAME = column("Name", name, NAME_TEXT, format="name")
-AGE = column("Age", age, _AGE)
+AGE = column("Age", age, AGE_TEXT)
 
 
 def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:

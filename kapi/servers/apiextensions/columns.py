@@ -16,22 +16,16 @@ from kapi.machinery.each import costly, elements
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Column, TableColumns
+from kapi.resources.shared import printing
 from kapi.servers.apiextensions.jsonpath import Below, JSONPathError, Path
 from kapi.servers.apiextensions.outline import decode_raw
 
-_NAME = (
-    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client "
-    "to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and "
-    "configuration definition. Cannot be updated. More info: "
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
-)
-_AGE = (
-    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be "
-    "set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 "
-    "form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
-_AGE_COLUMN = {"name": "Age", "type": "date", "description": _AGE, "jsonPath": ".metadata.creationTimestamp"}
+_AGE_COLUMN = {
+    "name": "Age",
+    "type": "date",
+    "description": printing.AGE_TEXT,
+    "jsonPath": ".metadata.creationTimestamp",
+}
 
 
 class _Columns(Sequence[Column]):
@@ -56,7 +50,7 @@ class _Columns(Sequence[Column]):
 
     @cached_property
     def _shown(self) -> list[Column]:
-        return [Column("Name", "string", _NAME, "name"), *map(_column, elements(self._given))]
+        return [Column("Name", "string", printing.NAME_TEXT, "name"), *map(_column, elements(self._given))]
 
     @cached_property
     def _readers(self) -> list[tuple[str, Path | None]]:
