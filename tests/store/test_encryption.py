@@ -117,6 +117,46 @@ def test_only_the_resources_that_are_named_are_encrypted() -> None:
         assert [key for key in keys if encryption.to_storage(key, HEAD, TAIL)[0] != HEAD] == wanted
 
 
+def several(*rules: tuple[list[str], list[Any]]) -> bytes:
+    """A file with a rule for each pair of resources and providers."""
+    tree = yaml.safe_load(file())
+    tree["resources"] = [{"resources": names, "providers": providers} for names, providers in rules]
+    return yaml.safe_dump(tree).encode()
+
+
+def test_a_resource_has_the_providers_of_all_its_rules_or_else_those_of_a_star() -> None:
+    (a, b, c), identity = (provider("aesgcm", letter) for letter in "abc"), provider("identity")
+    encryption = Encryption(
+        load_encryption(several((["secrets"], [a]), (["secrets", "configmaps"], [b, identity]), (["*.*"], [c])))
+    )
+    assert stored(encryption).startswith(b"k8s:enc:aesgcm:v1:key-a:")
+    assert encryption.from_storage(KEY, 12, stored(made(b))) == plain()
+    assert encryption.from_storage(KEY, 12, plain()) == plain()
+    assert encryption.from_storage(KEY, 12, stored(made(c))) != plain()
+    for key, letter in (("core/configmaps/n/a", b"b"), ("apps/deployments/n/a", b"c")):
+        assert stored(encryption, key=key).startswith(b"k8s:enc:aesgcm:v1:key-" + letter)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "masked", "mask"),
+    [
+        ("*.", "secrets", "secrets", "*."),
+        ("*.apps", "deployments.apps", "deployments.apps", "*.apps"),
+        ("*.*", "*.", "*.", "*.*"),
+        ("*.*", "*.*", "*.*", "*.*"),
+        ("*.apps", "secrets", "", ""),
+        ("secrets", "*.", "", ""),
+    ],
+)
+def test_a_rule_behind_one_for_more_resources_is_refused(earlier: str, later: str, masked: str, mask: str) -> None:
+    content, found = several(([earlier], [provider("identity")]), ([later], [provider("identity")])), ""
+    try:
+        load_encryption(content)
+    except EncryptionError as error:
+        found = str(error)
+    assert found == (f'resource "{masked}" is masked by earlier rule "{mask}"' if masked else "")
+
+
 def test_what_was_stored_encrypted_is_stored_as_it_is() -> None:
     """As for what expires, whose halves are taken from the store."""
     encryption = made(provider("aesgcm", "a"))

@@ -35,13 +35,22 @@ class EncryptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The providers of some resources.  The first provider encrypts, all can decrypt."""
+    """The providers of some resources."""
 
     resources: frozenset[tuple[str, str]]  # pairs of group and resource, "*" for all
     providers: tuple[Provider, ...]
 
-    def concerns(self, group: str, resource: str) -> bool:
-        return not self.resources.isdisjoint(((group, resource), (group, "*"), ("*", "*")))
+
+def providers_of(rules: Sequence[Rule], group: str, resource: str) -> tuple[Provider, ...]:
+    """The providers of a resource: those of all rules with its name, else with its group, else with all resources.
+
+    The first provider encrypts, all can decrypt.
+    """
+    for name in ((group, resource), (group, "*"), ("*", "*")):
+        found = tuple(one for rule in rules if name in rule.resources for one in rule.providers)
+        if found:
+            return found
+    return ()
 
 
 def load_encryption(content: bytes) -> list[Rule]:
@@ -59,6 +68,11 @@ def load_encryption(content: bytes) -> list[Rule]:
     return rules
 
 
+def _shown(name: tuple[str, str]) -> str:
+    group, resource = name
+    return f"{resource}.{group}" if group or resource == "*" else resource
+
+
 class _Reader:
     """Reads a file and collects its errors."""
 
@@ -74,6 +88,7 @@ class _Reader:
             raise EncryptionError(f'want kind EncryptionConfiguration of "{_GROUP}/v1"')
         self._fields("", tree, {"apiVersion", "kind", "resources"})
         found = []
+        named: list[tuple[str, str]] = []
         for position, entry in enumerate(self._list("resources", tree.get("resources"))):
             at = f"resources[{position}]"
             if not isinstance(entry, dict):
@@ -81,8 +96,21 @@ class _Reader:
                 continue
             self._fields(at, entry, {"resources", "providers"})
             names = self._resources(f"{at}.resources", entry.get("resources"))
-            found.append(Rule(names, self._providers(f"{at}.providers", entry.get("providers"))))
+            named += names
+            found.append(Rule(frozenset(names), self._providers(f"{at}.providers", entry.get("providers"))))
+        if not self.errors:
+            self._unmasked(named)
         return found
+
+    def _unmasked(self, named: list[tuple[str, str]]) -> None:
+        """Refuses a resource for which an earlier rule with a star has providers."""
+        earlier: set[tuple[str, str]] = set()
+        for name in named:
+            mask = next((mask for mask in ((name[0], "*"), ("*", "*")) if mask in earlier), None)
+            if mask is not None:
+                self.errors.append(f'resource "{_shown(name)}" is masked by earlier rule "{_shown(mask)}"')
+                return
+            earlier.add(name)
 
     def _list(self, at: str, value: object) -> Sequence[Tree]:
         if not isinstance(value, list) or not value:
@@ -94,7 +122,7 @@ class _Reader:
         for name in tree.keys() - known:
             self.errors.append(f'strict decoding error: unknown field "{at}{"." if at else ""}{name}"')
 
-    def _resources(self, at: str, value: object) -> frozenset[tuple[str, str]]:
+    def _resources(self, at: str, value: object) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         for position, name in enumerate(self._list(at, value)):
             problem = ""
@@ -118,7 +146,7 @@ class _Reader:
                 self.errors.append(f'{at}[{position}]: Invalid value: "{name}": {problem}')
             found.append((group, resource))
         self._apart(f"{at}: Invalid value: {format_value(value)}", found)
-        return frozenset(found)
+        return found
 
     def _apart(self, start: str, found: list[tuple[str, str]]) -> None:
         """Refuses a resource that is named twice, even by a star."""

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from kapi.machinery.each import elements
 from kapi.machinery.meters import Counter, Histogram, exponential
 from kapi.process.reactor import Reactor
-from kapi.store.encryption.configuration import Rule
+from kapi.store.encryption.configuration import Rule, providers_of
 from kapi.store.encryption.kms import Kms
 from kapi.store.encryption.kms_metrics import KmsMeter
 from kapi.store.encryption.providers import PREFIX, Provider, Undecryptable
@@ -26,7 +26,6 @@ from kapi.store.interface import DELETED, Change, Follower, StoredObject
 from kapi.store.table import Value
 
 _log = Logger()
-_NONE: tuple[Provider, ...] = ()
 _MAX_WRITTEN = 1000  # objects
 _LENGTH_BYTES = 4  # for the length of the head
 #: put before plain text where no provider may read that; no JSON begins like this, so the object is unreadable
@@ -112,7 +111,7 @@ class Encryption:
         if found is None:
             group, _, resource = place.partition("/")
             group = "" if group == "core" else group
-            providers = next((rule.providers for rule in self._rules if rule.concerns(group, resource)), _NONE)
+            providers = providers_of(self._rules, group, resource)
             found = self._known[place] = (f"{resource}.{group}" if group else resource, providers)
         return found
 
