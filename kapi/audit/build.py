@@ -25,6 +25,7 @@ from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.process.reactor import Reactor
 from kapi.wire.egress import CONTROL_PLANE, DIRECT, Egress
+from kapi.wire.network_errors import describe_request
 
 if TYPE_CHECKING:
     from kapi.client.endpoint_client import EndpointClient
@@ -56,7 +57,7 @@ class Webhook:
         except CancelledError:
             raise
         except Exception as error:
-            raise Unavailable(str(error) or type(error).__name__) from error
+            raise Unavailable(describe_request(error, "POST", self._client.endpoint.url)) from error
         if not 200 <= answer.status < 300:
             raise Unavailable(f"the server answered {answer.status}")
 

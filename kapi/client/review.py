@@ -15,6 +15,7 @@ from kapi.client.retry import Unavailable, is_passing, with_backoff
 from kapi.client.typed import WrongType, boolean, list_of, string, string_list_map, struct
 from kapi.machinery.tree import Object, Tree
 from kapi.wire.answer import AnswerTooLarge
+from kapi.wire.network_errors import describe_request
 
 if TYPE_CHECKING:
     from kapi.client.endpoint_client import EndpointClient
@@ -82,7 +83,7 @@ class ReviewClient:
                 result = "error"
                 raise ReviewError(f"{self.what}: the answer is too large") from None
             except Exception as error:
-                result, text = "error", f"{self.what}: {type(error).__name__}"
+                result, text = "error", describe_request(error, "POST", self._client.endpoint.url)
                 raise Unavailable(text) if is_passing(error) else ReviewError(text) from None
             finally:
                 self._observe(result, time.perf_counter() - started)

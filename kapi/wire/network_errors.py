@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from twisted.internet import defer, error
 from twisted.python.failure import Failure
@@ -39,3 +40,14 @@ def describe(problem: BaseException, host: str, port: int) -> str:
         name = getattr(wanted, "hostname", b"").decode() or host  # which may be another than was dialled
         return f"tls: failed to verify certificate: x509: certificate is not valid for {name}"
     return text
+
+
+def describe_request(problem: BaseException, method: str, url: str) -> str:
+    """The text for the error of a whole request, with its URL without credentials."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (80 if parts.scheme == "http" else 443)
+    except ValueError as error:
+        return f'parse "{url}": {error}'
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return f'{method.capitalize()} "{shown}": {describe(problem, parts.hostname or "", port)}'

@@ -190,7 +190,7 @@ class ImagePolicyCase(TestCase):
     async def test_a_judge_that_is_away_refuses(self) -> None:
         self.make()
         await self.port.stopListening()
-        self.assertIn("connection refused", (await self.refusal()).lower())
+        self.assertRegex(await self.refusal(), r'Post "https?://.*": dial tcp .*connect: connection refused$')
 
     async def test_a_request_that_ends_asks_no_longer(self) -> None:
         self.make()

@@ -390,6 +390,11 @@ class WebhookTest(TestCase):
         with self.assertRaisesRegex(Exception, "answered 500"):
             await webhook.send([record(3)])
         self.assertEqual(len(receiver.lists), 8, "five attempts")
+        await port.stopListening()
+        await client.close()
+        webhook = Webhook(EndpointClient(reactor, client.endpoint), reactor, initial_backoff=0.01)
+        with self.assertRaisesRegex(Exception, r'^Post "https://localhost:\d+/audit": dial tcp .*connection refused$'):
+            await webhook.send([record(4)])
 
 
 class Kubeconfigs(SynchronousTestCase):

@@ -373,7 +373,7 @@ class OIDCTest(TestCase):
         oidc = self.authenticator(groups_claim="roles")
         source = {"endpoint": f"{self.server.url}/groups", "access_token": "for-groups"}
         elsewhere = {"_claim_names": {"roles": "src"}, "_claim_sources": {"src": source}}
-        self.pages["/groups"] = (200, self.token(roles=["a", "b"]).encode())
+        self.pages["/groups"] = (201, self.token(roles=["a", "b"]).encode())
         answer = await self.ask(oidc, self.token(**elsewhere))
         assert answer is not None
         self.assertEqual(answer.user.groups, ("a", "b"))
@@ -399,6 +399,13 @@ class OIDCTest(TestCase):
             await self.refused(oidc, self.token(jti=str(number), **elsewhere))
         source["endpoint"] = "http://169.254.169.254/latest"
         self.assertIn("no https URL", await self.refused(oidc, self.token(jti="9", **elsewhere)))
+        source["endpoint"] = "https://127.0.0.1:99999/"
+        self.assertIn("Port out of range", await self.refused(oidc, self.token(jti="10", **elsewhere)))
+        gone = HTTPSServer(CA, lambda path, body: None)
+        await gone.stop()
+        source["endpoint"] = f"{gone.url}/groups"
+        why = await self.refused(oidc, self.token(jti="11", **elsewhere))
+        self.assertRegex(why, r'distributed claims: Get "https://.*/groups": dial tcp .*connection refused')
 
     async def test_expressions(self) -> None:
         entry = {

@@ -132,16 +132,19 @@ class WebhookTokenTest(TestCase):
 
     async def test_a_server_with_a_wrong_certificate_is_never_asked(self) -> None:
         client = EndpointClient(reactor, Endpoint(self.server.url, ca=Authority("other").pem))
-        with self.assertRaises(AuthenticationError):
+        with self.assertRaises(AuthenticationError) as caught:
             await self.ask("t", webhook=self.make(client))
         await client.close()
+        why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+        self.assertEqual(str(caught.exception), f'Post "{self.server.url}": {why}')
         self.assertEqual(self.server.calls, [])
 
     async def test_a_server_under_another_name_is_never_asked(self) -> None:
         client = EndpointClient(reactor, Endpoint(self.server.url, ca=CA.pem, server_name="webhook.example"))
-        with self.assertRaises(AuthenticationError):
+        with self.assertRaises(AuthenticationError) as caught:
             await self.ask("t", webhook=self.make(client))
         await client.close()
+        self.assertIn("certificate is not valid for webhook.example", str(caught.exception))
         self.assertEqual(self.server.calls, [])
 
     async def test_no_token_is_logged(self) -> None:

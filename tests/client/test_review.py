@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 from twisted.web.http_headers import Headers
 
 from kapi.client.endpoint_client import Answer
+from kapi.client.kubeconfig import Endpoint
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.tree import Object
 
@@ -19,6 +20,8 @@ REVIEW: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview
 
 class Webhook:
     """Fails once in the way that is given, then answers."""
+
+    endpoint = Endpoint("https://webhook")
 
     def __init__(self, failure: Answer | Exception) -> None:
         self._failure = failure

@@ -11,7 +11,7 @@ from twisted.internet import defer, error
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseNeverReceived
 
-from kapi.wire.network_errors import LookupTimedOut, describe
+from kapi.wire.network_errors import LookupTimedOut, describe, describe_request
 
 REFUSED = error.ConnectionRefusedError()
 
@@ -49,3 +49,20 @@ def test_a_certificate_is_refused_for_the_name_that_was_wanted() -> None:
     mismatch = DNSMismatch(mismatched_id=DNS_ID("api.example.com"))
     text = describe(VerificationError(errors=[mismatch]), "10.0.0.1", 443)
     assert text == "tls: failed to verify certificate: x509: certificate is not valid for api.example.com"
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("https://h:1/a?b=c", 'Post "https://h:1/a?b=c": dial tcp h:1: connect: connection refused'),
+        ("https://u:secret@h/a", 'Post "https://h/a": dial tcp h:443: connect: connection refused'),
+        ("http://[::1]", 'Post "http://[::1]": dial tcp [::1]:80: connect: connection refused'),
+    ],
+)
+def test_requests_are_named_without_credentials(url: str, text: str) -> None:
+    assert describe_request(REFUSED, "POST", url) == text
+
+
+@pytest.mark.parametrize("url", ["https://h:99999", "https://["])
+def test_a_url_that_is_none(url: str) -> None:
+    assert describe_request(ValueError("no port"), "GET", url).startswith(f'parse "{url}": ')

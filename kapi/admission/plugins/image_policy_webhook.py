@@ -17,6 +17,7 @@ from kapi.client.typed import WrongType, boolean, string, string_map, struct
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
 from kapi.wire.egress import CONTROL_PLANE
+from kapi.wire.network_errors import describe_request
 
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 _OF_INTEREST = ".image-policy.k8s.io/"
@@ -101,7 +102,8 @@ class ImagePolicyWebhook(Plugin):
         except CancelledError:
             raise
         except Exception as error:
-            raise Unavailable(str(error)) if is_passing(error) else ValueError(str(error)) from None
+            text = describe_request(error, "POST", self._client.endpoint.url)
+            raise Unavailable(text) if is_passing(error) else ValueError(text) from None
         if not 200 <= answer.status < 300:
             text = f"Error contacting webhook: {answer.status}"
             raise Unavailable(text) if is_passing(answer) else ValueError(text)

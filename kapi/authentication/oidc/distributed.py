@@ -16,6 +16,7 @@ from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import verified_claims
 from kapi.authentication.service_account.signed import parse_unverified
 from kapi.machinery.tree import Object
+from kapi.wire.network_errors import describe_request
 
 if TYPE_CHECKING:
     from kapi.client.endpoint_client import EndpointClient
@@ -70,8 +71,9 @@ class DistributedClaims:
         except CancelledError:
             raise
         except Exception as error:
-            raise AuthenticationError(f"oidc: could not expand distributed claims: {type(error).__name__}") from None
-        if answer.status != 200:
+            why = describe_request(error, "GET", url)
+            raise AuthenticationError(f"oidc: could not expand distributed claims: {why}") from None
+        if not 200 <= answer.status <= 226:
             raise AuthenticationError(f"oidc: could not expand distributed claims: answered {answer.status}")
         return str(answer.body.decode("utf-8", "replace").strip())
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
@@ -21,7 +20,7 @@ from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.machinery.tree import Object, Tree
 from kapi.process.timers import Repeated
-from kapi.wire.network_errors import describe
+from kapi.wire.network_errors import describe_request
 
 if TYPE_CHECKING:
     from jwt.algorithms import AllowedPublicKeys
@@ -210,9 +209,7 @@ class Provider:
         except CancelledError:
             raise
         except Exception as error:  # any error of the network
-            parts = urlsplit(url)
-            why = describe(error, parts.hostname or "", parts.port or 443)
-            raise AuthenticationError(f'oidc: Get "{url}": {why}') from None
+            raise AuthenticationError(f"oidc: {describe_request(error, 'GET', url)}") from None
         if answer.status != 200:
             raise AuthenticationError(f"oidc: {url} answered {answer.status}")
         return answer.body
