@@ -163,7 +163,7 @@ class _SettingsReader:
         if conditions and not tree.get("matchConditionSubjectAccessReviewVersion"):
             text = "required if match conditions are specified"
             self.errors.append(required(path.child("matchConditionSubjectAccessReviewVersion"), text))
-        elif tree.get("matchConditionSubjectAccessReviewVersion") not in (None, "v1"):
+        elif tree.get("matchConditionSubjectAccessReviewVersion") not in (None, "", "v1"):
             value = tree["matchConditionSubjectAccessReviewVersion"]
             self.errors.append(not_supported(path.child("matchConditionSubjectAccessReviewVersion"), value, ("v1",)))
         policy = self._choice(tree, "failurePolicy", path, ("NoOpinion", "Deny"))

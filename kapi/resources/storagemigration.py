@@ -6,19 +6,22 @@ Upstream: ``pkg/apis/storagemigration/validation``, ``pkg/registry/storagemigrat
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from kapi.machinery.field import Path, invalid, required
-from kapi.machinery.golang import quote
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
+from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
-_STATUS = Path("status")
-_INT64 = 1 << 63
+_SPEC, _STATUS = Path("spec"), Path("status")
+_RESOURCE = _SPEC.child("resource")
+#: a resourceVersion that can be compared: no sign, no zero in front
+_COMPARABLE = re.compile(r"[1-9][0-9]*", re.ASCII)
 
 
 def _resource(obj: Object) -> Object:
@@ -29,28 +32,41 @@ class MigrationStrategy(PlainStrategy):
     namespaced = False
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
-    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA)
+    update_rules = (
+        UpdateRules.NEW_METADATA,
+        UpdateRules.TYPE,
+        UpdateRules.CHANGED_METADATA,
+        UpdateRules.CHANGE,
+    )
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        if not _resource(obj).get("resource"):
-            errors.append(required(Path("spec").child("resource", "resource"), "resource is required"))
+        given = _resource(obj)
+        name, group = given.get("resource", ""), given.get("group", "")
+        if not name:
+            errors.append(required(_RESOURCE.child("resource"), "resource is required to be set"))
+        for part, value, problems in (
+            ("resource", name, is_dns1035_label(name) if name else ()),
+            ("group", group, is_dns1123_subdomain(group) if group else ()),
+        ):
+            if problems:
+                errors.append(invalid(_RESOURCE.child(part), value, ",".join(problems)))
 
     def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
-        new, before = _resource(obj), _resource(old)
-        for name in ("group", "resource"):
-            if new.get(name, "") != before.get(name, ""):
-                errors.append(invalid(Path(name), new.get(name, ""), "field is immutable"))
+        new, before = ({name: _resource(one).get(name, "") for name in ("group", "resource")} for one in (obj, old))
+        if new != before:
+            errors.append(invalid(_SPEC, {"Resource": new}, "field is immutable"))
 
 
 class MigrationStatusStrategy(StatusOnlyStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status, before = obj.get("status") or {}, old.get("status") or {}
         revision, here = status.get("resourceVersion") or "", _STATUS.child("resourceVersion")
-        errors += [invalid(here, *problem) for problem in _revision_problems(revision)]
+        if not _COMPARABLE.fullmatch(revision):
+            errors.append(invalid(here, revision, f"resource version is not well formed: {revision}"))
         conditions, place = status.get("conditions") or [], _STATUS.child("conditions")
         validate_conditions(conditions, place, errors)
         if before.get("resourceVersion") and before["resourceVersion"] != revision:
-            errors.append(invalid(here, revision, "cannot be updated"))
+            errors.append(invalid(here, revision, "field is immutable"))
         now, was = _true(conditions), _true(before.get("conditions") or [])
         for wrong, text in (
             ({"Succeeded", "Failed"} <= now, "Both success and failed conditions cannot be true at the same time"),
@@ -61,20 +77,6 @@ class MigrationStatusStrategy(StatusOnlyStrategy):
         ):
             if wrong:
                 errors.append(invalid(place, conditions, text))
-
-
-def _revision_problems(text: str) -> list[tuple[Tree, str]]:
-    if not text:
-        return []
-    digits = text[1:] if text[:1] in "+-" else text
-    if not (digits.isascii() and digits.isdigit()):
-        why = "invalid syntax"
-    elif not -_INT64 <= int(text) < _INT64:
-        why = "value out of range"
-    else:
-        return [(int(text), "must be greater than or equal to 0")] if int(text) < 0 else []
-    parsing = f"strconv.ParseInt: parsing {quote(text)}: {why}"
-    return [(text, f"failed to parse resource version {quote(text)}: {parsing}")]
 
 
 def _true(conditions: list[Object]) -> set[str]:

@@ -141,22 +141,23 @@ def condition(kind: str, status: str = "True") -> Object:
     return {"type": kind, "status": status, "reason": "A", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
-def parse_problem(text: str, why: str) -> str:
-    return (
-        f'Invalid value: "{text}": failed to parse resource version "{text}": strconv.ParseInt: parsing "{text}": {why}'
-    )
-
-
 def test_a_storage_version_migration(api: MemoryAPI) -> None:
     missing = {"metadata": {"name": "m"}, "spec": {"resource": {"group": "apps", "resource": ""}}}
     assert texts(api.ask("POST", MIGRATIONS, missing)) == [
-        "spec.resource.resource: Required value: resource is required"
+        "spec.resource.resource: Required value: resource is required to be set"
+    ]
+    wrong = {**missing, "spec": {"resource": {"group": "Apps", "resource": "deployments.apps"}}}
+    assert [text.partition(": a ")[0] for text in texts(api.ask("POST", MIGRATIONS, wrong))] == [
+        'spec.resource.resource: Invalid value: "deployments.apps"',
+        'spec.resource.group: Invalid value: "Apps"',
     ]
     made = api.ask(
         "POST", MIGRATIONS, {**missing, "spec": {"resource": {"group": "apps", "resource": "deployments"}}}
     ).json
     changed = {**made, "spec": {"resource": {"group": "", "resource": "deployments"}}}
-    assert texts(api.ask("PUT", f"{MIGRATIONS}/m", changed)) == ['group: Invalid value: "": field is immutable']
+    assert texts(api.ask("PUT", f"{MIGRATIONS}/m", changed)) == [
+        'spec: Invalid value: {"Resource":{"group":"","resource":"deployments"}}: field is immutable'
+    ]
     where = f"{MIGRATIONS}/m/status"
     status: Object = {"resourceVersion": "12", "conditions": [condition("Succeeded")]}
     done = api.ask("PUT", where, {**made, "status": status})
@@ -174,21 +175,22 @@ def test_a_storage_version_migration(api: MemoryAPI) -> None:
 @pytest.mark.parametrize(
     ("revision", "wanted"),
     [
-        ("0", []),
-        ("+0", []),
-        ("9223372036854775807", []),
-        ("-1", ["Invalid value: -1: must be greater than or equal to 0"]),
-        ("9223372036854775808", [parse_problem("9223372036854775808", "value out of range")]),
-        ("-9223372036854775809", [parse_problem("-9223372036854775809", "value out of range")]),
-        ("+", [parse_problem("+", "invalid syntax")]),
-        ("1.0", [parse_problem("1.0", "invalid syntax")]),
+        ("1", True),
+        ("9" * 99, True),
+        ("", False),
+        ("0", False),
+        ("01", False),
+        ("+1", False),
+        ("1.0", False),
+        ("\u0661", False),
     ],
 )
-def test_the_revision_of_a_migration(api: MemoryAPI, revision: str, wanted: list[str]) -> None:
+def test_the_revision_of_a_migration_can_be_compared(api: MemoryAPI, revision: str, wanted: bool) -> None:
     made = api.ask("POST", MIGRATIONS, {"metadata": {"name": "m"}, "spec": {"resource": {"resource": "pods"}}}).json
     answer = api.ask("PUT", f"{MIGRATIONS}/m/status", {**made, "status": {"resourceVersion": revision}})
     found = [] if answer.code == 200 else texts(answer)
-    assert found == [f"status.resourceVersion: {text}" for text in wanted]
+    problem = f'status.resourceVersion: Invalid value: "{revision}": resource version is not well formed: {revision}'
+    assert found == ([] if wanted else [problem])
 
 
 def test_the_conditions_of_a_migration(api: MemoryAPI) -> None:
