@@ -5,6 +5,8 @@ A check looks at a pod's metadata and spec and returns None or (reason, detail),
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kapi.admission.podsecurity.levels import (
     BASELINE,
     RESTRICTED,
@@ -16,6 +18,7 @@ from kapi.admission.podsecurity.levels import (
     named,
     not_in_user_namespace,
     not_on_windows,
+    offenders,
     plural,
     quoted,
     setters_of,
@@ -27,26 +30,24 @@ from kapi.machinery.tree import Object
 # -- baseline -----------------------------------------------------------------------------------------------------
 
 
+def _other_profile(holder: Object, field: str) -> tuple[str, ...]:
+    """The type of a profile that is neither the runtime's default nor a local one."""
+    profile = context_of(holder).get(field)
+    if profile is None or profile.get("type") in ("RuntimeDefault", "Localhost"):
+        return ()
+    return (profile.get("type", ""),)
+
+
 def _app_armor(metadata: Object, spec: Object) -> Finding:
-    values: set[str] = set()
-
-    def bad(holder: Object) -> bool:
-        profile = context_of(holder).get("appArmorProfile")
-        if profile is None or profile.get("type") in ("RuntimeDefault", "Localhost"):
-            return False
-        values.add(profile.get("type", ""))
-        return True
-
-    pod = bad(spec)
-    containers = [container.get("name", "") for container in containers_of(spec) if bad(container)]
-    setters = [part for part in (setters_of(pod, containers),) if part]
+    text, values = setters_of(spec, lambda holder: _other_profile(holder, "appArmorProfile"))
+    setters = [text] if text else []
     annotations = sorted(
         f"{key}={quote(value)}"
         for key, value in entries(metadata, "annotations")
         if key.startswith("container.apparmor.security.beta.kubernetes.io/")
         and not (value in ("", "runtime/default") or value.startswith("localhost/"))
     )
-    shown = [*sorted(values), *annotations]
+    shown = [*values, *annotations]
     if annotations:
         setters.append(plural("annotation", "annotations", annotations))
     if not setters:
@@ -63,17 +64,19 @@ _DEFAULT_CAPABILITIES = frozenset(
 
 
 def _capabilities_baseline(metadata: Object, spec: Object) -> Finding:
-    containers: list[str] = []
-    bad: set[str] = set()
-    for container in containers_of(spec):
-        added = set((context_of(container).get("capabilities") or {}).get("add") or ()) - _DEFAULT_CAPABILITIES
-        if added:
-            containers.append(container.get("name", ""))
-            bad |= added
-    if not containers:
-        return None
-    detail = f"{named(containers)} must not include {quoted(sorted(bad))} in securityContext.capabilities.add"
-    return "non-default capabilities", detail
+    detail = _added_capabilities(spec, _DEFAULT_CAPABILITIES)
+    return ("non-default capabilities", detail) if detail else None
+
+
+def _added_capabilities(spec: Object, allowed: frozenset[str]) -> str:
+    """The finding about containers that add other capabilities, "" without any."""
+
+    def bad(container: Object) -> Collection[str]:
+        added = (context_of(container).get("capabilities") or {}).get("add")
+        return set(added) - allowed if added else ()
+
+    names, added = offenders(containers_of(spec), bad)
+    return f"{named(names)} must not include {quoted(added)} in securityContext.capabilities.add" if names else ""
 
 
 def _host_namespaces(metadata: Object, spec: Object) -> Finding:
@@ -87,38 +90,30 @@ def _host_paths(metadata: Object, spec: Object) -> Finding:
 
 
 def _host_ports(metadata: Object, spec: Object) -> Finding:
-    containers: list[str] = []
-    ports: set[str] = set()
-    for container in containers_of(spec):
-        used = {str(port["hostPort"]) for port in elements(container, "ports") if port.get("hostPort")}
-        if used:
-            containers.append(container.get("name", ""))
-            ports |= used
-    if not containers:
+    def used(container: Object) -> list[str]:
+        return [str(port["hostPort"]) for port in elements(container, "ports") if port.get("hostPort")]
+
+    names, ports = offenders(containers_of(spec), used)
+    if not names:
         return None
-    uses = plural("uses", "use", containers)
-    shown = sorted(ports)
-    return "hostPort", f"{named(containers)} {uses} {plural('hostPort', 'hostPorts', shown)} {', '.join(shown)}"
+    uses = plural("uses", "use", names)
+    return "hostPort", f"{named(names)} {uses} {plural('hostPort', 'hostPorts', ports)} {', '.join(ports)}"
 
 
 def _host_probes(metadata: Object, spec: Object) -> Finding:
-    containers: set[str] = set()
-    hosts: set[str] = set()
-    for container in containers_of(spec):
+    def used(container: Object) -> list[str]:
         lifecycle = container.get("lifecycle") or {}
         handlers = [container.get(field) for field in ("livenessProbe", "readinessProbe", "startupProbe")]
         handlers += [lifecycle.get("postStart"), lifecycle.get("preStop")]
-        for handler in handlers:
-            for action in ("httpGet", "tcpSocket"):
-                host = ((handler or {}).get(action) or {}).get("host")
-                if host:
-                    containers.add(container.get("name", ""))
-                    hosts.add(host)
-    if not containers:
+        actions = [handler.get(action) for handler in handlers if handler for action in ("httpGet", "tcpSocket")]
+        return [action["host"] for action in actions if action and action.get("host")]
+
+    found, hosts = offenders(containers_of(spec), used)
+    if not found:
         return None
-    names = sorted(containers)
+    names = sorted(set(found))
     what = plural("probe or lifecycle host", "probe or lifecycle hosts", hosts)
-    return ("probe or lifecycle host", f"{named(names)} {plural('uses', 'use', names)} {what} {quoted(sorted(hosts))}")
+    return ("probe or lifecycle host", f"{named(names)} {plural('uses', 'use', names)} {what} {quoted(hosts)}")
 
 
 def _privileged(metadata: Object, spec: Object) -> Finding:
@@ -129,41 +124,32 @@ def _privileged(metadata: Object, spec: Object) -> Finding:
 
 
 def _proc_mount(metadata: Object, spec: Object) -> Finding:
-    containers: list[str] = []
-    values: set[str] = set()
-    for container in containers_of(spec):
+    def bad(container: Object) -> tuple[str, ...]:
         mount = context_of(container).get("procMount")
-        if mount is not None and mount != "Default":
-            containers.append(container.get("name", ""))
-            values.add(mount)
-    if not containers:
+        return () if mount in (None, "Default") else (mount,)
+
+    names, values = offenders(containers_of(spec), bad)
+    if not names:
         return None
-    return "procMount", f"{named(containers)} must not set securityContext.procMount to {quoted(sorted(values))}"
+    return "procMount", f"{named(names)} must not set securityContext.procMount to {quoted(values)}"
 
 
 def _se_linux(allowed: frozenset[str]) -> Rule:
     def rule(metadata: Object, spec: Object) -> Finding:
-        types: set[str] = set()
-        forbidden: set[str] = set()
-
-        def bad(holder: Object) -> bool:
+        def wrong_types(holder: Object) -> tuple[str, ...]:
             options = context_of(holder).get("seLinuxOptions")
-            if options is None:
-                return False
-            wrong = {field for field in ("user", "role") if options.get(field)}
-            forbidden.update(wrong)
-            if options.get("type", "") not in allowed:
-                types.add(options["type"])
-                return True
-            return bool(wrong)
+            return () if options is None or options.get("type", "") in allowed else (options["type"],)
 
-        pod = bad(spec)
-        containers = [container.get("name", "") for container in containers_of(spec) if bad(container)]
-        setters = setters_of(pod, containers)
+        def wrong_fields(holder: Object) -> list[str]:
+            options = context_of(holder).get("seLinuxOptions")
+            return [] if options is None else [field for field in ("user", "role") if options.get(field)]
+
+        setters, _ = setters_of(spec, lambda holder: wrong_types(holder) or wrong_fields(holder))
         if not setters:
             return None
-        data = [f"{plural('type', 'types', types)} {quoted(sorted(types))}"] if types else []
-        data += [f"{field} may not be set" for field in ("user", "role") if field in forbidden]
+        types, fields = (setters_of(spec, bad)[1] for bad in (wrong_types, wrong_fields))
+        data = [f"{plural('type', 'types', types)} {quoted(types)}"] if types else []
+        data += [f"{field} may not be set" for field in ("user", "role") if field in fields]
         return "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
 
     return rule
@@ -190,25 +176,13 @@ def _seccomp_annotations(metadata: Object, spec: Object) -> Finding:
 
 def _seccomp(required: bool) -> Rule:
     def rule(metadata: Object, spec: Object) -> Finding:
-        values: set[str] = set()
-
-        def state(holder: Object) -> str:
-            profile = context_of(holder).get("seccompProfile")
-            if profile is None:
-                return "unset"
-            if profile.get("type") in ("RuntimeDefault", "Localhost"):
-                return "good"
-            values.add(profile.get("type", ""))
-            return "bad"
-
-        pod = state(spec)
-        states = [(container.get("name", ""), state(container)) for container in containers_of(spec)]
-        setters = setters_of(pod == "bad", [name for name, found in states if found == "bad"])
+        setters, values = setters_of(spec, lambda holder: _other_profile(holder, "seccompProfile"))
         if setters:
-            shown = quoted(sorted(values))
-            return "seccompProfile", f"{setters} must not set securityContext.seccompProfile.type to {shown}"
-        missing = [name for name, found in states if found == "unset"] if required and pod != "good" else []
-        if missing:
+            return "seccompProfile", f"{setters} must not set securityContext.seccompProfile.type to {quoted(values)}"
+        if not required or context_of(spec).get("seccompProfile") is not None:
+            return None
+        unset = [one for one in containers_of(spec) if context_of(one).get("seccompProfile") is None]
+        if missing := [container.get("name", "") for container in unset]:
             return (
                 "seccompProfile",
                 f'pod or {named(missing)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"',
@@ -247,13 +221,13 @@ _SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
 
 
 def _windows_host_process(metadata: Object, spec: Object) -> Finding:
-    def bad(holder: Object) -> bool:
-        return bool((context_of(holder).get("windowsOptions") or {}).get("hostProcess"))
+    def bad(holder: Object) -> tuple[str, ...]:
+        return ("true",) if (context_of(holder).get("windowsOptions") or {}).get("hostProcess") else ()
 
-    setters = setters_of(bad(spec), [container.get("name", "") for container in containers_of(spec) if bad(container)])
-    if not setters:
-        return None
-    return "hostProcess", f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
+    setters, _ = setters_of(spec, bad)
+    return (
+        ("hostProcess", f"{setters} must not set securityContext.windowsOptions.hostProcess=true") if setters else None
+    )
 
 
 # -- restricted ---------------------------------------------------------------------------------------------------
@@ -272,22 +246,13 @@ def _privilege_escalation(metadata: Object, spec: Object) -> Finding:
 
 
 def _capabilities_restricted(metadata: Object, spec: Object) -> Finding:
-    keeping: list[str] = []
-    adding: list[str] = []
-    bad: set[str] = set()
-    for container in containers_of(spec):
-        name, capabilities = container.get("name", ""), context_of(container).get("capabilities")
-        if "ALL" not in ((capabilities or {}).get("drop") or ()):
-            keeping.append(name)
-        added = set((capabilities or {}).get("add") or ()) - {"NET_BIND_SERVICE"}
-        if added:
-            adding.append(name)
-            bad |= added
-    details = []
-    if keeping:
-        details.append(f'{named(keeping)} must set securityContext.capabilities.drop=["ALL"]')
-    if adding:
-        details.append(f"{named(adding)} must not include {quoted(sorted(bad))} in securityContext.capabilities.add")
+    def drops_all(container: Object) -> bool:
+        return "ALL" in ((context_of(container).get("capabilities") or {}).get("drop") or ())
+
+    keeping = [container.get("name", "") for container in containers_of(spec) if not drops_all(container)]
+    details = [f'{named(keeping)} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
+    if added := _added_capabilities(spec, frozenset({"NET_BIND_SERVICE"})):
+        details.append(added)
     return ("unrestricted capabilities", "; ".join(details)) if details else None
 
 
@@ -302,43 +267,36 @@ _BAD_VOLUMES = (
 
 
 def _restricted_volumes(metadata: Object, spec: Object) -> Finding:
-    names: list[str] = []
-    types: set[str] = set()
-    for volume in elements(spec, "volumes"):
+    def bad(volume: Object) -> tuple[str, ...]:
         if any(volume.get(kind) is not None for kind in _GOOD_VOLUMES):
-            continue
-        names.append(volume.get("name", ""))
-        types.add(next((kind for kind in _BAD_VOLUMES if volume.get(kind) is not None), "unknown"))
+            return ()
+        return (next((kind for kind in _BAD_VOLUMES if volume.get(kind) is not None), "unknown"),)
+
+    names, types = offenders(elements(spec, "volumes"), bad)
     if not names:
         return None
     return (
         "restricted volume types",
         f"{plural('volume', 'volumes', names)} {quoted(names)} {plural('uses', 'use', names)} "
-        f"{plural('restricted volume type', 'restricted volume types', types)} {quoted(sorted(types))}",
+        f"{plural('restricted volume type', 'restricted volume types', types)} {quoted(types)}",
     )
 
 
 def _non_root(metadata: Object, spec: Object) -> Finding:
     reason = "runAsNonRoot != true"
-    pod = context_of(spec).get("runAsNonRoot")
-    values = [
-        (container.get("name", ""), context_of(container).get("runAsNonRoot")) for container in containers_of(spec)
-    ]
-    setters = setters_of(pod is False, [name for name, value in values if value is False])
+
+    setters, _ = setters_of(spec, lambda holder: (reason,) if context_of(holder).get("runAsNonRoot") is False else ())
     if setters:
         return reason, f"{setters} must not set securityContext.runAsNonRoot=false"
-    missing = [name for name, value in values if value is None] if not pod else []
+    if context_of(spec).get("runAsNonRoot"):
+        return None
+    unset = [one for one in containers_of(spec) if context_of(one).get("runAsNonRoot") is None]
+    missing = [container.get("name", "") for container in unset]
     return (reason, f"pod or {named(missing)} must set securityContext.runAsNonRoot=true") if missing else None
 
 
 def _not_user_zero(metadata: Object, spec: Object) -> Finding:
-    def root(holder: Object) -> bool:
-        user = context_of(holder).get("runAsUser")
-        return user is not None and user == 0
-
-    setters = setters_of(
-        root(spec), [container.get("name", "") for container in containers_of(spec) if root(container)]
-    )
+    setters, _ = setters_of(spec, lambda holder: ("0",) if context_of(holder).get("runAsUser") == 0 else ())
     return ("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.tree import Object
 
 Finding = tuple[str, str] | None
-
-
+#: the forbidden values of a pod's spec or of a container
+Find = Callable[[Object], Collection[str]]
 Rule = Callable[[Object, Object], Finding]
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 _RANK = {PRIVILEGED: 0, BASELINE: 1, RESTRICTED: 2}
@@ -30,9 +30,8 @@ class Check:
     overrides: str = ""
 
 
-def containers_of(spec: Object) -> Iterator[Object]:
-    for field in ("initContainers", "containers", "ephemeralContainers"):
-        yield from spec.get(field) or ()
+def containers_of(spec: Object) -> list[Object]:
+    return [one for field in ("initContainers", "containers", "ephemeralContainers") for one in spec.get(field) or ()]
 
 
 def context_of(holder: Object) -> Object:
@@ -51,11 +50,24 @@ def named(containers: list[str]) -> str:
     return f"{plural('container', 'containers', containers)} {quoted(containers)}"
 
 
-def setters_of(pod: bool, containers: list[str]) -> str:
-    parts = ["pod"] if pod else []
-    if containers:
-        parts.append(named(containers))
-    return " and ".join(parts)
+def offenders(holders: Iterable[Object], bad: Find) -> tuple[list[str], list[str]]:
+    """The names of the holders in which ``bad`` finds values, and these values, sorted."""
+    names: list[str] = []
+    found: list[str] = []
+    for holder in holders:
+        if values := bad(holder):
+            names.append(holder.get("name", ""))
+            found += values
+    return names, sorted(set(found)) if found else found
+
+
+def setters_of(spec: Object, bad: Find) -> tuple[str, list[str]]:
+    """The pod and containers in which ``bad`` finds values, in words ("" without any), and these values, sorted."""
+    names, found = offenders(containers_of(spec), bad)
+    of_pod = bad(spec)
+    if not of_pod:
+        return named(names) if names else "", found
+    return " and ".join(["pod", named(names)] if names else ["pod"]), sorted({*found, *of_pod})
 
 
 def not_on_windows(rule: Rule) -> Rule:
