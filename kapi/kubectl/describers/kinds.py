@@ -7,42 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.describers.access import BINDING, CERTIFICATE_SIGNING_REQUEST, ROLE, SERVICE_ACCOUNT
-from kapi.kubectl.describers.cluster import LIMIT_RANGE, NAMESPACE_OBJECT, NODE, RESOURCE_QUOTA
+from kapi.kubectl.describers import access, cluster, network, pods, storage, workloads
 from kapi.kubectl.describers.events import describe_events
 from kapi.kubectl.describers.lines import ANNOTATIONS, LABELS, NAME, NAMESPACE, Lines, Part, at
-from kapi.kubectl.describers.network import (
-    ENDPOINT_SLICE,
-    ENDPOINTS,
-    INGRESS,
-    INGRESS_CLASS,
-    IP_ADDRESS,
-    NETWORK_POLICY,
-    SERVICE,
-    SERVICE_CIDR,
-)
-from kapi.kubectl.describers.pods import POD
-from kapi.kubectl.describers.storage import (
-    CONFIG_MAP,
-    CSI_NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    SECRET,
-    STORAGE_CLASS,
-    VOLUME_ATTRIBUTES_CLASS,
-)
-from kapi.kubectl.describers.workloads import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    HORIZONTAL_POD_AUTOSCALER,
-    JOB,
-    POD_DISRUPTION_BUDGET,
-    PRIORITY_CLASS,
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    STATEFUL_SET,
-)
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info
 from kapi.machinery.golang import value_text
@@ -252,42 +219,42 @@ class Describer(NamedTuple):
 
 _RBAC, _NETWORK, _STORAGE = "rbac.authorization.k8s.io", "networking.k8s.io", "storage.k8s.io"
 DESCRIBERS = {
-    ("", "ConfigMap"): Describer(CONFIG_MAP),
-    ("", "Endpoints"): Describer(ENDPOINTS),
-    ("", "LimitRange"): Describer(LIMIT_RANGE, events=False),
-    ("", "Namespace"): Describer(NAMESPACE_OBJECT, _namespace, events=False),
-    ("", "Node"): Describer(NODE, _node),
-    ("", "PersistentVolume"): Describer(PERSISTENT_VOLUME),
-    ("", "PersistentVolumeClaim"): Describer(PERSISTENT_VOLUME_CLAIM, _claim),
-    ("", "Pod"): Describer(POD),
-    ("", "ReplicationController"): Describer(REPLICATION_CONTROLLER, _pods),
-    ("", "ResourceQuota"): Describer(RESOURCE_QUOTA, events=False),
-    ("", "Secret"): Describer(SECRET, events=False),
-    ("", "Service"): Describer(SERVICE, _service),
-    ("", "ServiceAccount"): Describer(SERVICE_ACCOUNT),
-    ("apps", "DaemonSet"): Describer(DAEMON_SET, _pods),
-    ("apps", "Deployment"): Describer(DEPLOYMENT, replica_sets),
-    ("apps", "ReplicaSet"): Describer(REPLICA_SET, _pods),
-    ("apps", "StatefulSet"): Describer(STATEFUL_SET, _pods),
-    ("autoscaling", "HorizontalPodAutoscaler"): Describer(HORIZONTAL_POD_AUTOSCALER, version="v2"),
-    ("batch", "CronJob"): Describer(CRON_JOB),
-    ("batch", "Job"): Describer(JOB),
-    ("certificates.k8s.io", "CertificateSigningRequest"): Describer(CERTIFICATE_SIGNING_REQUEST),
-    ("discovery.k8s.io", "EndpointSlice"): Describer(ENDPOINT_SLICE),
-    (_NETWORK, "Ingress"): Describer(INGRESS, _ingress),
-    (_NETWORK, "IngressClass"): Describer(INGRESS_CLASS),
-    (_NETWORK, "IPAddress"): Describer(IP_ADDRESS),
-    (_NETWORK, "NetworkPolicy"): Describer(NETWORK_POLICY, events=False),
-    (_NETWORK, "ServiceCIDR"): Describer(SERVICE_CIDR),
-    ("policy", "PodDisruptionBudget"): Describer(POD_DISRUPTION_BUDGET),
-    (_RBAC, "ClusterRole"): Describer(ROLE, events=False),
-    (_RBAC, "ClusterRoleBinding"): Describer(BINDING, events=False),
-    (_RBAC, "Role"): Describer(ROLE, events=False),
-    (_RBAC, "RoleBinding"): Describer(BINDING, events=False),
-    ("scheduling.k8s.io", "PriorityClass"): Describer(PRIORITY_CLASS),
-    (_STORAGE, "CSINode"): Describer(CSI_NODE),
-    (_STORAGE, "StorageClass"): Describer(STORAGE_CLASS),
-    (_STORAGE, "VolumeAttributesClass"): Describer(VOLUME_ATTRIBUTES_CLASS),
+    ("", "ConfigMap"): Describer(storage.CONFIG_MAP),
+    ("", "Endpoints"): Describer(network.ENDPOINTS),
+    ("", "LimitRange"): Describer(cluster.LIMIT_RANGE, events=False),
+    ("", "Namespace"): Describer(cluster.NAMESPACE_OBJECT, _namespace, events=False),
+    ("", "Node"): Describer(cluster.NODE, _node),
+    ("", "PersistentVolume"): Describer(storage.PERSISTENT_VOLUME),
+    ("", "PersistentVolumeClaim"): Describer(storage.PERSISTENT_VOLUME_CLAIM, _claim),
+    ("", "Pod"): Describer(pods.POD),
+    ("", "ReplicationController"): Describer(workloads.REPLICATION_CONTROLLER, _pods),
+    ("", "ResourceQuota"): Describer(cluster.RESOURCE_QUOTA, events=False),
+    ("", "Secret"): Describer(storage.SECRET, events=False),
+    ("", "Service"): Describer(network.SERVICE, _service),
+    ("", "ServiceAccount"): Describer(access.SERVICE_ACCOUNT),
+    ("apps", "DaemonSet"): Describer(workloads.DAEMON_SET, _pods),
+    ("apps", "Deployment"): Describer(workloads.DEPLOYMENT, replica_sets),
+    ("apps", "ReplicaSet"): Describer(workloads.REPLICA_SET, _pods),
+    ("apps", "StatefulSet"): Describer(workloads.STATEFUL_SET, _pods),
+    ("autoscaling", "HorizontalPodAutoscaler"): Describer(workloads.HORIZONTAL_POD_AUTOSCALER, version="v2"),
+    ("batch", "CronJob"): Describer(workloads.CRON_JOB),
+    ("batch", "Job"): Describer(workloads.JOB),
+    ("certificates.k8s.io", "CertificateSigningRequest"): Describer(access.CERTIFICATE_SIGNING_REQUEST),
+    ("discovery.k8s.io", "EndpointSlice"): Describer(network.ENDPOINT_SLICE),
+    (_NETWORK, "Ingress"): Describer(network.INGRESS, _ingress),
+    (_NETWORK, "IngressClass"): Describer(network.INGRESS_CLASS),
+    (_NETWORK, "IPAddress"): Describer(network.IP_ADDRESS),
+    (_NETWORK, "NetworkPolicy"): Describer(network.NETWORK_POLICY, events=False),
+    (_NETWORK, "ServiceCIDR"): Describer(network.SERVICE_CIDR),
+    ("policy", "PodDisruptionBudget"): Describer(workloads.POD_DISRUPTION_BUDGET),
+    (_RBAC, "ClusterRole"): Describer(access.ROLE, events=False),
+    (_RBAC, "ClusterRoleBinding"): Describer(access.BINDING, events=False),
+    (_RBAC, "Role"): Describer(access.ROLE, events=False),
+    (_RBAC, "RoleBinding"): Describer(access.BINDING, events=False),
+    ("scheduling.k8s.io", "PriorityClass"): Describer(workloads.PRIORITY_CLASS),
+    (_STORAGE, "CSINode"): Describer(storage.CSI_NODE),
+    (_STORAGE, "StorageClass"): Describer(storage.STORAGE_CLASS),
+    (_STORAGE, "VolumeAttributesClass"): Describer(storage.VOLUME_ATTRIBUTES_CLASS),
 }
 
 
