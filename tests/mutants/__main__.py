@@ -19,6 +19,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -58,30 +59,36 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     chosen = list(islice(found, options.first - 1, options.sample))
     fates: Counter[str] = Counter()
 
+    equivalent = _equivalent()
+
+    def decided(number: int, mutation: Mutation, tests: list[str] | None, forks: Forks, copy: Checkout) -> bool:
+        """Whether it is equivalent, or noticed by these tests (None: all)."""
+        if _place(root, mutation) in equivalent:
+            fate, test = "equivalent", ""
+        else:
+            fate, test = _fate(mutation, forks, copy, tests)
+        print(
+            f"{number} {fate} {mutation.path}:{mutation.line} {mutation.operator} {test}", file=sys.stderr, flush=True
+        )
+        fates[fate] += fate != Fate.SURVIVED
+        return fate != Fate.SURVIVED
+
     def try_all(forks: Forks) -> None:
-        equivalent, copy = _equivalent(), Checkout(root, Path(directory, "copy"))
+        copy = Checkout(root, Path(directory, "copy"))
         if options.calls and options.calls.exists():
             forks.load(options.calls)
         if options.calls and not options.near:
             forks.learn()
             forks.save(options.calls)
-        for number, mutation in enumerate(chosen, options.first):
-            place = _place(root, mutation)
-            if place in equivalent:
-                fate, test = "equivalent", ""
-            else:
-                fate, test = _fate(mutation, forks, copy, options.near)
-            fates[fate] += 1
-            print(
-                f"{number} {fate} {mutation.path}:{mutation.line} {mutation.operator} {test}",
-                file=sys.stderr,
-                flush=True,
-            )
-            if fate == Fate.SURVIVED:
-                print(
-                    f"{mutation.path}:{mutation.line}: {mutation.operator}\n    {place[1]}\n    {place[2]}", flush=True
-                )
-
+        left = list(enumerate(chosen, options.first))
+        # first all by the tests nearest to each, which are soon known; then what these have not noticed by more and more others
+        nearest = partial(copy.near, beside=False)
+        for chosen_tests in (nearest, copy.near, copy.around, lambda path: None)[: 3 if options.near else 4]:
+            left = [each for each in left if not decided(*each, chosen_tests(each[1].path), forks, copy)]
+        fates[Fate.SURVIVED] = len(left)
+        for _, mutation in left:
+            _, before, after = _place(root, mutation)
+            print(f"{mutation.path}:{mutation.line}: {mutation.operator}\n    {before}\n    {after}", flush=True)
         if options.calls:
             forks.save(options.calls)
 
@@ -107,22 +114,14 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     return int(share < options.least)
 
 
-def _fate(mutation: Mutation, forks: Forks, copy: Checkout, only_near: bool) -> tuple[Fate, str]:
-    """By the tests near it, then by those of its package, then by all."""
+def _fate(mutation: Mutation, forks: Forks, copy: Checkout, tests: list[str] | None) -> tuple[str, str]:
+    """By these tests, and those that have run for others."""
+    forks.learn(tests)
     near = copy.near(mutation.path)
-    forks.learn(near)
-    fate, test = _asked(mutation, forks, copy, near)
-    for files in (copy.around(mutation.path), None)[: 1 if only_near else 2]:
-        if fate is Fate.SURVIVED and forks.learn(files):
-            fate, test = _asked(mutation, forks, copy, near)
-    return fate, test
-
-
-def _asked(mutation: Mutation, forks: Forks, copy: Checkout, near: list[str]) -> tuple[Fate, str]:
     if forks.can_change(mutation):
         return forks.fate(mutation, near)
-    tests = forks.tests_of_module(mutation, near)
-    return copy.fate(mutation, tests, forks.wall(tests))
+    listed = forks.tests_of_module(mutation, near)
+    return copy.fate(mutation, listed, forks.wall(listed))
 
 
 def _place(root: Path, mutation: Mutation) -> tuple[str, str, str]:

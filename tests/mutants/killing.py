@@ -56,15 +56,19 @@ class Checkout:
             return Fate.SURVIVED, ""
         return Fate.TIMED_OUT, ""
 
-    def near(self, path: Path) -> list[str]:
-        """The files of tests that name the module, are called as it is, or lie where it does in its package."""
+    def near(self, path: Path, *, beside: bool = True) -> list[str]:
+        """The files of tests that name the module, are called as it is, or lie ``beside`` these in its directory."""
         module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
         package, _, name = module.rpartition(".")
         named = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{re.escape(name)}\b")
         found = []
-        beside = self._copy / "tests" / path.parent.relative_to("kapi")
+        directory = self._copy / "tests" / path.parent.relative_to("kapi")
         for test in sorted((self._copy / "tests").rglob("test_*.py")):
-            if test.parent == beside or test.name == f"test_{path.stem}.py" or named.search(test.read_text()):
+            if (
+                (beside and test.parent == directory)
+                or test.name == f"test_{path.stem}.py"
+                or named.search(test.read_text())
+            ):
                 found.append(test.relative_to(self._copy).as_posix())
         return found
 
