@@ -87,8 +87,9 @@ def priority_and_fairness(
         ctx: RequestContext, chosen: Classification, request: Request, waiting: Deferred[str]
     ) -> Response | None:
         began = reactor.seconds()
-        kind = "mutating" if ctx.info is not None and ctx.info.verb not in _READS else "readOnly"
-        counts = ctx.info is not None and not ctx.info.long_running
+        assert ctx.info is not None
+        kind = "readOnly" if ctx.info.verb in _READS else "mutating"
+        counts = not ctx.info.long_running
         if counts:
             counted.wait(kind, began)
         try:

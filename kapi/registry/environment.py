@@ -59,7 +59,7 @@ class Identities:
     def uid(self, key: str) -> str:
         """In the form of a random (version 4) UUID; ``key`` is the object's in the store."""
         text = self._digest("uid", key).hex()
-        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:32]}"
+        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
 
     def suffix(self, key: str) -> str:
         """The suffix of a generated name; ``key`` is the store's key with the generateName in place of the name."""

@@ -395,7 +395,7 @@ class Channel(protocol.Protocol):
     persistent: bool = True  # whether another request may follow the current one
     _line: Line  # of the current request
     _body: SizedBody | ChunkedBody | None = None  # of the current request, while it is not complete
-    _persists = True  # ``persistent`` as it was before the current request began without its whole body
+    _persists: bool  # ``persistent`` as it was before the current request began without its whole body
     _early: bytes | bytearray = b""  # the beginning of a head, or the bytes after the current request
     _early_bytes: PendingBytes | None = None  # counts a large head that is not complete
     _line_checked = False  # the request line of an incomplete head is valid

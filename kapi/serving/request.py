@@ -245,7 +245,7 @@ class APIRequest(server.Request):
             pending.leave(self)
         channel: Any = getattr(self, "channel", None)
         if channel is not None:
-            channel.hold_body(size > 0)
+            channel.hold_body(bool(size))
 
     def body_taken(self, size: int) -> None:
         """Called when ``size`` bytes were consumed: the client may send more."""

@@ -382,8 +382,7 @@ class Http2Client(ClientConnection[Exchange]):
             stream.window += more
             if stream.window > wire.MAX_WINDOW_BYTES:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a stream's window is too large")
-        if more > 0:
-            self.send_bodies()
+        self.send_bodies()
 
     def peer_leaves(self, last: int, code: int) -> None:
         self._goaway_text = (

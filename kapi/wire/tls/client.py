@@ -96,7 +96,7 @@ class TLSClient(TLSWriting, tcp.Client):
             for _ in range(MAX_READS):
                 data = receive(RECORD_BYTES)
                 self.protocol.dataReceived(data)
-                if len(data) < RECORD_BYTES or self._aborting or not self._reading:
+                if len(data) < RECORD_BYTES or not self._reading:
                     break  # a record is never read in part: nothing is left in OpenSSL
         except SSL.WantReadError:
             pass
