@@ -18,11 +18,14 @@ from kapi.machinery.status import BadRequest, MethodNotAllowed, NotFound
 from kapi.request.context import RequestContext
 from kapi.request.parse import parse_request_info
 from kapi.request.response import Response
+from kapi.resources.catalogue import BUILT_IN
+from kapi.servers.core.install import install
 from kapi.serving.generic import GenericServer
 from kapi.serving.generic import NotFound as NotServed
 from kapi.serving.routing import Answer, Endpoint, Handler
 from kapi.serving.site import Site
 from kapi.testing.http import MemoryRequest
+from kapi.testing.memory_api import MemoryAPI
 from tests.assembly.assembled import assembled
 
 MOUNT = "/<path:__rest__>"  # of the next server
@@ -226,6 +229,17 @@ def test_routes_may_have_converters(short_cut: bool) -> None:
     assert body("/things/a") == b"all /things/a" and body("/things") == b"all /things"
     assert body("/files/a.txt") == b"a"
     assert body("/files/secret.txt") == body("/files/a") == body("/none") == b"404 page not found\n"
+
+
+def test_a_server_knows_the_resources_of_those_behind_it_as_well() -> None:
+    last = GenericServer("last", NotServed())
+    first = GenericServer("first", last)
+    for server, group in ((first, "apps"), (last, "batch")):
+        install(server.table, MemoryAPI(()).registry, [row for row in BUILT_IN if row.group == group])
+    served = [("apps", "v1", "deployments", "scale"), ("batch", "v1", "jobs", "")]
+    assert [first.serves_resource(*each) for each in served] == [True, True]
+    assert [last.serves_resource(*each) for each in served] == [False, True]
+    assert not first.serves_resource("apps", "v1", "deployments", "binding")
 
 
 @WAYS

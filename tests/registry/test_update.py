@@ -15,8 +15,10 @@ from kapi.machinery import tree
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, NotFound
 from kapi.machinery.tree import Object
+from kapi.registry.direct import modify
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.update import update
+from kapi.request.user import LOOPBACK_USER
 from kapi.store.errors import RevisionConflict
 from kapi.testing.memory_api import MemoryAPI, succeed
 from kapi.watchcache.entry import Entry
@@ -53,6 +55,23 @@ class Writer:
         store = self.api.registry.stores[MAPS]
         stored: Stored = succeed(update(store, Operation(store.row, "ns", name), self))
         return stored
+
+
+def test_a_change_by_the_server_itself_is_made_again_on_what_is_there_now(api: MemoryAPI) -> None:
+    seen: list[Any] = []
+
+    def change(obj: Object) -> None:
+        seen.append(dict(obj["data"]))
+        if len(seen) == 1:
+            assert api.ask("PUT", f"{PATH}/a", {"metadata": {"name": "a"}, "data": {"n": "rival"}}).code == 200
+        obj["data"]["more"] = "mine"
+
+    store = api.registry.stores[MAPS]
+    stored = succeed(modify(store, LOOPBACK_USER, "ns", "a", change))
+    assert seen == [{"n": "0"}, {"n": "rival"}]
+    assert stored.obj["data"] == api.ask("GET", f"{PATH}/a").json["data"] == {"n": "rival", "more": "mine"}
+    with pytest.raises(NotFound):
+        succeed(modify(store, LOOPBACK_USER, "ns", "none", change))
 
 
 def test_who_comes_too_late_looks_at_what_is_there_now(api: MemoryAPI) -> None:

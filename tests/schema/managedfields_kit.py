@@ -34,6 +34,17 @@ CONFIG_MAP = struct(
     Field("metadata", META, pointer=False, omitempty=False),
     Field("data", TEXTS),
 )
+ITEM = struct("Item", Field("port", Type(Kind.ANY)), Field("note", TEXT))
+THING = struct(
+    "Thing",
+    Field("apiVersion", TEXT),
+    Field("kind", TEXT),
+    Field("metadata", META, pointer=False, omitempty=False),
+    Field("items", Type(Kind.LIST, elem=ITEM, list_type="map", list_map_keys=("port",)), omitempty=False),
+    Field("texts", Type(Kind.LIST, elem=Type(Kind.ANY), list_type="set")),
+    Field("on", Type(Kind.BOOLEAN), pointer=False, omitempty=False),
+    Field("free", Type(Kind.ANY)),
+)
 CM = GroupVersionKind("", "v1", "ConfigMap")
 
 

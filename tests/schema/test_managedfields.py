@@ -24,6 +24,7 @@ from tests.schema.managedfields_kit import (
     T2,
     T3,
     TEXTS,
+    THING,
     config_map,
     created,
     fields_of,
@@ -190,6 +191,22 @@ def test_sets_merge(manager: FieldManager) -> None:
         "failed to create typed patch object (/a; /v1, Kind=ConfigMap): "
         '.metadata.finalizers: duplicate entries for key [="b.io/b"]'
     )
+
+
+def test_one_of_several_items_with_a_key_belongs_with_all_its_fields_to_who_removed_the_others() -> None:
+    manager = FieldManager(THING, GroupVersionKind("example.com", "v1", "Thing"))
+    thing: dict[str, Any] = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}}
+    one, other = ({"port": 1, "note": note} for note in "ab")
+    live = created(manager, {**thing, "items": [one, other]})
+    new = {**copy.deepcopy(live), "items": [one]}
+    manager.update(live, new, "u", T2)
+    owned = {manager: fields.get("f:items") for manager, _, _, fields in fields_of(new)}
+    assert owned == {"u": {'k:{"port":1}': {".": {}, "f:note": {}, "f:port": {}}}}
+    same = copy.deepcopy(new)
+    same["items"] = [one, one]
+    manager.update(new, same, "v", T3)
+    owned = {manager: fields.get("f:items") for manager, _, _, fields in fields_of(same)}
+    assert owned == {"v": {'k:{"port":1}': {}}}
 
 
 def test_bodies_that_cannot_be_applied(manager: FieldManager) -> None:

@@ -14,33 +14,9 @@ from hypothesis import strategies as st
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema.apply.shape import Shape
 from kapi.schema.managedfields import FieldManager
-from kapi.schema.types import Field, Kind, Type
 from tests.examples import examples
-from tests.schema.managedfields_kit import (
-    CM,
-    CONFIG_MAP,
-    META,
-    T1,
-    T2,
-    TEXT,
-    config_map,
-    created,
-    fields_of,
-    struct,
-    texts,
-)
+from tests.schema.managedfields_kit import CM, CONFIG_MAP, T1, T2, THING, config_map, created, fields_of, texts
 
-ITEM = struct("Item", Field("port", Type(Kind.ANY)), Field("note", TEXT))
-THING = struct(
-    "Thing",
-    Field("apiVersion", TEXT),
-    Field("kind", TEXT),
-    Field("metadata", META, pointer=False, omitempty=False),
-    Field("items", Type(Kind.LIST, elem=ITEM, list_type="map", list_map_keys=("port",)), omitempty=False),
-    Field("texts", Type(Kind.LIST, elem=Type(Kind.ANY), list_type="set")),
-    Field("on", Type(Kind.BOOLEAN), pointer=False, omitempty=False),
-    Field("free", Type(Kind.ANY)),
-)
 ALIKE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"items": [{"port": 1}]}, {"items": [{"port": True}]}),
     ({"items": [{"port": "1"}]}, {"items": [{"port": 1}]}),

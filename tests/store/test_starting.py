@@ -10,6 +10,7 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from kapi.store import loading
 from kapi.store.factory import external_store
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.test_external import ExternalCase
@@ -54,6 +55,31 @@ class WhileItLoads(SynchronousTestCase):
 
 
 class BesideObjects(ExternalCase):
+    async def test_what_is_written_between_the_objects_and_the_history_is_not_lost(self) -> None:
+        server = self.server()
+        writer = external_store(server.url, reactor)
+        await writer.start(Recorder())
+        self.addCleanup(lambda: Deferred.fromCoroutine(writer.stop()))
+        kept, old, gone = [await writer.create(key, HEAD, TAIL) for key in ("kept", "changed", "gone")]
+        written: dict[str, int] = {"kept": kept}
+        scan = loading.scan
+
+        async def then_written(*arguments: Any) -> dict[str, Any]:
+            found = await scan(*arguments)
+            written["changed"] = await writer.update("changed", old, HEAD, TAIL)
+            await writer.delete("gone", gone, HEAD, TAIL)
+            written["new"] = await writer.create("new", HEAD, TAIL)
+            short = await writer.create("short", HEAD, TAIL)
+            await writer.delete("short", short, HEAD, TAIL)
+            return found
+
+        self.patch(loading, "scan", then_written)
+        recorder = Recorder()
+        reader = external_store(server.url, reactor)
+        await reader.start(recorder)
+        self.addCleanup(lambda: Deferred.fromCoroutine(reader.stop()))
+        self.assertEqual({key: one.revision for key, one in recorder.objects.items()}, written)
+
     async def test_what_objects_and_history_have_in_common_is_there_once(self) -> None:
         server = self.server()
         store = external_store(server.url, reactor)

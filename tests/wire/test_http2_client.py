@@ -833,6 +833,24 @@ class Health(TestCase):
         sent = [len(payload) for kind, _, _, payload in self.sent() if kind == wire.DATA]
         self.assertEqual(sum(sent), 100_000)
 
+    def test_the_window_opens_when_its_reader_has_taken_half_of_it_and_goes_on(self) -> None:
+        exchange = self.connection.ask(b"GET / HTTP/1.1\r\nHost: x\r\n", None, self.answered, False)
+
+        def opened_after(received: bytes) -> list[bytes]:
+            self.transport.clear()
+            exchange.pauseProducing()
+            self.connection.dataReceived(received)
+            before = self.transport.value()
+            exchange.resumeProducing()
+            sent = wire.PREFACE + self.transport.value()[len(before) :]
+            return [payload for kind, _, stream, payload in frames_in(sent) if kind == wire.WINDOW_UPDATE and stream]
+
+        self.assertEqual(opened_after(headers() + data(b"few")), [])
+        frames = WINDOW // 2 // wire.DEFAULT_FRAME + 1
+        more = 3 + frames * wire.DEFAULT_FRAME
+        self.assertEqual(opened_after(data(bytes(wire.DEFAULT_FRAME)) * frames), [more.to_bytes(4)])
+        self.assertEqual(opened_after(data(bytes(wire.DEFAULT_FRAME)) * frames + data(b"", ends=True)), [])
+
     def test_answers_to_a_server_that_reads_nothing_are_bounded(self) -> None:
         self.ask()
         self.connection.pauseProducing()

@@ -14,8 +14,11 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.wire.agent import Agent
+from kapi.wire.connection import has_unread_data
+from kapi.wire.dial import Dialer
+from kapi.wire.tls.writing import RECORD_BYTES
 from tests.admission.certificates import make_certificate
-from tests.waiting import accepted_ended
+from tests.waiting import accepted_ended, eventually
 from tests.wire.agents import agent_of, asked
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
@@ -43,6 +46,37 @@ class Silent(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         self.transport.loseConnection()  # type: ignore[union-attr]
+
+
+class Slow(Protocol):
+    """Stops reading with each piece of data."""
+
+    def connectionMade(self) -> None:
+        self.received = b""
+        self.stopped = False
+        self.when_stopped: list[bytes] = []
+        self.transport.write(b"?")  # type: ignore[union-attr]
+
+    def dataReceived(self, data: bytes) -> None:
+        if self.stopped:
+            self.when_stopped.append(data)
+        self.received += data
+        self.stopped = True
+        self.transport.stopReading()  # type: ignore[union-attr]
+
+    def read_on(self) -> None:
+        self.stopped = False
+        self.transport.startReading()  # type: ignore[union-attr]
+
+
+class Records(Protocol):
+    """Sends a small record and, when asked for more, several large ones."""
+
+    more = b"".join(bytes([number]) * RECORD_BYTES for number in range(4))
+
+    def dataReceived(self, data: bytes) -> None:
+        self.transport.write(b"first")  # type: ignore[union-attr]
+        self.transport.write(self.more)  # type: ignore[union-attr]
 
 
 class TLSClientCase(TestCase):
@@ -78,6 +112,22 @@ class TLSClientCase(TestCase):
     async def test_more_than_a_socket_takes_at_once_goes_both_ways(self) -> None:
         body = bytes(range(256)) * 10_000
         self.assertEqual((await self.ask(body)).body, body)
+
+    async def test_nothing_comes_while_the_protocol_has_stopped_reading(self) -> None:
+        self.server.protocol = Records
+        trust = ssl.trustRootFromCertificates([ssl.Certificate.loadPEM(CERTIFICATE)])
+        options = ssl.optionsForClientTLS("127.0.0.1", trustRoot=trust)
+        endpoint = Dialer(reactor).endpoint("127.0.0.1", self.port.getHost().port, options)  # type: ignore[arg-type]
+        slow: Any = await endpoint.connect(Factory.forProtocol(Slow))
+        expected = b"first" + Records.more
+        while len(slow.received) < len(expected):
+            before = len(slow.received)
+            await eventually(lambda before=before: len(slow.received) > before)
+            if len(slow.received) < len(expected):
+                await eventually(lambda: has_unread_data(slow.transport))
+            slow.read_on()
+        self.assertEqual((slow.received, slow.when_stopped), (expected, []))
+        slow.transport.abortConnection()
 
     async def test_a_server_of_another_name_is_sent_nothing(self) -> None:
         for name in ("127.0.0.2", "other.example"):

@@ -68,6 +68,15 @@ class ServiceAllocation(TestCase):
         refused = self.call("POST", SERVICES, service("late"), 500)
         self.assertIn("range is full", refused["message"])
 
+    async def test_an_address_is_of_the_family_of_its_service(self) -> None:
+        await self.api("10.0.0.0/29")
+        ranges = {"metadata": {"name": "six"}, "spec": {"cidrs": ["fd00::/112"]}}
+        self.call("POST", "/apis/networking.k8s.io/v1/servicecidrs", ranges, 201)
+        given = [self.call("POST", SERVICES, service(f"s{i}"), 201)["spec"]["clusterIP"] for i in range(6)]
+        self.assertEqual([ip for ip in given if not ip.startswith("10.0.0.")], [])
+        refused = self.call("POST", SERVICES, service("late"), 500)
+        self.assertIn("range is full", refused["message"])
+
     async def test_an_address_that_is_taken_or_outside_is_refused(self) -> None:
         await self.api()
         self.call("POST", SERVICES, service("a", clusterIP="10.0.0.5"), 201)
