@@ -13,11 +13,7 @@ _FILES = frozenset(
     (version, "AdmissionConfiguration")
     for version in (f"{_GROUP}/v1", f"{_GROUP}/v1alpha1", "apiserver.k8s.io/v1alpha1")
 )
-_SHAPE: Object = {
-    "apiVersion": str,
-    "kind": str,
-    "plugins": [{"name": str, "path": str, "configuration": object}],
-}
+_SHAPE: Object = {"plugins": [{"name": str, "path": str, "configuration": object}]}
 #: for the configuration file of a single plugin: its field -> the plugin
 _UNVERSIONED = {"imagePolicy": "ImagePolicyWebhook", "podNodeSelectorPluginConfig": "PodNodeSelector"}
 _WEBHOOKS = frozenset({(f"{_GROUP}/v1", "WebhookAdmissionConfiguration"), (f"{_GROUP}/v1alpha1", "WebhookAdmission")})
@@ -41,31 +37,56 @@ _KINDS: dict[str, frozenset[tuple[str, str]]] = {
     "ValidatingAdmissionPolicy": frozenset({(f"{_GROUP}/v1", "ValidatingAdmissionPolicyConfiguration")}),
     "ValidatingAdmissionWebhook": _WEBHOOKS,
 }
+_MODES = ("enforce", "audit", "warn")
+_OF_WEBHOOKS: Object = {"kubeConfigFile": str, "staticManifestsDir": str}
+_OF_POLICIES: Object = {"staticManifestsDir": str}
+#: plugin -> the shape of its configuration, for those that are read strictly
+_SHAPES: dict[str, Object] = {
+    "MutatingAdmissionPolicy": _OF_POLICIES,
+    "MutatingAdmissionWebhook": _OF_WEBHOOKS,
+    "PodSecurity": {
+        "defaults": dict.fromkeys((*_MODES, *(f"{mode}-version" for mode in _MODES)), str),
+        "exemptions": {"usernames": [str], "namespaces": [str], "runtimeClasses": [str]},
+    },
+    "ResourceQuota": {
+        "limitedResources": [
+            {
+                "apiGroup": str,
+                "resource": str,
+                "matchContains": [str],
+                "matchScopes": [{"scopeName": str, "operator": str, "values": [str]}],
+            }
+        ]
+    },
+    "ValidatingAdmissionPolicy": _OF_POLICIES,
+    "ValidatingAdmissionWebhook": _OF_WEBHOOKS,
+}
 
 
 def load_configurations(path: str) -> Object:
     """The configuration of each plugin the file names.  Raises ValueError with a text for the operator."""
     if not path:
         return {}
-    document = _document(Path(path))
+    document, duplicates = _document(Path(path))
     alone = {plugin: document for field, plugin in _UNVERSIONED.items() if field in document}
     if alone and not _is_one_of(document, _FILES):
         return alone
     _check_kind(path, document, _FILES)
-    wrong, unknown = shape_errors(document, _SHAPE)
-    if wrong or unknown:
-        raise ValueError(f"{path}: strict decoding error: {', '.join(wrong + unknown)}")
+    _check_shape(path, document, _SHAPE, duplicates)
     found: Object = {}
     for plugin in document.get("plugins") or ():
         if not plugin or not plugin.get("name"):
             raise ValueError(f"{path}: plugins: want a list of entries with a name")
         name, configuration, elsewhere = plugin["name"], plugin.get("configuration"), plugin.get("path")
+        duplicates = []
         if configuration is None and elsewhere:
-            configuration = _document(Path(path).parent / elsewhere)
+            configuration, duplicates = _document(Path(path).parent / elsewhere)
         if configuration is None or name in found:  # the first of two entries counts
             continue
         if name in _KINDS:
             _check_kind(f"{path}: {name}", configuration, _KINDS[name])
+        if name in _SHAPES:
+            _check_shape(f"{path}: {name}", configuration, _SHAPES[name], duplicates)
         found[name] = configuration
     return found
 
@@ -83,15 +104,23 @@ def _check_kind(where: str, document: object, kinds: frozenset[tuple[str, str]])
     raise ValueError(f"{where}: no kind {quote(kind)} is registered for version {quote(version)}: want {known}")
 
 
-def _document(path: Path) -> Object:
+def _check_shape(where: str, document: Object, shape: Object, duplicates: list[str]) -> None:
+    """Refuses values of wrong types, keys that are there twice, and unknown fields."""
+    wrong, unknown = shape_errors(document, {"apiVersion": str, "kind": str, **shape})
+    if wrong or duplicates or unknown:
+        raise ValueError(f"{where}: strict decoding error: {', '.join([*wrong, *duplicates, *unknown])}")
+
+
+def _document(path: Path) -> tuple[Object, list[str]]:
+    """The content of a file, and the errors of keys that are there twice."""
     from kapi.codecs import yaml_reading  # imported only when it is used
 
     try:
-        document, _ = yaml_reading.loads(path.read_bytes())
+        document, duplicates = yaml_reading.loads(path.read_bytes())
     except OSError as error:
         raise ValueError(f"unable to read admission control configuration from {path}: {error.strerror}") from None
     except yaml_reading.YAMLError as error:
         raise ValueError(f"{path}: not YAML: {error}") from None
     if not isinstance(document, dict):
         raise ValueError(f"{path}: want a mapping")
-    return document
+    return document, duplicates

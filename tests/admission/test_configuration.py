@@ -10,6 +10,7 @@ import pytest
 
 from kapi.admission.configuration import load_configurations
 from kapi.admission.podsecurity import plugin as podsecurity
+from kapi.admission.quota.plugin import ResourceQuota
 from kapi.machinery.status import Forbidden
 from kapi.machinery.tree import Object
 from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
@@ -128,3 +129,72 @@ def test_defaults_and_exemptions_of_pod_security(tmp_path: Path) -> None:
         finish(plugin.validate(attributes(pod())))
     assert 'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false' in caught.value.message
     finish(plugin.validate(attributes(pod(), namespace="free")))
+
+
+_SECURITY: Object = {"apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration"}
+_QUOTA: Object = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration"}
+_WEBHOOKS: Object = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration"}
+_POLICIES: Object = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ValidatingAdmissionPolicyConfiguration"}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "configuration", "why"),
+    [
+        ("PodSecurity", {**_SECURITY, "exemptions": {"namespaces": "free"}}, "exemptions.namespaces: must be a list"),
+        ("PodSecurity", {**_SECURITY, "exemptions": {"namespace": []}}, 'unknown field "exemptions.namespace"'),
+        ("PodSecurity", {**_SECURITY, "defaults": {"enforce": 1}}, "defaults.enforce: must be a string"),
+        ("PodSecurity", {**_SECURITY, "default": {}}, 'unknown field "default"'),
+        ("ResourceQuota", {**_QUOTA, "limited": []}, 'unknown field "limited"'),
+        (
+            "ResourceQuota",
+            {**_QUOTA, "limitedResources": [{"resource": "pods", "matchScopes": [{"scope": "x"}]}]},
+            'unknown field "limitedResources[0].matchScopes[0].scope"',
+        ),
+        ("MutatingAdmissionWebhook", {**_WEBHOOKS, "kubeconfigFile": "/x"}, 'unknown field "kubeconfigFile"'),
+        ("ValidatingAdmissionPolicy", {**_POLICIES, "kubeConfigFile": "/x"}, 'unknown field "kubeConfigFile"'),
+    ],
+)
+def test_configurations_of_plugins_are_read_strictly(
+    tmp_path: Path, plugin: str, configuration: Object, why: str
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        load_configurations(_file_of(tmp_path, plugin, configuration))
+    assert str(caught.value) == f"{tmp_path / 'admission.yaml'}: {plugin}: strict decoding error: {why}"
+
+
+def test_a_key_that_is_there_twice_is_an_error_in_either_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "f.yaml", tmp_path / "security.yaml"
+    head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: PodSecurity"
+    other.write_text(
+        f"apiVersion: {_SECURITY['apiVersion']}\nkind: PodSecurityConfiguration\ndefaults: {{}}\ndefaults: {{}}\n"
+    )
+    for text, where in (
+        (f"{head}, path: security.yaml}}]\n", f"{path}: PodSecurity: "),
+        (f"{head}, configuration: {{defaults: {{}}, defaults: {{}}}}}}]\n", f"{path}: "),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match='key "defaults" already set in map') as caught:
+            load_configurations(str(path))
+        assert str(caught.value).startswith(where + "strict decoding error: ")
+
+
+def test_what_pod_security_and_quotas_cannot_use_is_refused_with_all_reasons() -> None:
+    wrong = {
+        "defaults": {"enforce": "basic", "audit-version": "1.30"},
+        "exemptions": {"usernames": ["", "a", "a"], "namespaces": ["N"], "runtimeClasses": ["a", "a"]},
+    }
+    with pytest.raises(ValueError) as caught:
+        podsecurity.PodSecurity(initializer(FakeClient()), wrong)
+    text = str(caught.value)
+    namespace = text.partition('exemptions.namespaces[0]: Invalid value: "N": ')[2].partition(", exemptions.")[0]
+    assert text == (
+        '[defaults.enforce: Invalid value: "basic": must be one of privileged, baseline, restricted, '
+        'defaults.audit-version: Invalid value: "1.30": must be "latest" or "v1.x", '
+        f'exemptions.namespaces[0]: Invalid value: "N": {namespace}, '
+        'exemptions.runtimeClasses[1]: Duplicate value: "a", '
+        'exemptions.usernames[0]: Invalid value: "": username must not be empty, '
+        'exemptions.usernames[2]: Duplicate value: "a"]'
+    )
+    assert namespace.startswith("a lowercase RFC 1123 label must consist of")
+    with pytest.raises(ValueError, match=r"^limitedResources\[0\]\.resource: Required value$"):
+        ResourceQuota(initializer(FakeClient()), {"limitedResources": [{"apiGroup": "apps"}]})

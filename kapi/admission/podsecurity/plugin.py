@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from kapi.admission.initializer import Initializer
@@ -25,9 +25,10 @@ from kapi.admission.podsecurity.levels import (
 )
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements
-from kapi.machinery.field import FieldError
+from kapi.machinery.field import FieldError, Path, duplicate, invalid
 from kapi.machinery.golang import aggregate
 from kapi.machinery.lifecycles import RELEASE
+from kapi.machinery.names import dns_label, dns_subdomain
 from kapi.machinery.tree import Object, Tree
 
 #: The newest version in which any check changed: later ones are the same.
@@ -37,6 +38,7 @@ NEWEST = max(check.versions[-1][0] for check in CHECKS)
 _MAX_CACHED = 500  # levels and versions
 _rules: dict[LevelVersion, tuple[Rule, ...]] = {}
 _MINOR = RELEASE.minor
+_MODES = ("enforce", "warn", "audit")
 _MAX_EVALUATED_PODS = 3000
 _MAX_EVALUATION_SECONDS = 1.0
 _IGNORED_SUBRESOURCES = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
@@ -108,22 +110,38 @@ class Configuration:
     @classmethod
     def read(cls, document: Mapping[str, Tree] | None) -> Configuration:
         """Raises ValueError."""
-        document = document or {}
-        defaults = document.get("defaults") or {}
+        given = document or {}
+        defaults, exemptions = (given.get(name) or {} for name in ("defaults", "exemptions"))
+        texts = {name: defaults.get(name) or PRIVILEGED for name in _MODES}
+        versions = {name: defaults.get(f"{name}-version") or "latest" for name in _MODES}
+        errors: list[FieldError] = []
 
-        def mode(name: str) -> LevelVersion:
-            return LevelVersion(
-                parse_level(defaults.get(name) or PRIVILEGED),
-                parse_version(defaults.get(f"{name}-version") or "latest"),
-            )
+        def check(field: str, text: str, parse: Callable[[str], object]) -> None:
+            try:
+                parse(text)
+            except ValueError as error:
+                errors.append(invalid(Path("defaults").child(field), text, str(error)))
 
-        exemptions = document.get("exemptions") or {}
-        return cls(
-            Policy(mode("enforce"), mode("audit"), mode("warn")),
-            frozenset(exemptions.get("usernames") or ()),
-            frozenset(exemptions.get("namespaces") or ()),
-            frozenset(exemptions.get("runtimeClasses") or ()),
-        )
+        def names(field: str, rule: Callable[[str], Collection[str]]) -> frozenset[str]:
+            found: set[str] = set()
+            for i, name in enumerate(exemptions.get(field) or ()):
+                here, problems = Path("exemptions").child(field).index(i), rule(name)
+                if problems:
+                    errors.append(invalid(here, name, ", ".join(problems)))
+                elif name in found:
+                    errors.append(duplicate(here, name))
+                found.add(name)
+            return frozenset(found)
+
+        for name in _MODES:
+            check(name, texts[name], parse_level)
+            check(f"{name}-version", versions[name], parse_version)
+        namespaces, classes = names("namespaces", dns_label), names("runtimeClasses", dns_subdomain)
+        users = names("usernames", lambda name: () if name else ("username must not be empty",))
+        if errors:
+            raise ValueError(aggregate(map(str, errors)))
+        modes = {name: LevelVersion(parse_level(texts[name]), parse_version(versions[name])) for name in _MODES}
+        return cls(Policy(**modes), users, namespaces, classes)
 
 
 class PodSecurity(Plugin):

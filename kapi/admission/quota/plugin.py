@@ -22,6 +22,7 @@ from kapi.admission.quota.evaluators import DEVICE_CLAIMS, Evaluator, Requiremen
 from kapi.admission.quota.lists import Amounts
 from kapi.machinery import golang, tree
 from kapi.machinery.checkpoint import commit
+from kapi.machinery.field import Path, required
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.status import Conflict, NotFound, StatusError, internal
@@ -210,6 +211,10 @@ class ResourceQuota(Plugin):
     def __init__(self, initializer: Initializer, configuration: Tree) -> None:
         self.initializer = initializer
         self.limited: list[Object] = list((configuration or {}).get("limitedResources") or [])
+        root, numbered = Path("limitedResources"), enumerate(self.limited)
+        missing = [root.index(i).child("resource") for i, limited in numbered if not limited.get("resource")]
+        if missing:
+            raise ValueError(golang.aggregate(str(required(path)) for path in missing))
         self._queues: dict[str, deque[_Waiter]] = {}  # namespaces in which a request is being checked
         self._newest: dict[
             tuple[str, str], Object
