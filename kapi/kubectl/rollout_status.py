@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
-from twisted.internet.error import AlreadyCalled, AlreadyCancelled
+from twisted.internet.defer import Deferred, TimeoutError
 
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
+from kapi.kubectl.waiting import until
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, dig
 
@@ -90,50 +90,27 @@ async def follow(factory: Factory, info: Info, revision: int) -> None:
     """Prints the progress of the rollout, at each change, until it is done.  Raises CommandError."""
     status = _STATUS.get(info.mapping.kind)
     if status is None:
-        kind = f"{info.mapping.group}, Kind={info.mapping.kind}" if info.mapping.group else info.mapping.kind
-        raise CommandError(f"no status viewer has been implemented for {kind}")
-    text, done = status(info.object or {}, revision)
-    factory.out.write(text)
-    if done or not factory.flags.get_bool("watch"):
-        return
-    factory.out.flush()
-    following = Deferred.fromCoroutine(_watch(factory, info, revision))
-    seconds = factory.flags.get_duration("timeout")
-    if not seconds:
-        await following
-        return
-    expired: list[bool] = []
+        raise CommandError(f"no status viewer has been implemented for {info.mapping.group_kind}")
 
-    def expire() -> None:
-        expired.append(True)
-        following.cancel()
-
-    call = factory.reactor.callLater(seconds, expire)
-    try:
-        await following
-    except Exception:
-        if expired:
-            raise CommandError("timed out waiting for the condition") from None
-        raise
-    finally:
-        try:
-            call.cancel()
-        except (AlreadyCalled, AlreadyCancelled):
-            pass
-
-
-async def _watch(factory: Factory, info: Info, revision: int) -> None:
-    status, version = _STATUS[info.mapping.kind], (info.object or {})["metadata"]["resourceVersion"]
-    request = info.client.get().namespace(info.namespace).resource(info.mapping.name)
-    request.param("fieldSelector", f"metadata.name={info.name}").param("resourceVersion", version)
-    watch = await request.watch()
-    async for event in watch:
-        if event.type == "DELETED":
-            raise CommandError("object has been deleted")
-        if event.type not in ("ADDED", "MODIFIED"):
-            continue
-        text, done = status(event.object, revision)
+    def show(obj: Object) -> bool:
+        text, done = status(obj, revision)
         factory.out.write(text)
         factory.out.flush()
-        if done:
-            return
+        return done or not factory.flags.get_bool("watch")
+
+    first: Object = info.object or {}
+    if show(first):
+        return
+
+    def change(obj: Object | None) -> bool:
+        if obj is None:
+            raise CommandError("object has been deleted")
+        return obj["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"] and show(obj)
+
+    following: Deferred[Object | None] = Deferred.fromCoroutine(until(info, change))
+    if seconds := factory.flags.get_duration("timeout"):
+        following.addTimeout(seconds, factory.reactor)
+    try:
+        await following
+    except TimeoutError:
+        raise CommandError("timed out waiting for the condition") from None

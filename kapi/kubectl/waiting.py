@@ -61,7 +61,7 @@ async def wait_for(
         if not found:
             raise CommandError(f"condition not met for {named}")
         return current
-    running: Deferred[Object | None] = Deferred.fromCoroutine(_wait(info, done))
+    running: Deferred[Object | None] = Deferred.fromCoroutine(until(info, done))
     running.addTimeout(max(0.0, end - factory.reactor.seconds()), factory.reactor)
     try:
         return await running
@@ -83,7 +83,8 @@ async def _listed(info: Info) -> tuple[Object | None, str]:
     return (kind | items[0] if items else None), page["metadata"]["resourceVersion"]
 
 
-async def _wait(info: Info, done: Callable[[Object | None], bool]) -> Object | None:
+async def until(info: Info, done: Callable[[Object | None], bool]) -> Object | None:
+    """Asks ``done`` for each state of the object, None when there is none, until it is true.  Returns the object."""
     selector = f"metadata.name={info.name}"
     while True:
         current, version = await _listed(info)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import itertools
+import json
 import os
 import re
 import shlex
@@ -26,7 +27,7 @@ import pytest
 from kapi.testing.process import KapiProcess
 from tests import fork_server
 from tests.integration.server_process import ForkedServer
-from tests.waiting import until
+from tests.waiting import lines_until, until
 
 MAP = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s"}, "data": {"a": "1"}}'
 
@@ -178,6 +179,24 @@ def test_waiting_ends_when_it_is_so(cluster: KapiProcess) -> None:
     with started(cluster, "wait", "cm/slow", "--for=delete", "--timeout=120s") as wait:
         kapi(cluster, "delete", "cm", "slow")
         assert wait.wait(120) == 0
+
+
+def test_a_rollout_is_followed_longer_than_a_watch_lasts() -> None:
+    with ForkedServer("--min-request-timeout=1") as server:
+        kapi(server, "create", "deployment", "slow", "--image=x")
+        ended = re.compile(r'apiserver_request_total\{.*resource="deployments".*verb="WATCH"')
+        with started(server, "rollout", "status", "deployment/slow") as status:
+            until(lambda: ended.search(kapi(server, "get", "--raw=/metrics").stdout))
+            ready = dict.fromkeys(("observedGeneration", "replicas", "updatedReplicas", "availableReplicas"), 1)
+            patch = json.dumps({"status": {**ready, "readyReplicas": 1}})
+            kapi(server, "patch", "deployment", "slow", "--subresource=status", "--type=merge", "-p", patch)
+            assert status.communicate(timeout=120)[0].splitlines()[-1] == 'deployment "slow" successfully rolled out'
+            assert status.returncode == 0
+        kapi(server, "patch", "deployment", "slow", "--type=merge", '-p={"spec":{"replicas":2}}')
+        with started(server, "rollout", "status", "deployment/slow") as status:
+            lines_until(status, "Waiting")
+            kapi(server, "delete", "deployment", "slow")
+            assert status.wait(120) == 1
 
 
 def test_deleting_waits_for_finalizers(cluster: KapiProcess) -> None:
