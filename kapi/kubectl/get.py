@@ -165,8 +165,10 @@ class GetOptions:
         infos = await result.infos()
         errors = list(result.errors)
         tables: list[tuple[Info, Object]] = [(info, info.object or {}) for info in infos]
-        if self.sort_by and tables and not (result.single and len(tables) == 1):
-            tables = self._sorted(tables)
+        if self.sort_by and len(tables) > 1:
+            from kapi.kubectl.sorting import sort_by
+
+            tables = sort_by(tables, self.sort_by, lambda pair: pair[1])
         kinds = {(info.mapping.group, info.mapping.version, info.mapping.kind) for info in infos}
         with_kind = self.flags.get_bool("show-kind") or len(kinds) > 1
         writer, printer, last = TabWriter(), None, None
@@ -179,7 +181,8 @@ class GetOptions:
                 writer.forget_widths()
                 last = info.mapping
                 printer = TablePrinter(self.options(info, with_kind), info.mapping, writer)
-            printer.print(table)
+            if rows := self._sorted(table):
+                printer.print(rows)
         separate = written
         written |= self._flush(writer, separate)
         if not written and not result.ignore_not_found and not errors:
@@ -207,25 +210,20 @@ class GetOptions:
             column_labels=tuple(self.flags.get_list("label-columns")),
         )
 
-    def _sorted(self, tables: list[tuple[Info, Object]]) -> list[tuple[Info, Object]]:
-        """Sorts the rows of a single table, or the objects when the server makes no tables.
-
-        When no row has the field, or the path is wrong, nothing is printed, as by kubectl.
-        """
+    def _sorted(self, table: Object) -> Object | None:
+        """The table with its rows in order; None, as by kubectl, when no row of several has the field, or the path is wrong."""
+        rows = table.get("rows") or []
+        if not self.sort_by or len(rows) < 2:
+            return table
         from kapi.kubectl.sorting import Unsortable, sort_by
 
-        if len(tables) > 1:
-            return sort_by(tables, self.sort_by, lambda pair: pair[1])
-        info, table = tables[0]
-        if "rows" not in table:
-            return tables
         try:
-            rows = sort_by(table["rows"], self.sort_by, lambda row: row.get("object") or {}, templates=True)
+            rows = sort_by(rows, self.sort_by, lambda row: row.get("object") or {}, templates=True)
         except Unsortable:
             raise
         except CommandError:
-            return []
-        return [(info, {**table, "rows": rows})]
+            return None
+        return {**table, "rows": rows}
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kapi.kubectl.jsonpath import Template, relaxed
 from kapi.kubectl.messages import CommandError
-from kapi.machinery.golang import type_name
+from kapi.machinery.golang import quote, type_name
 from kapi.machinery.jsonpath import JSONPathError
 from kapi.machinery.tree import Tree
 
@@ -35,7 +35,7 @@ def sort_by(
     except JSONPathError as error:
         raise CommandError(str(error)) from None
     if items and all(value is _NONE for value in values):
-        raise CommandError(f'couldn\'t find any field with path "{path}" in the list of objects')
+        raise CommandError(f"couldn't find any field with path {quote(path)} in the list of objects")
     pairs = list(zip(values, items, strict=True))
     if len(pairs) <= MAX_INSERTED:
         _insert(pairs)
