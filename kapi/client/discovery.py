@@ -52,6 +52,11 @@ class APIResource(NamedTuple):
     def group_version(self) -> str:
         return str(GroupVersion(self.group, self.version))
 
+    @property
+    def group_kind(self) -> str:
+        """``KIND.GROUP``, as in messages."""
+        return f"{self.kind}.{self.group}".rstrip(".")
+
 
 class APIGroup(NamedTuple):
     """``versions`` in the server's order, the best first; ``preferred`` is one of them."""

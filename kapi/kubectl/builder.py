@@ -5,7 +5,8 @@ Each method adds one part of the command line; ``do`` checks that the parts go t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from kapi.client.config import Config
@@ -15,10 +16,11 @@ from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
-from kapi.kubectl.messages import CommandError, standard_message
+from kapi.kubectl.messages import SCHEME, CommandError, standard_message
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
     Chain,
+    Checked,
     Failed,
     Flattened,
     Items,
@@ -56,7 +58,8 @@ class Builder:
         self._names: list[str] = []
         self._tuples: list[tuple[str, str]] = []
         self._everything = self._implied = self._latest = self._flatten = self._single_type = self._validated = False
-        self._local = self._known = False
+        self._local = False
+        self._scheme = ""
         self._transform: Transform | None = None
 
     def namespace(self, namespace: str, *, enforce: bool = False, everywhere: bool = False) -> Builder:
@@ -93,9 +96,14 @@ class Builder:
         self._latest = True
         return self
 
-    def local(self, *, known: bool = False) -> Builder:
-        """Reads objects only from files, without the server; objects of the ``known`` kinds are decoded by their types."""
-        self._local, self._known = True, known
+    def local(self) -> Builder:
+        """Reads objects only from files, without the server."""
+        self._local = True
+        return self
+
+    def known(self, scheme: str = SCHEME) -> Builder:
+        """Objects of a kind outside of Kubernetes' own API are errors, which name Go's ``scheme``."""
+        self._scheme = scheme
         return self
 
     def flatten(self) -> Builder:
@@ -125,6 +133,15 @@ class Builder:
             self._names = given[1:]
             if len(given) == 1 and allow_empty_selector and not self._labels:
                 self._everything = self._implied = True
+        return self
+
+    def resource_names(self, kind: str, names: Sequence[str]) -> Builder:
+        """Names of objects of the kind, or ``TYPE/NAME``.  Raises CommandError."""
+        for name in names:
+            if "/" in name:
+                self.resource_type_or_name([name])
+            else:
+                self._tuples.append((kind, name))
         return self
 
     def validated(self, validated: bool) -> Builder:
@@ -173,9 +190,13 @@ class Builder:
             raise CommandError("you may only specify a single resource type")
         return list(found)
 
-    def _check_names(self, mappings: Iterable[APIResource]) -> None:
-        if self._all and any(mapping.namespaced for mapping in mappings):
-            raise CommandError("a resource cannot be retrieved by name across all namespaces")
+    def _check_names(self, mappings: Iterable[APIResource], names: Iterable[str]) -> None:
+        if not self._namespace and any(mapping.namespaced for mapping in mappings):
+            if self._all:
+                raise CommandError("a resource cannot be retrieved by name across all namespaces")
+            raise CommandError("namespace may not be empty when retrieving a resource by name")
+        if not all(names):
+            raise CommandError("resource name may not be empty")
 
     def _named(self, mapping: APIResource, name: str) -> Named:
         info = Info(
@@ -206,7 +227,9 @@ class Builder:
 
     async def _by_resource(self) -> Result:
         named = [(await self._mapping(kind), name) for kind, name in self._tuples]
-        self._check_names(mapping for mapping, _ in named)
+        if self._single_type and len({mapping for mapping, _ in named}) > 1:
+            raise CommandError("you may only specify a single resource type")
+        self._check_names((mapping for mapping, _ in named), (name for _, name in named))
         visitors = [self._named(mapping, name) for mapping, name in named]
         return self._result(visitors, single=len(self._tuples) == 1, targets=True)
 
@@ -214,9 +237,7 @@ class Builder:
         if not self._types:
             raise CommandError("you must provide a resource and a resource name together")
         mappings = await self._mappings(categories=False)
-        self._check_names(mappings)
-        if "" in self._names:
-            raise CommandError("resource name may not be empty")
+        self._check_names(mappings, self._names)
         visitors = [self._named(mapping, name) for mapping in mappings for name in self._names]
         return self._result(visitors, single=len(visitors) == 1, targets=True)
 
@@ -283,6 +304,8 @@ class Builder:
             raise without_kind(obj, source)
         if self._local:
             return self._local_info(obj, version, kind, source)
+        if self._scheme:
+            _check_known(obj, self._scheme, source)
         try:
             mapping = await self._factory.mapper.kind_for(version, kind)
         except NoMatch:
@@ -315,20 +338,20 @@ class Builder:
 
     def _local_info(self, obj: Object, version: str, kind: str, source: str) -> Info:
         """An Info of an object, with the kind from the object itself.  Raises CommandError."""
-        if self._known:
+        if self._scheme:
             from kapi.kubectl.local_patch import decoded
 
-            try:
+            with _decoding(source):
                 obj = decoded(obj)
-            except CommandError as error:
-                raise CommandError(f'unable to decode "{source}": {error}') from None
         group = GroupVersion.parse(version)
         mapping = APIResource(*group, kind.lower(), kind, namespaced=False)
         name = (obj.get("metadata") or {}).get("name") or ""
         return Info(None, mapping, "", name, obj=obj, source=source)
 
     def _result(self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False) -> Result:
-        chain = Chain(visitors)
+        chain: Visitor = Chain(visitors)
+        if self._scheme and not self._local:
+            chain = Checked(chain, lambda obj: _check_known(obj, self._scheme))
         return Result(Flattened(chain) if self._flatten else chain, single=single, targets_single_items=targets)
 
 
@@ -338,6 +361,25 @@ def builder_of(factory: Factory, program: str) -> Builder:
     builder = Builder(factory, program).flatten()
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     return builder.filenames(flags.get_list("filename"), flags.has("recursive") and flags.get_bool("recursive"))
+
+
+@contextlib.contextmanager
+def _decoding(source: str) -> Iterator[None]:
+    """Adds the name of the file to errors; "" for an object of the server."""
+    try:
+        yield
+    except CommandError as error:
+        raise CommandError(f'unable to decode "{source}": {error}') if source else error from None
+
+
+def _check_known(obj: Object, scheme: str, source: str = "") -> None:
+    """Raises CommandError for an object of a kind outside of Kubernetes' own API."""
+    if "." not in str(obj.get("apiVersion") or ""):
+        return  # no custom resource has such a group
+    from kapi.kubectl.local_patch import check_known
+
+    with _decoding(source):
+        check_known(obj, scheme)
 
 
 def _unvalidated(source: str, what: str) -> CommandError:

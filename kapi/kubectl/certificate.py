@@ -32,9 +32,7 @@ async def _decide_all(factory: Factory, program: str, name: str) -> int:
     if not names and not files:
         raise CommandError("one or more CSRs must be specified as <name> or -f <filename>")
     builder = Builder(factory, program).filenames(files, flags.get_bool("recursive")).flatten().latest()
-    if names:
-        builder.resource_type_or_name(["certificatesigningrequests", *names])
-    result = await builder.do()
+    result = await builder.resource_names("certificatesigningrequests", names).do()
     found = 0
     async for info in result.visit():
         with result.caught():
@@ -52,8 +50,9 @@ async def _decide(info: Info, program: str, name: str, force: bool) -> None:
     wanted, other = _TYPES[name]
     mapping = info.mapping
     if (mapping.group, mapping.kind) != ("certificates.k8s.io", "CertificateSigningRequest"):
-        kind = f"{mapping.kind}.{mapping.group}".rstrip(".")
-        raise CommandError(f"can only handle CertificateSigningRequest.certificates.k8s.io objects, got {kind}")
+        raise CommandError(
+            f"can only handle CertificateSigningRequest.certificates.k8s.io objects, got {mapping.group_kind}"
+        )
     for attempt in range(MAX_RETRIES + 1):
         try:
             current = await info.request(info.client.get()).do()

@@ -92,7 +92,7 @@ async def _job(factory: Factory, program: str) -> int:
 
 
 async def _from_cron_job(factory: Factory, program: str, source: str, job: Object) -> None:
-    builder = Builder(factory, program).namespace(factory.namespace).flatten().latest()
+    builder = Builder(factory, program).namespace(factory.namespace).flatten().latest().known()
     result = await builder.resource_type_or_name([source], allow_empty_selector=False).do()
     infos = await result.infos()
     if result.errors:

@@ -106,10 +106,8 @@ async def run(factory: Factory, program: str) -> int:
     debugging = Debugging(factory, command)
     debugging.check(names)
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    builder.filenames(flags.get_list("filename"), False).latest()
-    if names:
-        builder.resource_type_or_name(names if any("/" in name for name in names) else ["pods", *names])
-    result = await builder.do()
+    builder.filenames(flags.get_list("filename"), False).latest().known()
+    result = await builder.resource_names("pods", names).do()
     infos = await result.infos()
     if result.errors:
         raise result.errors[0]

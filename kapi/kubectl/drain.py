@@ -23,7 +23,7 @@ from kapi.kubectl.messages import Aggregate, CommandError, aggregate
 from kapi.kubectl.printers.name import NamePrinter
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
-from kapi.machinery.golang import duration_text
+from kapi.machinery.golang import duration_text, quote
 from kapi.machinery.selectors import SelectorError, parse_labels
 from kapi.machinery.status import NotFound, TooManyRequests
 from kapi.machinery.time import seconds_of
@@ -97,11 +97,19 @@ async def cordon(factory: Factory, program: str, command: str, *, desired: bool)
     if names and labels:
         raise CommandError("cannot specify both a node name and a --selector option", usage=f"{program} {command}")
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
-    builder = Builder(factory, program).labels(labels).single_resource_type().flatten().latest()
-    result = await builder.resource_type_or_name(["nodes", *names], allow_empty_selector=False).do()
+    builder = (
+        Builder(factory, program).namespace(factory.namespace).labels(labels).single_resource_type().flatten().latest()
+    )
+    if not names:
+        builder.resource_type_or_name(["nodes"], allow_empty_selector=False)
+    result = await builder.resource_names("nodes", names).known().do()
     nodes = await result.infos()
     if result.errors:
         raise result.errors[0]
+    for info in nodes:
+        if info.mapping.name != "nodes" or info.mapping.group:
+            found = f"{info.mapping.group}/{info.mapping.version}, Resource={info.mapping.name}"
+            raise CommandError(f"error: expected resource of type node, got {quote(found)}")
     done, verb = ("cordoned", "cordon") if desired else ("uncordoned", "uncordon")
     for info in nodes:
         node = info.object or {}

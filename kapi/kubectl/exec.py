@@ -68,7 +68,7 @@ async def _described(factory: Factory, program: str, name: str) -> Info:
     flags = factory.flags
     builder = Builder(factory, program).filenames(flags.get_list("filename"), False)
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    result = await builder.resource_type_or_name([name if "/" in name else f"pods/{name}"] if name else []).do()
+    result = await builder.known().resource_names("pods", [name] if name else []).do()
     infos = await result.infos()
     if result.errors:
         raise result.errors[0]

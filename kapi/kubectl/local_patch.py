@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import SCHEME, CommandError
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 
 if TYPE_CHECKING:
     from kapi.schema.types import Type
-
-_SCHEME = "pkg/scheme/scheme.go:28"  # kubectl's, in its messages
 
 
 class Patched(NamedTuple):
@@ -86,14 +84,21 @@ def decoded(tree: Tree, text: Callable[[], str] = str) -> Object:
         for name, value in (("Kind", kind), ("apiVersion", version)):
             if not value:
                 raise CommandError(f"Object '{name}' is missing in '{text()}'")
-        type_ = _type_of(tree)
-        if type_ is None:
-            raise CommandError(f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"')
+        type_ = check_known(tree)
         fields, _ = decode_tree(tree, type_, strict=False)
     except ValueError as error:
         raise CommandError(str(error)) from None
     found: Object = go_order({**fields, "kind": kind, "apiVersion": version}, type_)
     return found
+
+
+def check_known(obj: Object, scheme: str = SCHEME) -> Type:
+    """The type of the object.  Raises CommandError for a kind outside of Kubernetes' own API."""
+    type_ = _type_of(obj)
+    if type_ is None:
+        version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
+        raise CommandError(f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"')
+    return type_
 
 
 def _type_of(obj: Object) -> Type | None:

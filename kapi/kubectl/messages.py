@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, StatusError
 
+#: where kubectl registers the types that it knows, as its messages have it
+SCHEME = "pkg/scheme/scheme.go:28"
 #: fields of kubeconfig files whose errors say themselves what they are about
 _NAMED = ("exec.interactiveMode", "certificate-authority", "client-certificate", "client-key")
 

@@ -9,7 +9,7 @@ from typing import TextIO
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import SCHEME, CommandError
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
 
@@ -17,11 +17,10 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _WITH_SELECTOR = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 
 
-async def named_object(factory: Factory, program: str, text: str, kind: str = "pods") -> Info:
+async def named_object(factory: Factory, program: str, text: str, kind: str = "pods", *, scheme: str = SCHEME) -> Info:
     """Reads the object ``NAME`` (of ``kind``) or ``TYPE/NAME`` from the server.  Raises CommandError and StatusError."""
-    builder = Builder(factory, program).namespace(factory.namespace).latest()
-    arguments = [text] if "/" in text else [kind, text]
-    result = await builder.resource_type_or_name(arguments, allow_empty_selector=False).do()
+    builder = Builder(factory, program).namespace(factory.namespace).latest().known(scheme)
+    result = await builder.resource_names(kind, [text]).do()
     infos = await result.infos()
     if result.errors:
         raise result.errors[0]

@@ -22,6 +22,7 @@ FLAGS = (
     Flag("address", "list", default=["localhost"],
          help="Addresses to listen on, separated by commas; localhost is 127.0.0.1 and ::1."),
 )  # fmt: skip
+_SCHEME = "k8s.io/client-go/kubernetes/scheme/register.go:84"  # in an error, where kubectl's other commands have theirs
 _LOCALHOST = ("127.0.0.1", "::1")
 HELP = Help(
     "(POD | TYPE/NAME) [LOCAL:]REMOTE ...",
@@ -39,7 +40,7 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("TYPE/NAME and list of ports are required for port-forward", usage=f"{program} port-forward")
     check_pod_timeout(factory, f"{program} port-forward")
     what, *texts = flags.arguments
-    info = await named_object(factory, program, what)
+    info = await named_object(factory, program, what, scheme=_SCHEME)
     pod = (await pods_of(factory, info, "attach to"))[0]
     service = info.object if info.mapping.kind == "Service" else None
     texts = _of_pod(pod, texts) if service is None else _of_service(service, pod, texts)

@@ -15,11 +15,11 @@ from kapi.kubectl.describers.pods import template
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info, items_of
-from kapi.kubectl.messages import CommandError, aggregate
+from kapi.kubectl.messages import CommandError, ListErrors, aggregate, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.kubectl.rollout_status import REVISION, follow
-from kapi.kubectl.updates import Change, Updates, changed, read_objects
+from kapi.kubectl.updates import Change, Updates, changed, has_pods, read_objects
 from kapi.kubectl.visitor import Result
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix
 from kapi.machinery import tree
@@ -78,7 +78,9 @@ async def _change_all(factory: Factory, program: str, operation: str, same: str,
             )
             continue
         factory.out.write(printer_for(factory.flags, operated).print(info.object or {}))
-    aggregate(errors)
+    if any(isinstance(error, ListErrors) for error in errors):
+        aggregate(errors)
+    raise_errors(errors)
     return 0
 
 
@@ -227,10 +229,6 @@ _KEPT = frozenset(
 )  # fmt: skip
 
 
-def _kind(info: Info) -> str:
-    return f"{info.mapping.kind}.{info.mapping.group}" if info.mapping.group else info.mapping.kind
-
-
 async def _owned(info: Info, resource: str) -> list[Object]:
     """The objects that the workload controls, found by its selector."""
     obj = info.object or {}
@@ -258,7 +256,7 @@ async def _shown(info: Info, revision: int) -> list[Object]:
     """A revision, or all for 0, as objects: replica sets, or the workload's old states.  Raises CommandError and StatusError."""
     from kapi.kubectl.local_patch import decoded
 
-    _check_history(info)
+    _check_revisions(info)
     found = dict(await _revisions(info))
     if revision:
         if revision not in found:
@@ -269,10 +267,14 @@ async def _shown(info: Info, revision: int) -> list[Object]:
     return [decoded(_applied(info, one)) for one in found.values()]
 
 
-def _check_history(info: Info) -> None:
+def _check_revisions(info: Info, what: str = "history", part: str = "history viewer") -> None:
     """Raises CommandError for a kind that has no revisions."""
-    if info.mapping.kind not in ("Deployment", "DaemonSet", "StatefulSet"):
-        raise CommandError(f"no history viewer has been implemented for {quote(_kind(info))}")
+    mapping = info.mapping
+    if not has_pods(info):
+        problem = f"no visitor method exists for {{{mapping.group} {mapping.kind}}}"
+        raise CommandError(f"error retrieving {what} for {quote(mapping.group_kind)}, {problem}")
+    if mapping.kind not in ("Deployment", "DaemonSet", "StatefulSet"):
+        raise CommandError(f"no {part} has been implemented for {quote(mapping.group_kind)}")
 
 
 def _newest_last(info: Info, sets: list[Object]) -> list[Object]:
@@ -300,7 +302,7 @@ def _applied(info: Info, revision: Object) -> Object:
 
 async def history_text(factory: Factory, info: Info, revision: int) -> str:
     """The revisions as a table; with ``revision`` its pods.  Raises CommandError and StatusError."""
-    _check_history(info)
+    _check_revisions(info)
     revisions = await _revisions(info)
     if not revisions:
         return "No rollout history found."
@@ -332,8 +334,7 @@ async def rolled_back(factory: Factory, program: str, info: Info, revision: int,
     Raises CommandError and StatusError.
     """
     kind = info.mapping.kind
-    if kind not in ("Deployment", "DaemonSet", "StatefulSet"):
-        raise CommandError(f"no rollbacker has been implemented for {quote(_kind(info))}")
+    _check_revisions(info, "rollbacker", "rollbacker")
     if revision < 0:
         raise _not_found(revision)
     revisions = await _revisions(info)

@@ -110,9 +110,8 @@ async def _service_account(factory: Factory, program: str) -> int:
         spec["serviceAccountName"] = name
         return []
 
-    return await update_pods(
-        factory, program, resources, "serviceaccount updated", "failed to patch ServiceAccountName", change
-    )
+    failed = "failed to patch ServiceAccountName"
+    return await update_pods(factory, program, resources, "serviceaccount updated", failed, change, also_unchanged=True)
 
 
 async def _selector(factory: Factory, program: str) -> int:
@@ -174,11 +173,8 @@ async def _subject(factory: Factory, program: str) -> int:
         try:
             if info.mapping.kind not in ("RoleBinding", "ClusterRoleBinding"):
                 raise CommandError("setting subjects is only supported for RoleBinding/ClusterRoleBinding")
-            if not await updates.patch(info, changed(info, change)):
-                if not flags.get_bool("local"):
-                    factory.out.write(f"{object_name(info)} was not changed\n")
-                continue
-            factory.out.write(printer.print(info.object or {}))
+            if await updates.patch(info, changed(info, change)):
+                factory.out.write(printer.print(info.object or {}))
         except CommandError as error:
             name = f"{info.text}\n" if flags.get_bool("local") else object_name(info)
             errors.append(CommandError(f"error: {name} {error}\n"))

@@ -63,8 +63,12 @@ async def run(factory: Factory, program: str) -> int:
     if not everything and not labels and len(resources) < 2:
         raise CommandError("at least one resource name must be specified since 'all' parameter is not set")
     names = [] if everything or labels else resources[1:]
-    builder = Builder(factory, program).labels(labels).select_all(everything).flatten().latest()
-    result = await builder.resource_type_or_name(["node", *names], allow_empty_selector=False).do()
+    builder = (
+        Builder(factory, program).namespace(factory.namespace).labels(labels).select_all(everything).flatten().latest()
+    )
+    if everything or labels:
+        builder.resource_type_or_name(["node"], allow_empty_selector=False)
+    result = await builder.resource_names("node", names).known().do()
     async for info in result.visit():
         obj = info.object or {}
         with result.caught():

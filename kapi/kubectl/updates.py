@@ -71,16 +71,18 @@ def is_local(factory: Factory) -> bool:
 async def read_objects(factory: Factory, program: str, resources: Sequence[str], *, whole: bool = True) -> Result:
     """The current objects of arguments, files and selector.  ``whole``: a type alone means all its objects."""
     flags = factory.flags
-    builder = builder_of(factory, program).labels(flags.get_string("selector") if flags.has("selector") else "")
+    builder = builder_of(factory, program).labels(flags.get_string("selector") if flags.has("selector") else "").known()
     if is_local(factory):
-        return await builder.local(known=True).resource_type_or_name(resources).do()
+        return await builder.local().resource_type_or_name(resources).do()
     builder.latest()
     return await builder.resource_type_or_name(resources, allow_empty_selector=whole).do()
 
 
-async def given_objects(factory: Factory, program: str) -> Result:
-    """The current objects that arguments name, or the objects in files."""
+async def given_objects(factory: Factory, program: str, *, known: bool = False) -> Result:
+    """The current objects that arguments name, or the objects in files; ``known``: of Kubernetes' own kinds."""
     builder = builder_of(factory, program)
+    if known:
+        builder.known()
     if not factory.flags.get_list("filename"):
         builder.latest()
     return await builder.resource_type_or_name(factory.flags.arguments, allow_empty_selector=False).do()
@@ -168,9 +170,10 @@ def check(factory: Factory, dry_run: str, resources: list[str]) -> list[BaseExce
 
 
 async def update_pods(
-    factory: Factory, program: str, resources: list[str], operation: str, failed: str, change: ChangeSpec
-) -> int:
-    """Changes the pods of objects.  ``failed`` is before the server's message."""
+    factory: Factory, program: str, resources: list[str], operation: str, failed: str, change: ChangeSpec,
+    *, also_unchanged: bool = False,
+) -> int:  # fmt: skip
+    """Changes the pods of objects.  ``failed`` is before the server's message; ``also_unchanged``: prints all objects."""
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     printer = printer_for(flags, operation + dry_run_suffix(dry_run), typed=flags.get_bool("local"))
@@ -187,7 +190,7 @@ async def update_pods(
             continue
         errors += [CommandError(problem) for problem in problems]
         try:
-            if await updates.patch(info, wanted):
+            if await updates.patch(info, wanted) or also_unchanged:
                 factory.out.write(printer.print(info.object or {}))
         except StatusError as error:
             errors.append(CommandError(f"{failed} {error.message}"))

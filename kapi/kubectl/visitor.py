@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kapi.client.discovery import APIResource
@@ -138,6 +138,23 @@ class Chain:
         for visitor in self._visitors:
             async for info in visitor.visit():
                 yield info
+
+
+class Checked:
+    """Objects that ``check`` accepts; it raises a CommandError for the others."""
+
+    def __init__(self, inner: Visitor, check: Callable[[Object], None]) -> None:
+        self._inner, self._check = inner, check
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        async for info in self._inner.visit():
+            try:
+                if not isinstance(info, Exception):
+                    self._check(info.object or {})
+            except CommandError as error:
+                yield error
+                continue
+            yield info
 
 
 class Items(Chain):

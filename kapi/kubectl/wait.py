@@ -147,6 +147,8 @@ def _of_path(text: str) -> Done:
     path = path.strip("'\"")
     if equals and not wanted:
         raise CommandError(_NO_VALUE)
+    if not path:
+        raise CommandError("jsonpath expression cannot be empty")
     try:
         template = Template(relaxed(path))
     except JSONPathError as error:
