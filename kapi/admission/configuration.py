@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kapi.machinery.golang import quote
 from kapi.machinery.shape import shape_errors
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _GROUP = "apiserver.config.k8s.io"
 _FILES = frozenset(
@@ -40,14 +40,27 @@ _KINDS: dict[str, frozenset[tuple[str, str]]] = {
 _MODES = ("enforce", "audit", "warn")
 _OF_WEBHOOKS: Object = {"kubeConfigFile": str, "staticManifestsDir": str}
 _OF_POLICIES: Object = {"staticManifestsDir": str}
-#: plugin -> the shape of its configuration, for those that are read strictly
+_TOLERATIONS: Tree = [{"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}]
+#: plugin -> the shape of its configuration
 _SHAPES: dict[str, Object] = {
+    "EventRateLimit": {"limits": [{"type": str, "qps": int, "burst": int, "cacheSize": int}]},
+    "ImagePolicyWebhook": {
+        "imagePolicy": {
+            "kubeConfigFile": str,
+            "allowTTL": int,
+            "denyTTL": int,
+            "retryBackoff": int,
+            "defaultAllow": bool,
+        }
+    },
     "MutatingAdmissionPolicy": _OF_POLICIES,
     "MutatingAdmissionWebhook": _OF_WEBHOOKS,
+    "PodNodeSelector": {"podNodeSelectorPluginConfig": {str: str}},
     "PodSecurity": {
         "defaults": dict.fromkeys((*_MODES, *(f"{mode}-version" for mode in _MODES)), str),
         "exemptions": {"usernames": [str], "namespaces": [str], "runtimeClasses": [str]},
     },
+    "PodTolerationRestriction": {"default": _TOLERATIONS, "whitelist": _TOLERATIONS},
     "ResourceQuota": {
         "limitedResources": [
             {
@@ -61,6 +74,8 @@ _SHAPES: dict[str, Object] = {
     "ValidatingAdmissionPolicy": _OF_POLICIES,
     "ValidatingAdmissionWebhook": _OF_WEBHOOKS,
 }
+#: plugins that ignore unknown fields and keys that are there twice, as upstream
+_LENIENT = frozenset({"EventRateLimit", "ImagePolicyWebhook", "PodNodeSelector", "PodTolerationRestriction"})
 
 
 def load_configurations(path: str) -> Object:
@@ -70,6 +85,8 @@ def load_configurations(path: str) -> Object:
     document, duplicates = _document(Path(path))
     alone = {plugin: document for field, plugin in _UNVERSIONED.items() if field in document}
     if alone and not _is_one_of(document, _FILES):
+        for plugin in alone:
+            _check_shape(f"{path}: {plugin}", document, _SHAPES[plugin])
         return alone
     _check_kind(path, document, _FILES)
     _check_shape(path, document, _SHAPE, duplicates)
@@ -86,7 +103,7 @@ def load_configurations(path: str) -> Object:
         if name in _KINDS:
             _check_kind(f"{path}: {name}", configuration, _KINDS[name])
         if name in _SHAPES:
-            _check_shape(f"{path}: {name}", configuration, _SHAPES[name], duplicates)
+            _check_shape(f"{path}: {name}", configuration, _SHAPES[name], None if name in _LENIENT else duplicates)
         found[name] = configuration
     return found
 
@@ -104,11 +121,13 @@ def _check_kind(where: str, document: object, kinds: frozenset[tuple[str, str]])
     raise ValueError(f"{where}: no kind {quote(kind)} is registered for version {quote(version)}: want {known}")
 
 
-def _check_shape(where: str, document: Object, shape: Object, duplicates: list[str]) -> None:
-    """Refuses values of wrong types, keys that are there twice, and unknown fields."""
-    wrong, unknown = shape_errors(document, {"apiVersion": str, "kind": str, **shape})
-    if wrong or duplicates or unknown:
-        raise ValueError(f"{where}: strict decoding error: {', '.join([*wrong, *duplicates, *unknown])}")
+def _check_shape(where: str, document: Object, shape: Object, duplicates: list[str] | None = None) -> None:
+    """Refuses values of wrong types; with ``duplicates``, keys that are there twice, also these and unknown fields."""
+    problems, unknown = shape_errors(document, {"apiVersion": str, "kind": str, **shape})
+    if duplicates is not None:
+        problems = [*problems, *duplicates, *unknown]
+    if problems:
+        raise ValueError(f"{where}: strict decoding error: {', '.join(problems)}")
 
 
 def _document(path: Path) -> tuple[Object, list[str]]:

@@ -1,14 +1,14 @@
 """Strict checks of configuration files: unknown fields and values of wrong types.
 
 Upstream: apimachinery ``serializer`` with EnableStrict.  A shape is a dict (an object with these fields), a list with one
-shape (a list of such values), or the type of a scalar: ``str``, ``bool``.
+shape (a list of such values), or the type of a scalar: ``str``, ``bool``, ``int``.  The field ``str`` stands for all names.
 """
 
 from __future__ import annotations
 
 from kapi.machinery.tree import Tree
 
-_NAMES = {str: "string", bool: "bool"}
+_NAMES = {str: "string", bool: "bool", int: "integer"}
 
 
 def shape_errors(tree: object, shape: object) -> tuple[list[str], list[str]]:
@@ -28,8 +28,9 @@ def _check(tree: Tree, shape: Tree, path: str, wrong: list[str], unknown: list[s
             return
         for key, value in tree.items():
             at = f"{path}.{key}" if path else str(key)
-            if key in shape:
-                _check(value, shape[key], at, wrong, unknown)
+            inner = shape.get(key, shape.get(str))
+            if inner is not None:
+                _check(value, inner, at, wrong, unknown)
             else:
                 unknown.append(f'unknown field "{at}"')
     elif isinstance(shape, list):
@@ -38,5 +39,5 @@ def _check(tree: Tree, shape: Tree, path: str, wrong: list[str], unknown: list[s
             return
         for position, item in enumerate(tree):
             _check(item, shape[0], f"{path}[{position}]", wrong, unknown)
-    elif not isinstance(tree, shape):
-        wrong.append(f"{path}: must be a {_NAMES[shape]}")
+    elif not isinstance(tree, shape) or shape is int and isinstance(tree, bool):
+        wrong.append(f"{path}: must be {'an' if shape is int else 'a'} {_NAMES[shape]}")

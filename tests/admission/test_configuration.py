@@ -162,6 +162,40 @@ def test_configurations_of_plugins_are_read_strictly(
     assert str(caught.value) == f"{tmp_path / 'admission.yaml'}: {plugin}: strict decoding error: {why}"
 
 
+@pytest.mark.parametrize(
+    ("plugin", "configuration", "why"),
+    [
+        ("EventRateLimit", {"limits": [{"type": "Server", "qps": "5"}]}, "limits[0].qps: must be an integer"),
+        ("EventRateLimit", {"limits": [{"type": "Server", "burst": True}]}, "limits[0].burst: must be an integer"),
+        ("ImagePolicyWebhook", {"imagePolicy": {"defaultAllow": "false"}}, "imagePolicy.defaultAllow: must be a bool"),
+        ("PodNodeSelector", {"podNodeSelectorPluginConfig": ["a=b"]}, "podNodeSelectorPluginConfig: must be an object"),
+        (
+            "PodNodeSelector",
+            {"podNodeSelectorPluginConfig": {"n": 1}},
+            "podNodeSelectorPluginConfig.n: must be a string",
+        ),
+        ("PodTolerationRestriction", {"default": {"key": "a"}}, "default: must be a list"),
+    ],
+)
+def test_values_have_the_types_that_plugins_expect(
+    tmp_path: Path, plugin: str, configuration: Object, why: str
+) -> None:
+    kinds = {"EventRateLimit": "eventratelimit", "PodTolerationRestriction": "podtolerationrestriction"}
+    head: Object = {}
+    if plugin in kinds:
+        head = {"apiVersion": f"{kinds[plugin]}.admission.k8s.io/v1alpha1", "kind": "Configuration"}
+    with pytest.raises(ValueError) as caught:
+        load_configurations(_file_of(tmp_path, plugin, {**head, **configuration}))
+    assert str(caught.value).endswith(f": {plugin}: strict decoding error: {why}")
+    further = {**head, "further": 1}  # these plugins ignore what they do not know
+    assert load_configurations(_file_of(tmp_path, plugin, further)) == {plugin: further}
+    if not head:
+        path = tmp_path / "alone.yaml"
+        path.write_text(json.dumps(configuration))
+        with pytest.raises(ValueError, match=f"alone.yaml: {plugin}: strict decoding error: "):
+            load_configurations(str(path))
+
+
 def test_a_key_that_is_there_twice_is_an_error_in_either_file(tmp_path: Path) -> None:
     path, other = tmp_path / "f.yaml", tmp_path / "security.yaml"
     head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: PodSecurity"
