@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.admission.certificates import make_certificate
+from tests.store.servers import free_port
 
 #: given the head and the body of a request: the bytes to answer
 Speak = Callable[[bytes, bytes], bytes]
@@ -31,7 +32,7 @@ class Backend:
             file = Path(directory) / "pair.pem"
             file.write_bytes(key + self.certificate)
             self._context.load_cert_chain(file)
-        self._listen(0)
+        self._listen(free_port())  # which stays free while it is dead
 
     def _listen(self, port: int) -> None:
         self._server = socket.create_server(("127.0.0.1", port))
