@@ -13,7 +13,7 @@ import pytest
 
 from kapi.resources.catalogue import BUILT_IN
 from tests.integration.server_process import ForkedServer, ServerProcess
-from tests.security.built_in import Admin, group_versions, unserved
+from tests.security.built_in import START_SECONDS, Admin, group_versions, unserved
 from tests.waiting import until
 
 EVERY = sorted({f"{row.group}/{row.version}" for row in BUILT_IN})
@@ -23,7 +23,7 @@ SAYS = "is switched off"
 
 @contextmanager
 def started(directory: Path, *flags: str) -> Iterator[ServerProcess]:
-    server = ForkedServer(*flags, directory=directory).start(20)
+    server = ForkedServer(*flags, directory=directory).start(START_SECONDS)
     try:
         yield server
     finally:
