@@ -264,7 +264,7 @@ class BookmarkWheel:
         now = self._seconds()
         due = now + INTERVAL_SECONDS
         last = watch.deadline - BEFORE_TIMEOUT_SECONDS
-        if watch.deadline and now < last < due:
+        if now < last < due:
             due = last
         spoke = max(int(due), self._turned + 1)
         self._spokes.setdefault(spoke, {})[watch] = None

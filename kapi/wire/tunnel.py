@@ -158,7 +158,7 @@ class _Connect(Tunnel):
                 self.fail("the proxy's answer is too long")
             return
         self.received = rest
-        first = head.split(b"\r\n", 1)[0].split(b" ", 2)
+        first = head.partition(b"\r\n")[0].split(b" ", 2)
         if len(first) < 2 or first[1] != b"200":
             self.fail(f"proxyconnect tcp: {b' '.join(first[1:])[:200].decode('latin-1')}")
         else:
