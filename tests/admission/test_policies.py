@@ -160,6 +160,16 @@ class TestValidating:
         assert asked.annotations["p/k"] == "name a"
         assert '"expressionIndex":0' in asked.annotations["validation.policy.admission.k8s.io/validation_failure"]
 
+    def test_an_error_in_a_match_condition_has_the_actions_of_its_binding(self) -> None:
+        spec = {
+            "matchConditions": [{"name": "c", "expression": "object.none == 1"}],
+            "validations": [{"expression": "true"}],
+        }
+        asked = self.check(spec, config_map(), binding={"validationActions": ["Warn", "Audit"]})
+        assert len(asked.warnings) == 1 and "no such key: none" in asked.warnings[0]
+        assert "no such key: none" in asked.annotations["validation.policy.admission.k8s.io/validation_failure"]
+        assert "no such key: none" in self.refusal(spec, config_map()).message
+
     def test_what_several_validations_say_is_warned_of_once(self) -> None:
         spec = {"validations": [{"expression": "false", "message": text} for text in ("m", "n", "m")]}
         asked = self.check(spec, config_map(), binding={"validationActions": ["Warn"]})

@@ -85,6 +85,12 @@ def test_wildcards_and_underscores() -> None:
     assert in_objects.is_wildcard_dns1123_subdomain("*.") != ()
     assert in_objects.is_dns1123_subdomain_with_underscore("_a.b_c") == ()
     assert "'_', '-' or '.'" in in_objects.is_dns1123_subdomain_with_underscore("A")[0]
+    for name, rule in (
+        ("*.a", in_objects.is_wildcard_dns1123_subdomain),
+        ("_a", in_objects.is_dns1123_subdomain_with_underscore),
+    ):
+        assert rule(name.ljust(253, "a")) == ()
+        assert rule(name.ljust(254, "a")) == ("must be no more than 253 characters",)
 
 
 def test_port_names() -> None:

@@ -189,13 +189,22 @@ class Metrics(CacheTest):
         }
         self.assertEqual(values["apiserver_watch_cache_events_received"], 2)
         self.assertEqual(values["apiserver_watch_cache_events_dispatched"], 1)
-        for idle in ("apiserver_terminated_watchers", "apiserver_cache_list_returned_objects"):
+        idle_ones = ("apiserver_terminated_watchers", "apiserver_cache_list_returned_objects")
+        for idle in (*idle_ones, "apiserver_watch_cache_read_wait_seconds"):
             self.assertEqual(named[idle], [])  # nothing was counted: no series
         self.assertEqual(values["apiserver_watch_cache_resource_version"], 2)
         self.assertEqual(values["apiserver_storage_objects"], 2)
         self.assertEqual(
             values["apiserver_resource_size_estimate_bytes"], sum(len(e.data) for e in self.pods.list()[0])
         )
+
+    def test_how_long_reads_have_waited_is_counted(self) -> None:
+        for seconds in (0.0, 0.02, 0.02, 60.0):
+            self.pods.reads.waited(seconds)
+        [waits] = [family for family in families(self.caches)() if "read_wait" in family.name]
+        values = {sample.labels.get("le", sample.name): sample.value for sample in waits.samples}
+        self.assertEqual((values["0.005"], values["0.025"], values["+Inf"]), (1, 3, 4))
+        self.assertEqual((values[f"{waits.name}_count"], values[f"{waits.name}_sum"]), (4, 60.04))
 
 
 class Memory(CacheTest):

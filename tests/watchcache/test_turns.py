@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from kapi.watchcache import watch
 from kapi.watchcache.event import Batch
 from kapi.watchcache.turns import Turns
 from tests.watchcache.cache_case import CacheTest, Client
@@ -91,3 +92,28 @@ class Watches(CacheTest):
         self.assertEqual([len(client.batches) for client in clients], [2] + [1] * (len(clients) - 1))
         self.assertGreaterEqual(turns(), len(clients) - 1)
         self.assertEqual([len(client.batches) for client in clients], [2] * len(clients))
+
+    def test_one_whose_batches_take_long_does_not_send_them_in_one_turn(self) -> None:
+        now, calls = [0.0], list[Callable[[], None]]()
+        self.patch(watch, "perf_counter", lambda: now[0])
+        self.caches.turns = Turns(calls.append, lambda: now[0])
+        for seconds, sent in ((1.0, [1, 1, 1]), (0.0, [3])):
+            client = Client()
+
+            def take(batch: Batch, client: Client = client, seconds: float = seconds) -> None:
+                now[0] += seconds
+                client.batches.append(batch)
+
+            client.watch = self.pods.watch(None, take, client.ends.append)
+            client.watch.pause()
+            for name in "abc":
+                self.create(f"{name}{seconds}")
+                self.turn()
+            counts = []
+            client.watch.resume()
+            while True:
+                counts.append(len(client.batches) - sum(counts))
+                if not calls:
+                    break
+                calls.pop(0)()
+            self.assertEqual([count for count in counts if count], sent)
