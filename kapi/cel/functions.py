@@ -12,11 +12,13 @@ from typing import TypeVar
 
 from kapi.cel import types
 from kapi.cel.arithmetic import Uint
+from kapi.cel.errors import EvaluationError
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.cel.values import Optional
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Value])
+Result = TypeVar("Result")
 _PRIMITIVES: dict[str, CelType] = {
     "dyn": types.DYN,
     "null": types.NULL,
@@ -201,6 +203,34 @@ def table(*libraries: Iterable[Overload]) -> dict[str, list[Overload]]:
         for overload in library:
             functions.setdefault(overload.function, []).append(overload)
     return functions
+
+
+def converter(parse: Callable[..., Result], text: str = "{error}") -> Callable[..., Result]:
+    """The implementation of a function that reads a text with ``parse``, which raises ValueError.
+
+    ``text`` is the message of the evaluation's error; {error} stands for the parser's, {given} for the text.
+    """
+
+    def convert(given: str, *more: Value) -> Result:
+        try:
+            return parse(given, *more)
+        except ValueError as error:
+            raise EvaluationError(text.format(error=error, given=given)) from None
+
+    return convert
+
+
+def readable(parse: Callable[..., object]) -> Callable[..., bool]:
+    """The implementation of a function that tells whether ``parse`` reads a text."""
+
+    def is_readable(given: str, *more: Value) -> bool:
+        try:
+            parse(given, *more)
+        except ValueError:
+            return False
+        return True
+
+    return is_readable
 
 
 def declarer(**named: CelType) -> Callable[[str, str, str, Callable[..., Value]], Overload]:

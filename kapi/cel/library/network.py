@@ -5,8 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from kapi.cel import types
-from kapi.cel.errors import EvaluationError
-from kapi.cel.functions import declarer
+from kapi.cel.functions import converter, declarer, readable
 from kapi.cel.types import CelType, Value
 from kapi.cel.values import Opaque
 from kapi.machinery.golang import quote
@@ -106,35 +105,9 @@ def parse_cidr(text: str) -> CIDRValue:
     return CIDRValue(address, length)
 
 
-def _ip(text: str) -> IPValue:
-    try:
-        return IPValue(parse_ip(text))
-    except ValueError as error:
-        raise EvaluationError(str(error)) from None
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        parse_ip(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _cidr(text: str) -> CIDRValue:
-    try:
-        return parse_cidr(text)
-    except ValueError as error:
-        prefix = "network address parse error during conversion from string: "
-        raise EvaluationError(f"{prefix}{prefix}{error}") from None  # upstream has the prefix twice
-
-
-def _is_cidr(text: str) -> bool:
-    try:
-        parse_cidr(text)
-    except ValueError:
-        return False
-    return True
+_ip = converter(lambda text: IPValue(parse_ip(text)))
+_PREFIX = "network address parse error during conversion from string: "
+_cidr = converter(parse_cidr, f"{_PREFIX}{_PREFIX}{{error}}")  # upstream has the prefix twice
 
 
 def _link_local_multicast(value: IPValue) -> bool:
@@ -183,7 +156,7 @@ NETWORK = [
     d("isLinkLocalMulticast", "ip_is_link_local_multicast", "IP.() bool", _link_local_multicast),
     d("isLinkLocalUnicast", "ip_is_link_local_unicast", "IP.() bool", _link_local_unicast),
     d("isGlobalUnicast", "ip_is_global_unicast", "IP.() bool", _global_unicast),
-    d("isIP", "is_ip", "(string) bool", _is_ip),
+    d("isIP", "is_ip", "(string) bool", readable(parse_ip)),
     d("string", "ip_to_string", "(IP) string", str),
     d("cidr", "string_to_cidr", "(string) CIDR", _cidr),
     d("containsIP", "cidr_contains_ip_string", "CIDR.(string) bool", _contains_ip),
@@ -193,7 +166,7 @@ NETWORK = [
     d("ip", "cidr_ip", "CIDR.() IP", lambda a: IPValue(a.address)),
     d("prefixLength", "cidr_prefix_length", "CIDR.() int", lambda a: a.length),
     d("masked", "cidr_masked", "CIDR.() CIDR", _masked),
-    d("isCIDR", "is_cidr", "(string) bool", _is_cidr),
+    d("isCIDR", "is_cidr", "(string) bool", readable(parse_cidr)),
     d("string", "cidr_to_string", "(CIDR) string", str),
 ]
 NETWORK_CONSTANTS: dict[str, tuple[CelType, Value]] = {

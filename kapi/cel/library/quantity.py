@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from kapi.cel.arithmetic import INT_MAX, INT_MIN
 from kapi.cel.errors import EvaluationError
-from kapi.cel.functions import declarer
+from kapi.cel.functions import converter, declarer, readable
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
 
@@ -86,21 +86,6 @@ def parse(text: str) -> Quantity:
     return Quantity(-number if sign == "-" else number, scale)
 
 
-def _of(text: str) -> Quantity:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise EvaluationError(str(error)) from None
-
-
-def _is(text: str) -> bool:
-    try:
-        parse(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _integer(value: Quantity) -> int:
     if not value.is_integer:
         raise EvaluationError("cannot convert value to integer")
@@ -125,8 +110,8 @@ def _compare(one: Quantity, other: Quantity) -> int:
 d = declarer(Quantity=QUANTITY)
 
 QUANTITIES = [
-    d("quantity", "string_to_quantity", "(string) Quantity", _of),
-    d("isQuantity", "is_quantity_string", "(string) bool", _is),
+    d("quantity", "string_to_quantity", "(string) Quantity", converter(parse)),
+    d("isQuantity", "is_quantity_string", "(string) bool", readable(parse)),
     d("sign", "quantity_sign", "(Quantity) int", _sign),
     d("isGreaterThan", "quantity_is_greater_than", "Quantity.(Quantity) bool", lambda a, b: a.number > b.number),
     d("isLessThan", "quantity_is_less_than", "Quantity.(Quantity) bool", lambda a, b: a.number < b.number),

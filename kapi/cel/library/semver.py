@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kapi.cel.errors import EvaluationError
-from kapi.cel.functions import declarer
+from kapi.cel.functions import converter, declarer, readable
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
 
@@ -79,21 +78,6 @@ def _complaint(text: str) -> str:
     return f'Patch number must not contain leading zeroes "{patch}"'
 
 
-def _of(text: str, normalize: bool = False) -> Semver:
-    try:
-        return parse(text, normalize)
-    except ValueError as error:
-        raise EvaluationError(str(error)) from None
-
-
-def _is(text: str, normalize: bool = False) -> bool:
-    try:
-        parse(text, normalize)
-    except ValueError:
-        return False
-    return True
-
-
 def _compare(one: Semver, other: Semver) -> int:
     a, b = one.order(), other.order()
     return (a > b) - (a < b)
@@ -102,10 +86,10 @@ def _compare(one: Semver, other: Semver) -> int:
 d = declarer(Semver=SEMVER)
 
 SEMVERS = [
-    d("semver", "string_to_semver", "(string) Semver", _of),
-    d("semver", "string_bool_to_semver", "(string, bool) Semver", _of),
-    d("isSemver", "is_semver_string", "(string) bool", _is),
-    d("isSemver", "is_semver_string_bool", "(string, bool) bool", _is),
+    d("semver", "string_to_semver", "(string) Semver", converter(parse)),
+    d("semver", "string_bool_to_semver", "(string, bool) Semver", converter(parse)),
+    d("isSemver", "is_semver_string", "(string) bool", readable(parse)),
+    d("isSemver", "is_semver_string_bool", "(string, bool) bool", readable(parse)),
     d("isGreaterThan", "semver_is_greater_than", "Semver.(Semver) bool", lambda a, b: _compare(a, b) > 0),
     d("isLessThan", "semver_is_less_than", "Semver.(Semver) bool", lambda a, b: _compare(a, b) < 0),
     d("compareTo", "semver_compare_to", "Semver.(Semver) int", _compare),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from kapi.cel.errors import EvaluationError
-from kapi.cel.functions import declarer
+from kapi.cel.functions import converter, declarer, readable
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
 from kapi.machinery.each import elements
@@ -71,26 +70,12 @@ def _query(url: URLValue) -> dict[str, list[str]]:
     return result
 
 
-def _of(text: str) -> URLValue:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {error}') from None
-
-
-def _is(text: str) -> bool:
-    try:
-        parse_request_uri(text)
-    except ValueError:
-        return False
-    return True
-
-
+_TEXT = 'URL parse error during conversion from string: parse "{given}": {error}'
 d = declarer(URL=URL)
 
 URLS = [
-    d("url", "string_to_url", "(string) URL", _of),
-    d("isURL", "is_url_string", "(string) bool", _is),
+    d("url", "string_to_url", "(string) URL", converter(parse, _TEXT)),
+    d("isURL", "is_url_string", "(string) bool", readable(parse_request_uri)),
     d("getScheme", "url_get_scheme", "URL.() string", lambda a: a.scheme),
     d("getHost", "url_get_host", "URL.() string", lambda a: a.host),
     d("getHostname", "url_get_hostname", "URL.() string", _hostname),

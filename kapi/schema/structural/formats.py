@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Callable
 
 from kapi.cel.errors import EvaluationError
+from kapi.cel.functions import readable
 from kapi.cel.library.urls import parse as parse_url
 from kapi.cel.times import Duration, Timestamp
 from kapi.machinery.mail import is_address
@@ -24,14 +25,7 @@ def _regex(pattern: str) -> Callable[[str], bool]:
     return lambda text: compiled.fullmatch(text) is not None
 
 
-def _url(text: str) -> bool:
-    try:
-        parse_url(text)
-    except ValueError:
-        return False
-    return True
-
-
+_url = readable(parse_url)
 _HOST = re.compile(
     r"[a-zA-Z0-9](?:-?[a-zA-Z0-9]{0,62})?|(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]{2,63}"
 )
