@@ -359,8 +359,16 @@ def builder_of(factory: Factory, program: str) -> Builder:
     """A Builder with the namespace and the files of the flags, whose lists are taken apart."""
     flags = factory.flags
     builder = Builder(factory, program).flatten()
-    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    everywhere = flags.has("all-namespaces") and flags.get_bool("all-namespaces")
+    builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=everywhere)
     return builder.filenames(flags.get_list("filename"), flags.has("recursive") and flags.get_bool("recursive"))
+
+
+def selecting_builder(factory: Factory, program: str) -> Builder:
+    """A Builder that also has the flags that select objects: labels, fields, and all."""
+    flags = factory.flags
+    builder = builder_of(factory, program).labels(flags.get_string("selector"))
+    return builder.fields(flags.get_string("field-selector")).select_all(flags.get_bool("all"))
 
 
 @contextlib.contextmanager

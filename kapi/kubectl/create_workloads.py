@@ -94,9 +94,7 @@ async def _job(factory: Factory, program: str) -> int:
 async def _from_cron_job(factory: Factory, program: str, source: str, job: Object) -> None:
     builder = Builder(factory, program).namespace(factory.namespace).flatten().latest().known()
     result = await builder.resource_type_or_name([source], allow_empty_selector=False).do()
-    infos = await result.infos()
-    if result.errors:
-        raise result.errors[0]
+    infos = await result.all_or_first_error()
     if len(infos) != 1:
         raise CommandError("from must be an existing cronjob")
     cron = infos[0].object or {}

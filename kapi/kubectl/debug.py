@@ -108,9 +108,7 @@ async def run(factory: Factory, program: str) -> int:
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     builder.filenames(flags.get_list("filename"), False).latest().known()
     result = await builder.resource_names("pods", names).do()
-    infos = await result.infos()
-    if result.errors:
-        raise result.errors[0]
+    infos = await result.all_or_first_error()
     for info in infos:
         if info.mapping.kind not in ("Node", "Pod") or info.mapping.group:
             version = f"{info.mapping.group}/{info.mapping.version}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.builder import Builder
+from kapi.kubectl.builder import Builder, selecting_builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag, like, shared
@@ -82,15 +82,8 @@ async def run(factory: Factory, program: str) -> int:
 
 
 def _builder(factory: Factory, program: str) -> Builder:
-    flags = factory.flags
-    builder = Builder(factory, program)
-    builder.namespace(
-        factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
-    )
-    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
-    builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
-    builder.select_all(flags.get_bool("all"))
-    return builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).flatten()
+    builder = selecting_builder(factory, program)
+    return builder.resource_type_or_name(factory.flags.arguments, allow_empty_selector=False)
 
 
 async def _delete(factory: Factory, result: Result, options: Object, dry_run: str, force: bool, wait: bool) -> int:

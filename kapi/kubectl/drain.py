@@ -103,9 +103,7 @@ async def cordon(factory: Factory, program: str, command: str, *, desired: bool)
     if not names:
         builder.resource_type_or_name(["nodes"], allow_empty_selector=False)
     result = await builder.resource_names("nodes", names).known().do()
-    nodes = await result.infos()
-    if result.errors:
-        raise result.errors[0]
+    nodes = await result.all_or_first_error()
     for info in nodes:
         if info.mapping.name != "nodes" or info.mapping.group:
             found = f"{info.mapping.group}/{info.mapping.version}, Resource={info.mapping.name}"

@@ -22,7 +22,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import no_printer, printer_for
 from kapi.kubectl.updates import Updates
 from kapi.kubectl.visitor import NoObject, read_documents
@@ -76,8 +76,7 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     builder = builder_of(factory, program).latest().subresource(flags.get_string("subresource"))
     result = await builder.resource_type_or_name(flags.arguments).do()
-    infos = await result.infos()
-    raise_errors(result.errors)
+    infos = await result.all()
     subresource = flags.get_string("subresource")
     if subresource and subresource not in SUBRESOURCES:
         raise CommandError(

@@ -69,9 +69,7 @@ async def _described(factory: Factory, program: str, name: str) -> Info:
     builder = Builder(factory, program).filenames(flags.get_list("filename"), False)
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     result = await builder.known().resource_names("pods", [name] if name else []).do()
-    infos = await result.infos()
-    if result.errors:
-        raise result.errors[0]
+    infos = await result.all_or_first_error()
     if len(infos) != 1:
         raise CommandError("cannot exec into multiple objects at a time")
     return infos[0]

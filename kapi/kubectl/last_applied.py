@@ -139,8 +139,7 @@ def _identity(obj: Object) -> tuple[Tree, ...]:
 
 async def _edit(factory: Factory, program: str) -> int:
     result = await builder_of(factory, program).latest().resource_type_or_name(factory.flags.arguments).do()
-    infos = await result.infos()
-    raise_errors(result.errors)
+    infos = await result.all()
     manifests = []
     for info in infos:
         if text := _manifest(info.object or {}):

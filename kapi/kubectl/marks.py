@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kapi.kubectl.builder import Builder
+from kapi.kubectl.builder import builder_of, selecting_builder
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, like, shared
 from kapi.kubectl.info import Info
@@ -95,16 +95,10 @@ def check(factory: Factory, resources: list[str], change: Change, what: str, fil
 async def objects(factory: Factory, program: str, resources: list[str]) -> Result:
     """The objects of the command.  Raises CommandError."""
     flags = factory.flags
-    builder = Builder(factory, program).flatten()
-    builder.namespace(
-        factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
-    )
-    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
     if flags.get_bool("local"):
-        builder.local()
+        builder = builder_of(factory, program).local()
     else:
-        builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
-        builder.select_all(flags.get_bool("all")).latest()
+        builder = selecting_builder(factory, program).latest()
         builder.resource_type_or_name(resources, allow_empty_selector=False)
     result = await builder.do()
     if flags.get_string("resource-version") and not result.single:

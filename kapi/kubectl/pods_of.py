@@ -21,9 +21,7 @@ async def named_object(factory: Factory, program: str, text: str, kind: str = "p
     """Reads the object ``NAME`` (of ``kind``) or ``TYPE/NAME`` from the server.  Raises CommandError and StatusError."""
     builder = Builder(factory, program).namespace(factory.namespace).latest().known(scheme)
     result = await builder.resource_names(kind, [text]).do()
-    infos = await result.infos()
-    if result.errors:
-        raise result.errors[0]
+    infos = await result.all_or_first_error()
     return infos[0]
 
 

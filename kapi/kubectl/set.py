@@ -65,8 +65,7 @@ async def _image(factory: Factory, program: str) -> int:
 async def _readable(factory: Factory, program: str, resources: list[str]) -> None:
     """Raises the errors of reading the objects, which come before those of other arguments."""
     result = await read_objects(factory, program, resources, whole=factory.flags.get_bool("all"))
-    await result.infos()
-    raise_errors(result.errors)
+    await result.all()
 
 
 async def _resources(factory: Factory, program: str) -> int:
@@ -123,7 +122,6 @@ async def _selector(factory: Factory, program: str) -> int:
     wanted = label_selector(text)
     printer = printer_for(flags, f"selector updated{dry_run_suffix(dry_run)}", typed=flags.get_bool("local"))
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
-    errors: list[BaseException] = []
     updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
     async for info in result.visit():
 
@@ -142,12 +140,10 @@ async def _selector(factory: Factory, program: str) -> int:
 
         if flags.get_string("resource-version"):  # so that it is in the patch, whatever it is
             (info.object or {})["metadata"].pop("resourceVersion", None)
-        try:
+        with result.caught():
             await updates.patch(info, changed(info, change))
             factory.out.write(printer.print(info.object or {}))
-        except (CommandError, StatusError) as error:
-            errors.append(error)
-    raise_errors(errors + result.errors)
+    result.finish()
     return 0
 
 

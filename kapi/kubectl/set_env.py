@@ -14,7 +14,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
-from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.updates import (
     CONTAINERS,
     OBJECTS,
@@ -123,8 +123,7 @@ async def _env(factory: Factory, program: str) -> int:
         failed = "failed to patch env update to pod template:"
         return await update_pods(factory, program, resources, "env updated", failed, change)
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
-    infos = await result.infos()
-    raise_errors(result.errors)
+    infos = await result.all()
     for info in infos:
         if has_pods(info):
             await _show(factory, info, changed_pods(info, change)[0])
@@ -145,8 +144,7 @@ def _check(factory: Factory, resources: list[str]) -> None:
 async def _from(factory: Factory, program: str, source: str, keys: list[str]) -> list[Object]:
     """Variables that refer to the keys of a config map or secret."""
     result = await read_objects(factory, program, [] if factory.flags.get_bool("local") else [source], whole=False)
-    infos = await result.infos()
-    raise_errors(result.errors)
+    infos = await result.all()
     found: list[Object] = []
     for info in infos:
         field = {"Secret": "secretKeyRef", "ConfigMap": "configMapKeyRef"}.get(info.mapping.kind)

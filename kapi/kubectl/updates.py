@@ -178,8 +178,7 @@ async def update_pods(
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     printer = printer_for(flags, operation + dry_run_suffix(dry_run), typed=flags.get_bool("local"))
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
-    infos = await result.infos()
-    raise_errors(result.errors)
+    infos = await result.all()
     updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
     errors: list[BaseException] = []
     for info in infos:

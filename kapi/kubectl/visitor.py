@@ -310,7 +310,21 @@ class Result:
                     return
 
     async def infos(self) -> list[Info]:
+        """The objects; ``errors`` has the errors."""
         return [info async for info in self.visit()]
+
+    async def all(self) -> list[Info]:
+        """The objects.  Raises the errors."""
+        found = await self.infos()
+        raise_errors(self.errors)
+        return found
+
+    async def all_or_first_error(self) -> list[Info]:
+        """The objects.  Raises the first error."""
+        found = await self.infos()
+        if self.errors:
+            raise self.errors[0]
+        return found
 
     def raise_errors(self) -> None:
         """Raises an Aggregate of the errors, if there are any."""

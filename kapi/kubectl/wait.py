@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from twisted.internet.task import deferLater
 
-from kapi.kubectl.builder import Builder
+from kapi.kubectl.builder import Builder, selecting_builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILES_BELOW, PRINT, Flag, like, shared
@@ -51,16 +51,8 @@ async def run(factory: Factory, program: str) -> int:
     printer = printer_for(flags, "condition met")
     timeout = flags.get_duration("timeout")
     end = factory.reactor.seconds() + (FOREVER_SECONDS if timeout < 0 else timeout)
-    builder = Builder(factory, program)
-    builder.namespace(
-        factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
-    )
-    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
-    builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
-    builder.select_all(flags.get_bool("all")).resource_type_or_name(
-        flags.arguments, allow_empty_selector=False
-    ).flatten()
-    builder.latest()
+    builder = selecting_builder(factory, program).latest()
+    builder.resource_type_or_name(flags.arguments, allow_empty_selector=False)
     deleting = _deleted in conditions
     if _created in conditions:
         await _appeared(factory, builder, end)
