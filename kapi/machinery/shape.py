@@ -12,7 +12,10 @@ _NAMES = {str: "string", bool: "bool", int: "integer"}
 
 
 def shape_errors(tree: object, shape: object) -> tuple[list[str], list[str]]:
-    """(errors of wrong types, errors of unknown fields), each in the order of the file."""
+    """(errors of wrong types, errors of unknown fields), each in the order of the file.
+
+    Items of lists that are null become the empty value of their type, as in Go.
+    """
     wrong: list[str] = []
     unknown: list[str] = []
     _check(tree, shape, "", wrong, unknown)
@@ -38,6 +41,8 @@ def _check(tree: Tree, shape: Tree, path: str, wrong: list[str], unknown: list[s
             wrong.append(f"{path}: must be a list")
             return
         for position, item in enumerate(tree):
+            if item is None:
+                tree[position] = shape[0]() if isinstance(shape[0], type) else {}
             _check(item, shape[0], f"{path}[{position}]", wrong, unknown)
     elif not isinstance(tree, shape) or shape is int and isinstance(tree, bool):
         wrong.append(f"{path}: must be {'an' if shape is int else 'a'} {_NAMES[shape]}")

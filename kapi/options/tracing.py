@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kapi.machinery.urls import parse_url
 from kapi.options.errors import ConfigError, read_yaml
 from kapi.options.flags import FlagSet, string, value
 
@@ -44,12 +45,17 @@ class TracingOptions(FlagSet):
         if not isinstance(endpoint, str) or not endpoint:
             errors.append("endpoint: Invalid value: must be a text")
         else:
-            scheme = endpoint.partition(":")[0].lower() if "//" in endpoint else "dns"
-            if scheme not in _SCHEMES:
-                errors.append(
-                    f'endpoint: Invalid value: "{endpoint}": unsupported scheme: {scheme}.  Options are none, '
-                    f"{', '.join(_SCHEMES)}"
-                )
+            target = endpoint if "//" in endpoint else f"dns://{endpoint}"
+            try:
+                scheme = parse_url(target).scheme
+            except ValueError as error:
+                errors.append(f'endpoint: Invalid value: "{target}": {error}')
+            else:
+                if scheme not in _SCHEMES:
+                    errors.append(
+                        f'endpoint: Invalid value: "{target}": unsupported scheme: {scheme}.  Options are none, '
+                        f"{', '.join(_SCHEMES)}"
+                    )
         if rate is None:
             rate = 0
         if not isinstance(rate, int) or isinstance(rate, bool):

@@ -315,6 +315,12 @@ def entry(**more: Any) -> dict[str, Any]:
             'jwt[0].issuer.discoveryURL: Invalid value: "https://a b": '
             'parse "https://a b": invalid character " " in host name',
         ),
+        (
+            {"anonymous": {"enabled": False, "conditions": [None]}},
+            'anonymous.conditions: Invalid value: [{"Path":""}]: '
+            "enabled should be set to true when conditions are defined",
+        ),
+        ({"jwt": [entry(issuer={"audiences": [None]})]}, "jwt[0].issuer.audiences[0]: Required value"),
         ({"jwt": [entry()] * 65}, "jwt: Too many: 65: must have at most 64 items"),
     ],
 )

@@ -337,3 +337,28 @@ def test_the_defaults_of_the_flags_for_kubelets_are_those_of_a_program_without_f
     assert (found.port, found.timeout, list(found.address_types), found.bytes_per_second) == (
         settings.port, settings.timeout, list(settings.address_types), 0,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "problem"),
+    [
+        ("localhost:4317", ""),
+        ("dns:///collector:4317", ""),
+        ("unix:///run/collector.sock", ""),
+        ("dns://[::1", """parse "dns://[::1": missing ']' in host"""),
+        ("a b", 'parse "dns://a b": invalid character " " in host name'),
+        ("http://collector", "unsupported scheme: http.  Options are none, dns, unix, unix-abstract"),
+    ],
+)
+def test_the_address_of_a_collector(tmp_path: Path, endpoint: str, problem: str) -> None:
+    path = tmp_path / "tracing.yaml"
+    head = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n"
+    path.write_text(f"{head}endpoint: '{endpoint.replace(chr(39), chr(39) * 2)}'\n")
+    options, found = parse(f"--tracing-config-file={path}").tracing, ""
+    try:
+        configuration = options.configuration()
+        assert configuration is not None and configuration.endpoint == endpoint
+    except ConfigError as error:
+        (found,) = error.messages
+    target = endpoint if "//" in endpoint else f"dns://{endpoint}"
+    assert found == (f'--tracing-config-file: endpoint: Invalid value: "{target}": {problem}' if problem else "")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kapi.codecs import yaml_reading
 from kapi.machinery.field import format_value
 from kapi.machinery.golang import parse_duration
+from kapi.machinery.shape import shape_errors
 from kapi.machinery.tree import Object, Tree
 from kapi.store.encryption.kms import Kms
 from kapi.store.encryption.providers import AesCbc, AesGcm, Identity, Provider, SecretBox
@@ -25,6 +26,23 @@ _CIPHERS: dict[str, tuple[Callable[[str, bytes], Provider], tuple[int, ...]]] = 
     "aescbc": (AesCbc, _AES),
     "aesgcm": (AesGcm, _AES),
     "secretbox": (SecretBox, (32,)),
+}
+_KEYS: Object = {"keys": [{"name": str, "secret": str}]}
+_SHAPE: Object = {
+    "apiVersion": str,
+    "kind": str,
+    "resources": [
+        {
+            "resources": [str],
+            "providers": [
+                {
+                    **dict.fromkeys(_CIPHERS, _KEYS),
+                    "identity": {},
+                    "kms": {"apiVersion": str, "name": str, "endpoint": str, "timeout": str, "cachesize": int},
+                }
+            ],
+        }
+    ],
 }
 _NOT_STORED = ("apiserveripinfo", "serviceipallocations", "servicenodeportallocations")
 
@@ -86,15 +104,13 @@ class _Reader:
             ("v1", "EncryptionConfig"),
         ):
             raise EncryptionError(f'want kind EncryptionConfiguration of "{_GROUP}/v1"')
-        self._fields("", tree, {"apiVersion", "kind", "resources"})
+        wrong, unknown = shape_errors(tree, _SHAPE)
+        if wrong or unknown:
+            raise EncryptionError("strict decoding error: " + ", ".join([*wrong, *unknown]))
         found = []
         named: list[tuple[str, str]] = []
         for position, entry in enumerate(self._list("resources", tree.get("resources"))):
             at = f"resources[{position}]"
-            if not isinstance(entry, dict):
-                self.errors.append(f"{at}: must be an object")
-                continue
-            self._fields(at, entry, {"resources", "providers"})
             names = self._resources(f"{at}.resources", entry.get("resources"))
             named += names
             found.append(Rule(frozenset(names), self._providers(f"{at}.providers", entry.get("providers"))))
@@ -117,10 +133,6 @@ class _Reader:
             self.errors.append(f"{at}: Required value: at least one {at} is required")
             return ()
         return value
-
-    def _fields(self, at: str, tree: Object, known: set[str]) -> None:
-        for name in tree.keys() - known:
-            self.errors.append(f'strict decoding error: unknown field "{at}{"." if at else ""}{name}"')
 
     def _resources(self, at: str, value: object) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -164,7 +176,7 @@ class _Reader:
         found: list[Provider] = []
         for position, entry in enumerate(self._list(at, value)):
             here = f"{at}[{position}]"
-            if not isinstance(entry, dict) or len(entry) != 1:
+            if len(entry) != 1:
                 many = "more than one provider specified in a single element, should split into different list elements"
                 none = "provider does not contain any of the expected providers"
                 self.errors.append(f"{here}: Invalid value: {many if entry else none}")
@@ -173,16 +185,13 @@ class _Reader:
             if kind == "identity":
                 found.append(Identity())
             elif kind == "kms":
-                found += self._kms(f"{here}.kms", settings if isinstance(settings, dict) else {})
-            elif kind in _CIPHERS:
-                found += self._keys(f"{here}.{kind}", kind, settings if isinstance(settings, dict) else {})
+                found += self._kms(f"{here}.kms", settings or {})
             else:
-                self.errors.append(f'strict decoding error: unknown field "{here}.{kind}"')
+                found += self._keys(f"{here}.{kind}", kind, settings or {})
         return tuple(found)
 
     def _kms(self, at: str, settings: Object) -> list[Provider]:
         before = len(self.errors)
-        self._fields(at, settings, {"apiVersion", "name", "endpoint", "timeout", "cachesize"})
         name, version = str(settings.get("name") or ""), settings.get("apiVersion", "v1")
         endpoint, given = str(settings.get("endpoint") or ""), settings.get("timeout", "3s")
         if version not in ("v1", "v2"):
@@ -227,11 +236,9 @@ class _Reader:
 
     def _keys(self, at: str, kind: str, settings: Object) -> list[Provider]:
         make, lengths = _CIPHERS[kind]
-        self._fields(at, settings, {"keys"})
         found = []
         for position, entry in enumerate(self._list(f"{at}.keys", settings.get("keys"))):
             here = f"{at}.keys[{position}]"
-            entry = entry if isinstance(entry, dict) else {}
             name, text = entry.get("name") or "", entry.get("secret") or ""
             for field, given in (("name", name), ("secret", text)):
                 if not given:
