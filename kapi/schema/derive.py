@@ -115,24 +115,16 @@ def split_texts(definition: Object) -> dict[str, str]:
 def read_facts(text: str) -> dict[str, dict[str, str]]:
     """Definition -> field -> flags and type; the fields in Go's order.  See the head of ``go_facts.txt``."""
     facts: dict[str, dict[str, str]] = {}
-    package = ""
-    for line in text.splitlines():
-        if not line or line.startswith("#"):
-            continue
-        if line.startswith("["):
-            package = line.strip("[]")
-            continue
-        name, *entries = line.split()
-        fields = {}
+    for name, entries in read_entries(text).items():
+        fields = facts[name] = {}
         for entry in entries:
             field = re.split("[:=]", entry)[0]
             fields[field] = entry.removeprefix(field).removeprefix(":")
-        facts[f"{package}.{name}"] = fields
     return facts
 
 
-def read_openapi_facts(text: str) -> dict[str, list[str]]:
-    """Definition -> entries.  See the head of ``openapi_facts.txt``."""
+def read_entries(text: str) -> dict[str, list[str]]:
+    """Definition -> entries, of a text with a line for each definition below the name of its package in brackets."""
     facts: dict[str, list[str]] = {}
     package = ""
     for line in text.splitlines():
@@ -219,7 +211,7 @@ def derive() -> tuple[Object, dict[str, dict[str, str]]]:
     source = source_definitions()
     add_ended(source)
     add_definitions(source, facts, added_definitions())
-    openapi_facts = read_openapi_facts(OPENAPI_FACTS.read_text())
+    openapi_facts = read_entries(OPENAPI_FACTS.read_text())
     missing = read_missing_texts(MISSING_TEXTS.read_text())
     definitions: Object = {}
     texts: dict[str, dict[str, str]] = {}

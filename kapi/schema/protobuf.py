@@ -99,18 +99,11 @@ def decode_message(body: Envelope, kind: GroupVersionKind) -> Object:
 @functools.cache
 def numbers() -> dict[str, dict[str, int]]:
     """Definition -> field (or >message) -> number."""
-    found: dict[str, dict[str, int]] = {}
-    package = ""
-    for line in (Path(__file__).parent / "proto_numbers.txt").read_text().splitlines():
-        if not line or line.startswith("#"):
-            continue
-        if line.startswith("["):
-            package = line.strip("[]")
-            continue
-        name, *entries = line.split()
-        found[f"{package}.{name}"] = {
-            field: int(number) for field, _, number in (entry.rpartition("=") for entry in entries)
-        }
+    text = (Path(__file__).parent / "proto_numbers.txt").read_text()
+    found = {
+        name: {field: int(number) for field, _, number in (entry.rpartition("=") for entry in entries)}
+        for name, entries in derive.read_entries(text).items()
+    }
     for definition, more in derive.added_definitions().items():
         fields = more["properties"].items()
         found.setdefault(definition, {}).update(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from kapi.admission.initializer import InitializedPlugin
 from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery.tree import Object
+from kapi.resources.shared.persistent_volumes import BETA_CLASS
 
 _OLD = "kubernetes.io/ingress.class"
 _DEFAULT_INGRESS_CLASS = "ingressclass.kubernetes.io/is-default-class"
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_STORAGE_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -57,7 +57,7 @@ class DefaultStorageClass(InitializedPlugin):
         assert attributes.obj is not None
         spec = attributes.obj.setdefault("spec", {})
         if (
-            _BETA_CLASS in (attributes.obj["metadata"].get("annotations") or {})
+            BETA_CLASS in (attributes.obj["metadata"].get("annotations") or {})
             or spec.get("storageClassName") is not None
         ):
             return
@@ -66,11 +66,3 @@ class DefaultStorageClass(InitializedPlugin):
         )
         if newest:
             spec["storageClassName"] = newest
-
-
-def claim_class(claim: Object) -> str:
-    """The class of a claim, by annotation or field."""
-    annotations = claim["metadata"].get("annotations") or {}
-    if _BETA_CLASS in annotations:
-        return str(annotations[_BETA_CLASS])
-    return (claim.get("spec") or {}).get("storageClassName") or ""

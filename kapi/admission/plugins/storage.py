@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kapi.admission.initializer import InitializedPlugin
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
-from kapi.admission.plugins.default_class import claim_class
 from kapi.machinery import quantities, tree
+from kapi.resources.shared.persistent_volumes import storage_class
 
 _FINALIZERS = {
     ("", "persistentvolumes"): "kubernetes.io/pv-protection",
@@ -32,9 +32,9 @@ class PersistentVolumeClaimResize(InitializedPlugin):
             return
         if tree.dig(old, "status", "phase") != "Bound":
             raise denied(attributes, "Only bound persistent volume claims can be expanded")
-        name = claim_class(new)
+        name = storage_class(new)
         found = self.initializer.lister("storage.k8s.io", "storageclasses").get("", name) if name else None
-        if name != claim_class(old) or found is None or not found.get("allowVolumeExpansion"):
+        if name != storage_class(old) or found is None or not found.get("allowVolumeExpansion"):
             raise denied(
                 attributes,
                 "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",  # noqa: E501

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from kapi.admission.interface import CREATE, UPDATE, Attributes
-from kapi.admission.plugins.default_class import claim_class
 from kapi.admission.plugins.tolerations import is_extended
 from kapi.admission.quota import lists
 from kapi.admission.quota.lists import Amounts
@@ -20,6 +19,7 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.time import lasting, seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
+from kapi.resources.shared.persistent_volumes import storage_class
 
 #: {"scopeName": ..., "operator": ..., "values": [...]}
 Requirement = Object
@@ -273,7 +273,7 @@ class ClaimEvaluator(Evaluator):
 
     def usage(self, obj: Object, now: float) -> Amounts:
         result = {"persistentvolumeclaims": "1", count_name(self.resource): "1"}
-        class_name = claim_class(obj)
+        class_name = storage_class(obj)
         if class_name:
             result[f"{class_name}{self._SUFFIX}persistentvolumeclaims"] = "1"
         storage = tree.dig(obj, "spec", "resources", "requests", "storage")

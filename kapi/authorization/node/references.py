@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kapi.machinery.each import elements
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object, dig
 from kapi.request.user import UserInfo
 
 NODE_PREFIX = "system:node:"
@@ -49,14 +49,6 @@ def node_identity(user: UserInfo) -> tuple[str, bool]:
     return user.name[len(NODE_PREFIX) :], True
 
 
-def _at(tree: object, *path: str) -> Tree:
-    for part in path:
-        if not isinstance(tree, dict):
-            return None
-        tree = tree.get(part)
-    return tree
-
-
 def _containers(spec: Object) -> Iterator[Object]:
     for key in _CONTAINER_LISTS:
         yield from spec.get(key) or ()
@@ -65,9 +57,9 @@ def _containers(spec: Object) -> Iterator[Object]:
 def _environment(spec: Object, key_ref: str, source_ref: str) -> Iterator[str]:
     for container in _containers(spec):
         for source in elements(container, "envFrom"):
-            yield _at(source, source_ref, "name") or ""
+            yield dig(source, source_ref, "name") or ""
         for variable in elements(container, "env"):
-            yield _at(variable, "valueFrom", key_ref, "name") or ""
+            yield dig(variable, "valueFrom", key_ref, "name") or ""
 
 
 def pod_secrets(pod: Object) -> set[str]:
@@ -76,9 +68,9 @@ def pod_secrets(pod: Object) -> set[str]:
     names = {reference.get("name", "") for reference in elements(spec, "imagePullSecrets")}
     names.update(_environment(spec, "secretKeyRef", "secretRef"))
     for volume in elements(spec, "volumes"):
-        names.update(_at(volume, *path) or "" for path in _VOLUME_SECRETS)
-        for source in elements(_at(volume, "projected", "sources")):
-            names.add(_at(source, "secret", "name") or "")
+        names.update(dig(volume, *path) or "" for path in _VOLUME_SECRETS)
+        for source in elements(dig(volume, "projected", "sources")):
+            names.add(dig(source, "secret", "name") or "")
     names.discard("")
     return names
 
@@ -88,9 +80,9 @@ def pod_config_maps(pod: Object) -> set[str]:
     spec = pod.get("spec") or {}
     names = set(_environment(spec, "configMapKeyRef", "configMapRef"))
     for volume in elements(spec, "volumes"):
-        names.add(_at(volume, "configMap", "name") or "")
-        for source in elements(_at(volume, "projected", "sources")):
-            names.add(_at(source, "configMap", "name") or "")
+        names.add(dig(volume, "configMap", "name") or "")
+        for source in elements(dig(volume, "projected", "sources")):
+            names.add(dig(source, "configMap", "name") or "")
     names.discard("")
     return names
 
@@ -99,7 +91,7 @@ def pod_volume_claims(pod: Object) -> set[str]:
     """Names of the PersistentVolumeClaims of a pod, with the claims of its generic ephemeral volumes."""
     names = set()
     for volume in elements(pod, "spec", "volumes"):
-        claim = _at(volume, "persistentVolumeClaim", "claimName")
+        claim = dig(volume, "persistentVolumeClaim", "claimName")
         if claim:
             names.add(claim)
         elif volume.get("ephemeral") is not None:
@@ -117,7 +109,7 @@ def pod_resource_claims(pod: Object) -> set[str]:
             names.add(claim["resourceClaimName"])
         elif claim.get("resourceClaimTemplateName"):
             names.add(generated.get(claim.get("name")) or "")
-    names.add(_at(status, "extendedResourceClaimStatus", "resourceClaimName") or "")
+    names.add(dig(status, "extendedResourceClaimStatus", "resourceClaimName") or "")
     names.discard("")
     return names
 
@@ -125,13 +117,13 @@ def pod_resource_claims(pod: Object) -> set[str]:
 def volume_secrets(volume: Object) -> set[tuple[str, str]]:
     """(namespace, name) of the secrets of a bound PersistentVolume that the kubelet may read."""
     spec = volume.get("spec") or {}
-    home = _at(spec, "claimRef", "namespace") or ""
+    home = dig(spec, "claimRef", "namespace") or ""
     found = set()
     azure = spec.get("azureFile")
     if azure and azure.get("secretName"):
         found.add((azure.get("secretNamespace") or home, azure["secretName"]))
     for source, reference in _KUBELET_SECRETS:
-        secret = _at(spec, source, reference)
+        secret = dig(spec, source, reference)
         if secret and secret.get("name"):
             found.add((secret.get("namespace") or home, secret["name"]))
     return found
