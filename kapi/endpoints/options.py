@@ -239,12 +239,9 @@ def delete_options_from_query(ctx: RequestContext) -> Object:
     grace = integer(ctx, "gracePeriodSeconds")
     if grace is not None:
         options["gracePeriodSeconds"] = grace
-    orphan = boolean(ctx, "orphanDependents")
-    if orphan is not None:
-        options["orphanDependents"] = orphan
-    ignore = boolean(ctx, "ignoreStoreReadErrorWithClusterBreakingPotential")
-    if ignore is not None:
-        options["ignoreStoreReadErrorWithClusterBreakingPotential"] = ignore
+    for name in ("orphanDependents", "ignoreStoreReadErrorWithClusterBreakingPotential"):
+        if (value := boolean(ctx, name)) is not None:
+            options[name] = value
     propagation = ctx.query.get("propagationPolicy")
     if propagation:
         options["propagationPolicy"] = propagation[0]

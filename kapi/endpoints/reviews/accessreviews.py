@@ -7,7 +7,7 @@ Upstream: ``pkg/registry/authorization/*accessreview``, ``pkg/registry/authoriza
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from kapi.authorization.interface import Attributes, Decision
 from kapi.endpoints.reviews.posted_review import PostedReview, ReviewServices, read_review
@@ -22,26 +22,13 @@ from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
+from kapi.schema.builtin import definition
+from kapi.schema.quoted import go_order
 
 _LABEL_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 _SPEC = Path("spec")
 _RESOURCE = Path("spec.resourceAttributes")
-#: the order of the fields of metadata in upstream's messages
-_OWNER_ORDER = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-_ORDER = (
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
+_METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 #: upstream takes the kind from the decoded internal object, where it is empty
 _KIND = GroupKind("authorization.k8s.io", "")
 
@@ -191,22 +178,13 @@ def _label_term(term: Object, path: Path) -> list[FieldError]:
     return errors
 
 
-def _ordered(obj: Object, order: Iterable[str]) -> Object:
-    """The fields in the order in which Go prints a struct; clients may send any order."""
-    return {key: obj[key] for key in (*order, *obj) if key in obj}
-
-
 def validate_metadata(metadata: Object, *, local: bool) -> list[FieldError]:
     """The errors of a review's metadata, which must be empty; ``local``: except for the namespace."""
     ignored = {"managedFields", "namespace"} if local else {"managedFields"}
     if all(key in ignored or value in (None, "", {}, []) for key, value in metadata.items()):
         return []
     text = "must be empty except for namespace" if local else "must be empty"
-    ordered = _ordered(metadata, _ORDER)
-    owners = ordered.get("ownerReferences")
-    if owners:
-        ordered["ownerReferences"] = [_ordered(owner, _OWNER_ORDER) for owner in owners]
-    return [invalid(Path("metadata"), ordered, text)]
+    return [invalid(Path("metadata"), go_order(metadata, definition(_METADATA)), text)]
 
 
 def validate_local(obj: Object) -> list[FieldError]:

@@ -57,33 +57,31 @@ def _subject(subject: Object, path: Path, errors: Errors) -> None:
             errors.append(forbidden(path.child(name), f"{name} is forbidden when subject kind is not '{other}'"))
 
 
+def _are_named(values: list[str], path: Path, errors: Errors, kind: str, missing: str) -> bool:
+    """Whether there are values without a star, which has to be alone.  ``missing``: the error when there are none, if any."""
+    if "*" in values and len(values) > 1:
+        errors.append(invalid(path, values, f"if '*' is present, must not specify other {kind}"))
+    elif not values and missing:
+        errors.append(required(path, missing))
+    return bool(values) and "*" not in values
+
+
 def _verbs(rule: Object, path: Path, errors: Errors) -> None:
     verbs, here = rule.get("verbs") or [], path.child("verbs")
-    if not verbs:
-        errors.append(required(here, "verbs must contain at least one value"))
-    elif "*" in verbs:
-        if len(verbs) > 1:
-            errors.append(invalid(here, verbs, "if '*' is present, must not specify other verbs"))
-    elif not set(verbs) <= set(_VERBS):
+    if _are_named(verbs, here, errors, "verbs", "verbs must contain at least one value") and not set(verbs) <= set(
+        _VERBS
+    ):
         errors.append(not_supported(here, verbs, _VERBS))
 
 
 def _resource_rule(rule: Object, path: Path, errors: Errors) -> None:
     _verbs(rule, path, errors)
     for name, one, many in (("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")):
-        values, here = rule.get(name) or [], path.child(name)
-        if not values:
-            errors.append(required(here, f"resource rules must supply at least one {one}"))
-        elif len(values) > 1 and "*" in values:
-            errors.append(invalid(here, values, f"if '*' is present, must not specify other {many}"))
+        text = f"resource rules must supply at least one {one}"
+        _are_named(rule.get(name) or [], path.child(name), errors, many, text)
     namespaces, here = rule.get("namespaces") or [], path.child("namespaces")
-    if not namespaces and not rule.get("clusterScope"):
-        detail = "resource rules that are not cluster scoped must supply at least one namespace"
-        errors.append(required(here, detail))
-    elif "*" in namespaces:
-        if len(namespaces) > 1:
-            errors.append(invalid(here, namespaces, "if '*' is present, must not specify other namespaces"))
-    else:
+    text = "resource rules that are not cluster scoped must supply at least one namespace"
+    if _are_named(namespaces, here, errors, "namespaces", "" if rule.get("clusterScope") else text):
         intro = "each member of this list must be '*' or a DNS-1123 label; "
         for i, namespace in enumerate(namespaces):
             errors += [invalid(here.index(i), namespace, intro + problem) for problem in label_name(namespace)]
@@ -109,12 +107,7 @@ def _url_problem(url: str) -> str:
 def _url_rule(rule: Object, path: Path, errors: Errors) -> None:
     _verbs(rule, path, errors)
     urls, here = rule.get("nonResourceURLs") or [], path.child("nonResourceURLs")
-    if not urls:
-        errors.append(required(here, "nonResourceURLs must contain at least one value"))
-    elif "*" in urls:
-        if len(urls) > 1:
-            errors.append(invalid(here, urls, "if '*' is present, must not specify other non-resource URLs"))
-    else:
+    if _are_named(urls, here, errors, "non-resource URLs", "nonResourceURLs must contain at least one value"):
         for i, url in enumerate(urls):
             problem = _url_problem(url)
             if problem:
