@@ -222,7 +222,7 @@ def test_a_collector_that_hangs_or_is_away_costs_spans_only(tmp_path: Path) -> N
         ("samplingRatePerMillion: -1", "samplingRatePerMillion: Invalid value: -1: sampling rate must be positive"),
         ("samplingRatePerMillion: 1000001", "must be less than or equal to one million"),
         ("endpoint: http://x", "unsupported scheme: http.  Options are none, dns, unix, unix-abstract"),
-        ('endpoint: "http://[::1"', "unsupported scheme: http"),
+        ('endpoint: "http://[::1"', "missing ']' in host"),
         ("other: 1", 'strict decoding error: unknown field "other"'),
     ],
 )
