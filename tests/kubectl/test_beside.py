@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kapi.kubectl.jsonpath import Template
 from kapi.serving.notify import announcement
+from tests import fork_server
 
 CONFIG = """\
 apiVersion: v1
@@ -32,10 +32,8 @@ def place(tmp_path: Path) -> Path:
 
 def said(place: Path, *arguments: str, command: str = "get --raw /version", **environment: str) -> str:
     kept = {key: value for key, value in os.environ.items() if key not in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")}
-    done = subprocess.run(
-        [sys.executable, "-m", "kapi", *command.split(), *arguments],
-        cwd=place, env={**kept, "HOME": str(place), **environment}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    with contextlib.chdir(place):
+        done = fork_server.run([*command.split(), *arguments], env={**kept, "HOME": str(place), **environment})
     assert done.returncode == 1
     return done.stderr
 

