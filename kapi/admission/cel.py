@@ -12,7 +12,6 @@ from kapi.authorization.interface import Verdict
 from kapi.cel.library.authorizer import Authorizer, Check, Decision, resource_check
 from kapi.cel.types import Value
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
-from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
 from kapi.machinery.tree import Object, Tree
 from kapi.request.user import UserInfo
 from kapi.resources.admissionregistration.expressions import Expression
@@ -110,20 +109,7 @@ class AuthorizationChecks:
             namespace=check.namespace,
             name=check.name,
         )
-        if check.field_selector is not None:
-            try:
-                terms = parse_fields(check.field_selector).requirements
-                attributes.field_requirements = tuple((term.key, term.operator, term.value) for term in terms)
-            except SelectorError as error:
-                attributes.field_selector_error = str(error)
-        if check.label_selector is not None:
-            try:
-                labels = parse_labels(check.label_selector).requirements
-                attributes.label_requirements = tuple(
-                    (term.key, term.operator, tuple(sorted(term.values))) for term in labels
-                )
-            except SelectorError as error:
-                attributes.label_selector_error = str(error)
+        attributes.read_selectors(check.field_selector, check.label_selector)
         return attributes
 
 

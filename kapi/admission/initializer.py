@@ -13,7 +13,7 @@ from kapi.admission.interface import Plugin
 from kapi.admission.metrics import Meter
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.authorization.interface import Attributes as AuthorizationAttributes
-from kapi.authorization.interface import Authorizer, Decision, Verdict
+from kapi.authorization.interface import Authorizer, Decision, Verdict, decided
 from kapi.machinery import status
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
@@ -99,8 +99,7 @@ class Initializer(msgspec.Struct):
         """The authorizer's decision, with its reason."""
         if self.authorizer is None:
             return Verdict(Decision.NO_OPINION)
-        verdict = self.authorizer.authorize(attributes)
-        return verdict if isinstance(verdict, Verdict) else await verdict
+        return await decided(self.authorizer, attributes)
 
 
 class InitializedPlugin(Plugin):

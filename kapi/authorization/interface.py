@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
+from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
 from kapi.request.user import UserInfo
 
 
@@ -43,9 +44,38 @@ class Attributes(msgspec.Struct):
     field_selector_error: str = ""
     label_selector_error: str = ""
 
+    def read_selectors(self, fields: str | None, labels: str | None) -> None:
+        """Sets the requirements of selectors, or the error of one that cannot be read."""
+        if fields:
+            try:
+                self.field_requirements = field_terms(fields)
+            except SelectorError as error:
+                self.field_selector_error = str(error)
+        if labels:
+            try:
+                self.label_requirements = label_terms(labels)
+            except SelectorError as error:
+                self.label_selector_error = str(error)
+
+
+def field_terms(selector: str) -> tuple[tuple[str, str, str], ...]:
+    """The requirements of a field selector.  Raises SelectorError."""
+    return tuple((term.key, term.operator, term.value) for term in parse_fields(selector).requirements)
+
+
+def label_terms(selector: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """The requirements of a label selector.  Raises SelectorError."""
+    return tuple((term.key, term.operator, tuple(sorted(term.values))) for term in parse_labels(selector).requirements)
+
 
 class Authorizer(Protocol):
     def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]: ...
+
+
+async def decided(authorizer: Authorizer, attributes: Attributes) -> Verdict:
+    """The authorizer's verdict."""
+    verdict = authorizer.authorize(attributes)
+    return verdict if isinstance(verdict, Verdict) else await verdict
 
 
 class ResourceRule(msgspec.Struct, frozen=True):

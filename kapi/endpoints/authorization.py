@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from kapi.authorization.forbidden import forbidden_error
-from kapi.authorization.interface import Attributes, Decision
+from kapi.authorization.interface import Attributes, Decision, decided
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.request.context import RequestContext
@@ -31,9 +31,7 @@ def create_check(ctx: RequestContext, scope: RequestScope) -> Callable[[], Await
             namespace=info.namespace,
             name=info.name,
         )
-        verdict = authorizer.authorize(attributes)
-        if not isinstance(verdict, tuple):
-            verdict = await verdict
+        verdict = await decided(authorizer, attributes)
         if verdict.decision is not Decision.ALLOW:
             raise forbidden_error(attributes, verdict.reason)
 

@@ -11,7 +11,6 @@ from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
 from kapi.endpoints.errors import internal_error
 from kapi.filters.chain import Filter
-from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
 from kapi.request.audit_record import DECISION
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -81,19 +80,6 @@ def attributes_of(ctx: RequestContext) -> Attributes:
         namespace=info.namespace,
         name=info.name,
     )
-    if info.field_selector:
-        try:
-            attributes.field_requirements = tuple(
-                (term.key, term.operator, term.value) for term in parse_fields(info.field_selector).requirements
-            )
-        except SelectorError as error:
-            attributes.field_selector_error = str(error)
-    if info.label_selector:
-        try:
-            attributes.label_requirements = tuple(
-                (term.key, term.operator, tuple(sorted(term.values)))
-                for term in parse_labels(info.label_selector).requirements
-            )
-        except SelectorError as error:
-            attributes.label_selector_error = str(error)
+    if info.field_selector or info.label_selector:
+        attributes.read_selectors(info.field_selector, info.label_selector)
     return attributes

@@ -7,7 +7,6 @@ error of the first applicable mode is reported.
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -19,7 +18,7 @@ from kapi.authentication.service_account.names import NODE_NAME
 from kapi.authentication.service_account.names import groups as account_groups
 from kapi.authentication.service_account.names import split_username as service_account_name
 from kapi.authorization.forbidden import forbidden_error
-from kapi.authorization.interface import Attributes, Authorizer, Decision
+from kapi.authorization.interface import Attributes, Authorizer, Decision, decided
 from kapi.authorization.node.references import NODE_PREFIX, NODES_GROUP
 from kapi.authorization.rbac.policy import quoted_list
 from kapi.filters.authorization import attributes_of
@@ -238,9 +237,7 @@ class _Modes:
 
     async def _require(self, question: Attributes) -> None:
         started = time.perf_counter()
-        verdict = self.authorizer.authorize(question)
-        if inspect.isawaitable(verdict):
-            verdict = await verdict
+        verdict = await decided(self.authorizer, question)
         mode = question.verb.split(":")[1] if ":" in question.verb else "legacy"
         self.meter.checked(mode, verdict.decision is Decision.ALLOW, time.perf_counter() - started)
         if verdict.decision is not Decision.ALLOW:

@@ -94,24 +94,12 @@ async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadab
 
 async def _authorize(store: ResourceStore, op: Operation) -> None:
     """Raises Forbidden.  The permission to delete has been checked before; this is an additional verb."""
-    authorizer = store.environment.authorizer
-    if authorizer is None:
-        return
-    row = op.resource
-    verdict = authorizer.authorize(
-        Attributes(
-            user=op.user,
-            verb=VERB,
-            group=row.group,
-            version=row.version,
-            resource=row.plural,
-            namespace=op.namespace,
-            name=op.name,
-        )
+    group, version, resource = op.resource.group_version_resource
+    asked = Attributes(
+        op.user, VERB, group=group, version=version, resource=resource, namespace=op.namespace, name=op.name
     )
-    if not isinstance(verdict, tuple):
-        verdict = await verdict
-    if verdict.decision is not Decision.ALLOW:
+    verdict = await store.environment.authorize(asked)
+    if verdict is not None and verdict.decision is not Decision.ALLOW:
         why = f'not permitted to do "{VERB}", reason: {verdict.reason}'
         raise status.forbidden(store.group_resource, op.name, why)
 

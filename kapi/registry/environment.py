@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 from twisted.internet.interfaces import IDelayedCall
 
-from kapi.authorization.interface import Attributes, Authorizer, Verdict
+from kapi.authorization.interface import Attributes, Authorizer, Verdict, decided
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp
 from kapi.machinery.uid import new_uid
@@ -104,8 +104,7 @@ class Environment(msgspec.Struct):
         """The authorizer's decision; None without an authorizer: everything is allowed."""
         if self.authorizer is None:
             return None
-        verdict = self.authorizer.authorize(attributes)
-        return verdict if isinstance(verdict, Verdict) else await verdict
+        return await decided(self.authorizer, attributes)
 
     def uid(self, key: str) -> str:
         """The uid of a new object that is stored under ``key``."""

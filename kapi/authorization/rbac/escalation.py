@@ -5,10 +5,9 @@ The registry calls ``EscalationCheck.check`` before it validates the object, so 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 
-from kapi.authorization.interface import Attributes, Authorizer, Decision
+from kapi.authorization.interface import Attributes, Authorizer, Decision, decided
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.covers import missing_compacted, missing_rules
 from kapi.authorization.rbac.index import GROUP, RoleMissing
@@ -134,13 +133,8 @@ class EscalationCheck:
     ) -> bool:
         if self.authorizer is None:
             return False
-        verdict = self.authorizer.authorize(
-            Attributes(
-                user=user, verb=verb, group=group, version="*", resource=resource, namespace=namespace, name=name
-            )
-        )
-        if inspect.isawaitable(verdict):
-            verdict = await verdict
+        asked = Attributes(user, verb, group=group, version="*", resource=resource, namespace=namespace, name=name)
+        verdict = await decided(self.authorizer, asked)
         return verdict.decision is Decision.ALLOW
 
 

@@ -6,10 +6,9 @@ Upstream: ``pkg/registry/authorization/*accessreview``, ``pkg/registry/authoriza
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 
-from kapi.authorization.interface import Attributes, Decision
+from kapi.authorization.interface import Attributes, Decision, decided, field_terms, label_terms
 from kapi.endpoints.reviews.posted_review import PostedReview, ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
@@ -17,7 +16,7 @@ from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.names import label_value, qualified_name
-from kapi.machinery.selectors import SelectorError, label_requirement, parse_fields, parse_labels
+from kapi.machinery.selectors import SelectorError, label_requirement
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -60,7 +59,7 @@ def _read_labels(selector: Object, attributes: Attributes) -> None:
     raw = selector.get("rawSelector")
     if raw:
         try:
-            terms = [(t.key, t.operator, tuple(sorted(t.values))) for t in parse_labels(raw).requirements]
+            terms = list(label_terms(raw))
         except SelectorError as error:
             errors.append(str(error))
     for term in selector.get("requirements") or ():
@@ -85,7 +84,7 @@ def _read_fields(selector: Object, attributes: Attributes) -> None:
     raw = selector.get("rawSelector")
     if raw:
         try:
-            terms = [(term.key, term.operator, term.value) for term in parse_fields(raw).requirements]
+            terms = list(field_terms(raw))
         except SelectorError as error:
             errors.append(str(error))
     for term in selector.get("requirements") or ():
@@ -240,9 +239,7 @@ async def _answer(posted: PostedReview, services: ReviewServices, user: UserInfo
     if services.authorizer is None:
         raise status.internal("no authorizer")
     attributes = attributes_from(posted.obj["spec"], user)
-    verdict = services.authorizer.authorize(attributes)
-    if inspect.isawaitable(verdict):
-        verdict = await verdict
+    verdict = await decided(services.authorizer, attributes)
     answer: Object = {"allowed": verdict.decision is Decision.ALLOW}
     if verdict.decision is Decision.DENY:
         answer["denied"] = True
