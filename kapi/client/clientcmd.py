@@ -16,6 +16,7 @@ from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
 from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem
+from kapi.client.rest_url import server_url
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor, installed_reactor
 
@@ -101,7 +102,7 @@ class Kubeconfig:
 
     @property
     def is_empty(self) -> bool:
-        return not any(self.entries.values())
+        return not self.current_context and not any(self.entries.values())
 
     def config(self, reactor: Reactor | None = None, overrides: Overrides | None = None, **more: object) -> Config:
         """The Config of the current context, or of the context in ``overrides``, with fields ``more``.  Raises ConfigError."""
@@ -110,12 +111,10 @@ class Kubeconfig:
         context: Object = {}
         if context_name:
             if context_name not in self.entries["contexts"]:
-                if over.context or not self.is_empty:
-                    raise ConfigError(
-                        f"context was not found for specified context: {context_name}", field="current-context"
-                    )
-            else:
-                context = self.entries["contexts"][context_name]
+                raise ConfigError(
+                    f"context was not found for specified context: {context_name}", field="current-context"
+                )
+            context = self.entries["contexts"][context_name]
         context_file = self.origin.get(("contexts", context_name), "")
         cluster_name, user_name = over.cluster or context.get("cluster") or "", over.user or context.get("user") or ""
         if over.cluster and over.cluster not in self.entries["clusters"]:
@@ -127,7 +126,11 @@ class Kubeconfig:
         fields: Object = {"namespace": over.namespace or context.get("namespace") or "default"}
         fields |= self._server(cluster, cluster_name, cluster_file, over)
         identity = self._identity(user, user_name, user_file, over, cluster, reactor)
-        if not fields["host"].lower().startswith("https:"):  # credentials are only sent encrypted, as in client-go
+        try:
+            fields["host"] = server_url(fields["host"], tls=False)  # as in client-go, also with a certificate
+        except ValueError as error:
+            raise ConfigError(str(error), file=cluster_file, field="server") from None
+        if not fields["host"].startswith("https:"):  # credentials are only sent encrypted, as in client-go
             identity = {"impersonate": identity["impersonate"]}
         fields |= identity
         if over.timeout:
@@ -149,16 +152,13 @@ class Kubeconfig:
 
     def _server(self, cluster: Object, name: str, file: str, over: Overrides) -> Object:
         base = Path(file).resolve().parent if file else Path()
-        server = over.server or cluster.get("server") or "http://localhost:8080"
-        if "://" not in server:
-            server = "http://" + server  # as in client-go
         insecure = over.insecure or bool(cluster.get("insecure-skip-tls-verify"))
         if over.certificate_authority:
             ca = _given(over.certificate_authority, "certificate-authority", name)
         else:
             ca = b"" if over.insecure else read_pem(cluster, "certificate-authority", base, file, name)
         return {
-            "host": server,
+            "host": over.server or cluster.get("server") or "http://localhost:8080",
             "ca": ca,
             "insecure": insecure,
             "server_name": over.tls_server_name or cluster.get("tls-server-name") or "",
@@ -173,6 +173,9 @@ class Kubeconfig:
         if over.client_certificate or over.client_key:
             certificate = _given(over.client_certificate, "client-certificate", name)
             key = _given(over.client_key, "client-key", name)
+        if certificate and not key:
+            why = f"client-key-data or client-key must be specified for {name} to use the clientCert authentication method."
+            raise ConfigError(why, file=file, field=f"users[{name}]")
         extra = over.as_extra or user.get("as-user-extra") or {}
         impersonate = Impersonation(
             user=over.as_user or str(user.get("as") or ""),

@@ -107,7 +107,7 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IO
     try:
         return client_options(name, config.ca, pair, insecure=config.insecure)
     except ValueError:
-        why = "unable to load root certificates: no PEM certificate in it"
+        why = "unable to load root certificates: unable to parse bytes as PEM block"
         raise ConfigError(why, field="certificate-authority") from None
 
 

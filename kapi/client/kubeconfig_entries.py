@@ -54,12 +54,28 @@ def read_entries(data: bytes, path: str) -> Entries:
             raise ConfigError(f'error loading config file "{path}": {error}', file=path) from None
     if tree is None:
         tree = {}
-    if not isinstance(tree, dict):
-        raise ConfigError(f'error loading config file "{path}": no mapping', file=path)
+    if not isinstance(tree, dict) or not _is_config(tree):
+        raise ConfigError(f'error loading config file "{path}": {_no_config(tree)}', file=path)
     known = {"apiVersion", "kind", "current-context", *(plural for plural, _ in LISTS)}
     more = {name: value for name, value in tree.items() if name not in known}
     clusters, contexts, users = (_named(tree, *names, path) for names in LISTS)
     return Entries(str(tree.get("current-context") or ""), clusters, contexts, users, more)
+
+
+def _is_config(tree: Object) -> bool:
+    """Whether it has the type of kubeconfig files, which may be left out."""
+    return (tree.get("apiVersion") or "v1", tree.get("kind") or "Config") == ("v1", "Config")
+
+
+def _no_config(tree: Tree) -> str:
+    from kapi.codecs.reading import as_object, type_meta
+
+    try:
+        version, kind = type_meta(as_object(tree))
+    except ValueError as error:
+        return str(error)
+    scheme = "k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50"
+    return f'no kind "{kind or "Config"}" is registered for version "{version or "v1"}" in scheme "{scheme}"'
 
 
 def _named(tree: Object, plural: str, singular: str, path: str) -> dict[str, Object]:
@@ -107,9 +123,9 @@ def read_content(base: Path, file: str, name: str, path: str, owner: str) -> byt
     except OSError as error:
         what = name.replace("client-certificate", "client-cert")
         why = f"open {base / file}: {str(error.strerror).lower()}"
-        raise ConfigError(
-            f"unable to read {what} {base / file} for {owner} due to {why}", file=path, field=name
-        ) from None
+        if name != "tokenFile":
+            why = f"unable to read {what} {base / file} for {owner} due to {why}"
+        raise ConfigError(why, file=path, field=name) from None
 
 
 def check_one_method(name: str, token: str, username: str, password: str, path: str) -> None:

@@ -7,7 +7,10 @@ Upstream: client-go ``rest/client.go`` (NewRESTClient), ``rest/request.go`` (New
 from __future__ import annotations
 
 import posixpath
+import re
 from urllib.parse import quote, unquote, urlsplit
+
+_NO_HOST = re.compile(r"[\s\\^`{|}]")  # characters that are in no host's name
 
 
 def server_url(host: str, tls: bool) -> str:
@@ -19,9 +22,9 @@ def server_url(host: str, tls: bool) -> str:
         parts = urlsplit(host)
     except ValueError:
         parts = None
-    if parts is None or not parts.scheme or not parts.netloc:
+    if parts is None or not parts.scheme or not parts.netloc or _NO_HOST.search(parts.netloc):
         parts = urlsplit(f"{'https' if tls else 'http'}://{host}")
-        if not parts.netloc or parts.path not in ("", "/"):
+        if not parts.netloc or parts.path not in ("", "/") or _NO_HOST.search(parts.netloc):
             raise ValueError(f'host must be a URL or a host:port pair: "{host}"')
     if parts.scheme not in ("http", "https"):
         raise ValueError(f'unsupported protocol scheme "{parts.scheme}"')

@@ -10,7 +10,7 @@ from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, St
 #: where kubectl registers the types that it knows, as its messages have it
 SCHEME = "pkg/scheme/scheme.go:28"
 #: fields of kubeconfig files whose errors say themselves what they are about
-_NAMED = ("exec.interactiveMode", "certificate-authority", "client-certificate", "client-key")
+_NAMED = ("exec.interactiveMode", "certificate-authority", "client-certificate", "client-key", "tokenFile", "server")
 
 
 class CommandError(Exception):
@@ -65,7 +65,7 @@ def standard_message(error: BaseException, host: str) -> str | None:
         return f"Error from server: {error.message}"
     if isinstance(error, ConnectionFailed):
         if "onnection refused" in str(error) or "refused by other side" in str(error):
-            place = urlsplit(host).netloc or host
+            place = urlsplit(host).netloc.rpartition("@")[2] or host
             return f"The connection to the server {place} was refused - did you specify the right host or port?"
         if error.__cause__ is None:
             return f"Unable to connect to the server: {error}"

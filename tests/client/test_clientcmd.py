@@ -102,7 +102,8 @@ V1 = "users:\n- {name: u1, user: {exec: {command: x, apiVersion: client.authenti
         ("clusters:\n- {name: c1, cluster: {server: 'https://x', proxy-url: 'socks4://p'}}", "proxy-url"),
         ("users:\n- {name: u1, user: {tokenFile: gone}}", "tokenFile"),
         ("users:\n- {name: u1, user: {token: t, username: me}}", "users[u1]"),
-        ("users:\n- {name: u1, user: {client-certificate-data: aGk=}}", "key"),
+        ("users:\n- {name: u1, user: {client-certificate-data: aGk=}}", "users[u1]"),
+        ("users:\n- {name: u1, user: {client-key-data: aGk=}}", "certificate"),
         ("users:\n- {name: u1, user: {exec: {args: [a]}}}", "exec.command"),
         ("users:\n- {name: u1, user: {exec: {command: x, apiVersion: v7}}}", "exec.apiVersion"),
         (V1 + "}}}", "exec.interactiveMode"),
@@ -157,6 +158,27 @@ def test_who_the_command_line_says(files: str) -> None:
 def test_a_context_that_is_not_there(files: str) -> None:
     with pytest.raises(ConfigError, match="context was not found for specified context: zzz"):
         load(files, context="zzz")
+
+
+def test_a_current_context_without_any_entry_is_not_there_either(tmp_path: Path) -> None:
+    """It does not mean the server of this machine."""
+    (tmp_path / "config").write_text("current-context: gone\n")
+    with pytest.raises(ConfigError, match="context was not found for specified context: gone"):
+        load(str(tmp_path / "config"))
+
+
+@pytest.mark.parametrize(
+    "server", ["https://[", "https://", "//h:1", "unix:///tmp/x", "https://a b", "a b:1", "h/path"]
+)
+def test_servers_that_are_none(server: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        f"clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n"
+        "contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    assert caught.value.why == f'host must be a URL or a host:port pair: "{server}"'
 
 
 def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:

@@ -115,9 +115,16 @@ def test_the_user_of_the_current_context_is_for_hosts_without_a_user(tmp_path: P
 def test_a_file_that_is_not_there_or_broken_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load_users(str(tmp_path / "nosuch"))
-    with pytest.raises(ConfigError, match="no mapping"):
-        (tmp_path / "list").write_text("[]")
-        load_users(str(tmp_path / "list"))
+    scheme = r'in scheme "k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50"$'
+    for text, why in (
+        ("[]", "json: cannot unmarshal array into Go value of type struct "),
+        ("kind: 1", "json: cannot unmarshal number into Go struct field .kind of type string"),
+        ("kind: Pod", f'error loading config file ".*": no kind "Pod" is registered for version "v1" {scheme}'),
+        ("apiVersion: v2", f'no kind "Config" is registered for version "v2" {scheme}'),
+    ):
+        (tmp_path / "other").write_text(text)
+        with pytest.raises(ConfigError, match=why):
+            load_users(str(tmp_path / "other"))
 
 
 def test_nothing_secret_is_in_the_text_of_an_endpoint(tmp_path: Path) -> None:

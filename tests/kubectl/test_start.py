@@ -159,7 +159,7 @@ def test_flags_of_all_commands_may_come_first(given: str, wanted: str | None) ->
 
 
 def test_a_command_ends_with_its_code() -> None:
-    done = run("-m", "kapi", "get", "pods", "--server=http://127.0.0.1:1", "--kubeconfig=/dev/null")
+    done = run("-m", "kapi", "get", "pods", "--server=http://me:secret@127.0.0.1:1", "--kubeconfig=/dev/null")
     assert (done.stdout, done.returncode) == ("", 1)
     assert (
         done.stderr
