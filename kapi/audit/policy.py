@@ -14,7 +14,8 @@ from kapi.machinery.field import FieldError, invalid, not_supported, required
 from kapi.machinery.field import Path as FieldPath
 from kapi.machinery.golang import aggregate
 from kapi.machinery.names import dns_subdomain
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.shape import shape_errors
+from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
@@ -22,20 +23,16 @@ NONE, METADATA, REQUEST, REQUEST_RESPONSE = range(4)
 LEVELS = {"None": NONE, "Metadata": METADATA, "Request": REQUEST, "RequestResponse": REQUEST_RESPONSE}
 STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 
-_POLICY_FIELDS = {"kind", "apiVersion", "metadata", "rules", "omitStages", "omitManagedFields"}
-_RULE_FIELDS = {
-    "level",
-    "users",
-    "userGroups",
-    "verbs",
-    "resources",
-    "namespaces",
-    "nonResourceURLs",
-    "omitStages",
-    "omitManagedFields",
-}
-_RESOURCE_FIELDS = {"group", "resources", "resourceNames"}
-_LISTS = {"users", "userGroups", "verbs", "namespaces", "nonResourceURLs", "omitStages"}
+_SHAPE: Object = {
+    "kind": str, "apiVersion": str, "metadata": {str: object}, "omitStages": [str], "omitManagedFields": bool,
+    "rules": [
+        {
+            "level": str, "users": [str], "userGroups": [str], "verbs": [str], "namespaces": [str],
+            "resources": [{"group": str, "resources": [str], "resourceNames": [str]}],
+            "nonResourceURLs": [str], "omitStages": [str], "omitManagedFields": bool,
+        }
+    ],
+}  # fmt: skip
 
 
 class PolicyError(ValueError):
@@ -142,13 +139,13 @@ def read_policy(tree: object) -> tuple[Policy, list[str]]:
     if not isinstance(tree, dict) or tree.get("kind") != "Policy" or tree.get("apiVersion") != "audit.k8s.io/v1":
         kind = f"{tree.get('apiVersion')}, Kind={tree.get('kind')}" if isinstance(tree, dict) else "nothing"
         raise PolicyError(f"unknown group version field {kind} in policy")
-    warnings = [f'unknown field "{name}"' for name in tree if name not in _POLICY_FIELDS]
+    wrong, warnings = shape_errors(tree, _SHAPE)
+    if wrong:
+        raise PolicyError(aggregate(wrong))
     rules = tree.get("rules") or []
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise PolicyError("rules must be a list of objects")
     errors = _check_stages(tree.get("omitStages") or [], FieldPath("omitStages"))
     for index, rule in enumerate(rules):
-        errors += _check_rule(rule, FieldPath("rules").index(index), warnings)
+        errors += _check_rule(rule, FieldPath("rules").index(index))
     if errors:
         raise PolicyError(aggregate(map(str, errors)))
     if not rules:
@@ -186,13 +183,8 @@ def _read_rule(rule: Object, stages: frozenset[str], omit: bool) -> Rule:
     )
 
 
-def _check_rule(rule: Object, path: FieldPath, warnings: list[str]) -> list[FieldError]:
-    warnings += [f'unknown field "{path.child(name)}"' for name in rule if name not in _RULE_FIELDS]
+def _check_rule(rule: Object, path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
-    for name in sorted(_LISTS):
-        value = rule.get(name)
-        if value is not None and not _strings(value):
-            raise PolicyError(f"{path.child(name)} must be a list of strings")
     level = rule.get("level")
     if not level:
         errors.append(required(path.child("level"), ""))
@@ -201,16 +193,12 @@ def _check_rule(rule: Object, path: FieldPath, warnings: list[str]) -> list[Fiel
     urls = rule.get("nonResourceURLs") or []
     errors += _check_urls(urls, path.child("nonResourceURLs"))
     resources = rule.get("resources") or []
-    errors += _check_resources(resources, path.child("resources"), warnings)
+    errors += _check_resources(resources, path.child("resources"))
     errors += _check_stages(rule.get("omitStages") or [], path.child("omitStages"))
     if urls and (resources or rule.get("namespaces")):
         why = "rules cannot apply to both regular resources and non-resource URLs"
         errors.append(invalid(path.child("nonResourceURLs"), urls, why))
     return errors
-
-
-def _strings(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _check_urls(urls: Iterable[str], path: FieldPath) -> list[FieldError]:
@@ -227,17 +215,10 @@ def _check_urls(urls: Iterable[str], path: FieldPath) -> list[FieldError]:
     return errors
 
 
-def _check_resources(resources: object, path: FieldPath, warnings: list[str]) -> list[FieldError]:
+def _check_resources(resources: list[Object], path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
-    if not isinstance(resources, list) or not all(isinstance(item, dict) for item in resources):
-        raise PolicyError(f"{path} must be a list of objects")
     for item in resources:
-        warnings += [f'unknown field "{path.child(name)}"' for name in item if name not in _RESOURCE_FIELDS]
         group = item.get("group") or ""
-        if not isinstance(group, str) or not all(
-            _strings(item.get(name) or []) for name in ("resources", "resourceNames")
-        ):
-            raise PolicyError(f"{path}: group must be a string, resources and resourceNames lists of strings")
         if group and group != "*":
             problems = dns_subdomain(group)
             if problems:
@@ -248,8 +229,6 @@ def _check_resources(resources: object, path: FieldPath, warnings: list[str]) ->
     return errors
 
 
-def _check_stages(stages: Tree, path: FieldPath) -> list[FieldError]:
-    if not _strings(stages):
-        raise PolicyError(f"{path} must be a list of strings")
+def _check_stages(stages: list[str], path: FieldPath) -> list[FieldError]:
     why = "allowed stages are " + ",".join(STAGES)
     return [invalid(path.index(index), stage, why) for index, stage in enumerate(stages) if stage not in STAGES]

@@ -99,7 +99,12 @@ def test_stages_and_managed_fields_of_rule_and_policy() -> None:
         ),
         ({"rules": [{"level": "None", "resources": [{"group": "rbac/v1"}]}]}, "lowercase RFC 1123 subdomain"),
         ({"rules": [{"level": "None", "resources": [{"resourceNames": ["x"]}]}]}, "requires at least one resource"),
-        ({"rules": [{"level": "None", "users": "me"}]}, "must be a list of strings"),
+        ({"rules": [{"level": "None", "users": "me"}]}, r"rules\[0\].users: must be a list"),
+        ({"rules": [{"level": "None", "users": [1]}]}, r"rules\[0\].users\[0\]: must be a string"),
+        ({"rules": [{"level": ["None"]}]}, r"rules\[0\].level: must be a string"),
+        ({"rules": [{"level": "None", "resources": [{"group": 1}]}]}, r"resources\[0\].group: must be a string"),
+        ({"omitManagedFields": "no"}, "omitManagedFields: must be a bool"),
+        ({"rules": "all"}, "rules: must be a list"),
     ],
 )
 def test_policies_that_are_refused(change: dict[str, Any], why: str) -> None:
