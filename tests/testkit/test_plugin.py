@@ -13,6 +13,7 @@ import pytest
 from kapi.testing.audit import AuditTrail, requests_text
 from kapi.testing.cluster import Cluster, objects_of
 from kapi.testing.kubectl import answers_object, kubectl_path
+from kapi.testing.process import KapiProcess
 from kapi.testing.servers import SharedProcess
 from tests.testkit.inner import run
 
@@ -201,6 +202,21 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     with trail.path.open("a") as log:
         log.write('{"verb":"list","requestURI":"/x","responseStatus":{"code":409,"message":"no"}}\n{"verb":"wa')
     assert requests_text(trail.since(position)) == " list /x -> 409 (, ): no"
+
+
+def test_the_event_of_the_last_answer_may_be_written_after_it(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path / "log")
+    trail.path.write_text('{"verb":"before"}\n')
+
+    class Writing(Cluster):
+        """Its server writes the event of a request at the latest before it reads the next one."""
+
+        def _ask(self, *_: object, **__: object) -> tuple[int, str]:
+            with trail.path.open("a") as log:
+                log.write('{"verb":"last"}\n')
+            return 200, "ok"
+
+    assert Writing(KapiProcess(directory=tmp_path), tmp_path, trail).requests() == [{"verb": "last"}]
 
 
 def test_manifests_are_trees_text_or_files(tmp_path: Path) -> None:
