@@ -11,7 +11,7 @@ from typing import ClassVar
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.names import is_path_segment_name, path_segment_name, subdomain_name
@@ -127,23 +127,27 @@ def named(kind: str) -> printing.Reader:
     return lambda obj, now: ", ".join(subject_names(obj.get("subjects") or [], kind))
 
 
+def _binding_table(role_text: str, kind: str) -> TableColumns:
+    """``kind``: the binding's kind, as texts name it."""
+    return printing.table(
+        printing.NAME,
+        printing.column("Role", role, role_text),
+        printing.AGE,
+        printing.column("Users", named("User"), f"Users in the {kind}", priority=1),
+        printing.column("Groups", named("Group"), f"Groups in the {kind}", priority=1),
+        printing.column("ServiceAccounts", named("ServiceAccount"), f"ServiceAccounts in the {kind}", priority=1),
+    )
+
+
 ROLE_BINDING = Resource(
     group="rbac.authorization.k8s.io",
     version="v1",
     kind="RoleBinding",
     strategy=RoleBindingStrategy(),
-    table=printing.table(
-        printing.NAME,
-        printing.column(
-            "Role",
-            role,
-            "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. "
-            "If the RoleRef cannot be resolved, the Authorizer must return an error.",
-        ),
-        printing.AGE,
-        printing.column("Users", named("User"), "Users in the roleBinding", priority=1),
-        printing.column("Groups", named("Group"), "Groups in the roleBinding", priority=1),
-        printing.column("ServiceAccounts", named("ServiceAccount"), "ServiceAccounts in the roleBinding", priority=1),
+    table=_binding_table(
+        "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. "
+        "If the RoleRef cannot be resolved, the Authorizer must return an error.",
+        "roleBinding",
     ),
 )
 
@@ -191,19 +195,9 @@ CLUSTER_ROLE_BINDING = Resource(
     version="v1",
     kind="ClusterRoleBinding",
     strategy=ClusterRoleBindingStrategy(),
-    table=printing.table(
-        printing.NAME,
-        printing.column(
-            "Role",
-            role,
-            "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be "
-            "resolved, the Authorizer must return an error.",
-        ),
-        printing.AGE,
-        printing.column("Users", named("User"), "Users in the clusterRoleBinding", priority=1),
-        printing.column("Groups", named("Group"), "Groups in the clusterRoleBinding", priority=1),
-        printing.column(
-            "ServiceAccounts", named("ServiceAccount"), "ServiceAccounts in the clusterRoleBinding", priority=1
-        ),
+    table=_binding_table(
+        "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be "
+        "resolved, the Authorizer must return an error.",
+        "clusterRoleBinding",
     ),
 )

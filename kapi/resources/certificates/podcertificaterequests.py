@@ -43,7 +43,6 @@ _RSA_BITS = (3072, 4096)
 DECISIONS = ("Issued", "Denied", "Failed")
 _STATUS = Path("status")
 _CHAIN, _CONDITIONS = _STATUS.child("certificateChain"), _STATUS.child("conditions")
-_NOT_BEFORE, _NOT_AFTER, _REFRESH = (_STATUS.child(name) for name in ("notBefore", "notAfter", "beginRefreshAt"))
 _MAX_CHAIN = 100 * 1024
 _HOUR = datetime.timedelta(hours=1)
 _DAY_SECONDS = 24 * 3600
@@ -250,57 +249,30 @@ def _check_names(leaf: x509.Certificate, errors: Errors) -> None:
 
 def _check_times(status: Object, leaf: x509.Certificate, spec: Object, now: str, errors: Errors) -> bool:
     """Checks that the times are the certificate's, and leave the kubelet time for a new request."""
-    wanted = (
-        (_NOT_BEFORE, "notBefore", "must be present and consistent with the issued certificate"),
-        (_NOT_AFTER, "notAfter", "must be present and consistent with the issued certificate"),
-        (_REFRESH, "beginRefreshAt", "must be present and in the range [notbefore+10min, notafter-10min]"),
-    )
-    errors += [required(path, text) for path, name, text in wanted if not status.get(name)]
+    consistent = "must be present and consistent with the issued certificate"
+    wanted = {
+        "notBefore": consistent,
+        "notAfter": consistent,
+        "beginRefreshAt": "must be present and in the range [notbefore+10min, notafter-10min]",
+    }
+    errors += [required(_STATUS.child(name), text) for name, text in wanted.items() if not status.get(name)]
     if errors:
         return False
-    begin, end, refresh = (seconds_of(status[name]) for _, name, _ in wanted)
-    lifetime = leaf.not_valid_after_utc - leaf.not_valid_before_utc
-    most = spec.get("maxExpirationSeconds", 0)
-    for wrong, path, value, text in (
-        (
-            begin != leaf.not_valid_before_utc.timestamp(),
-            _NOT_BEFORE,
-            status["notBefore"],
-            "must be set to the NotBefore time encoded in the leaf certificate",
-        ),
-        (
-            abs(begin - seconds_of(now)) >= 300,
-            _NOT_BEFORE,
-            status["notBefore"],
-            "must be set to within 5 minutes of kube-apiserver's current time",
-        ),
-        (
-            end != leaf.not_valid_after_utc.timestamp(),
-            _NOT_AFTER,
-            status["notAfter"],
-            "must be set to the NotAfter time encoded in the leaf certificate",
-        ),
-        (lifetime < _HOUR, _CHAIN, _nanoseconds(lifetime), "leaf certificate lifetime must be >= 1 hour"),
-        (
-            lifetime > datetime.timedelta(seconds=most),
-            _CHAIN,
-            _nanoseconds(lifetime),
-            f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})",
-        ),
-        (
-            refresh - begin < 600,
-            _REFRESH,
-            status["beginRefreshAt"],
-            "must be at least 10 minutes after status.notBefore",
-        ),
-        (
-            end - refresh < 600,
-            _REFRESH,
-            status["beginRefreshAt"],
-            "must be at least 10 minutes before status.notAfter",
-        ),
-    ):
+    begin, end, refresh = (seconds_of(status[name]) for name in wanted)
+    first, last = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    lifetime, most = last - first, spec.get("maxExpirationSeconds", 0)
+    longer = f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})"
+    for wrong, name, text in (
+        (begin != first.timestamp(), "notBefore", "must be set to the NotBefore time encoded in the leaf certificate"),
+        (abs(begin - seconds_of(now)) >= 300, "notBefore", "must be set to within 5 minutes of kube-apiserver's current time"),
+        (end != last.timestamp(), "notAfter", "must be set to the NotAfter time encoded in the leaf certificate"),
+        (lifetime < _HOUR, "", "leaf certificate lifetime must be >= 1 hour"),
+        (lifetime > datetime.timedelta(seconds=most), "", longer),
+        (refresh - begin < 600, "beginRefreshAt", "must be at least 10 minutes after status.notBefore"),
+        (end - refresh < 600, "beginRefreshAt", "must be at least 10 minutes before status.notAfter"),
+    ):  # fmt: skip
         if wrong:
+            path, value = (_STATUS.child(name), status[name]) if name else (_CHAIN, _nanoseconds(lifetime))
             errors.append(invalid(path, value, text))
             return False
     return True
