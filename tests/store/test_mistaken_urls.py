@@ -170,7 +170,7 @@ class MistakenURLs(ExternalCase):
         """And that it is there, at the same level."""
         self.patch(primary_connection, "_SILENT_SECONDS", 0.3)
         self.patch(connections, "REPLY_TIMEOUT", 2.0)
-        silent = socket.create_server(("127.0.0.1", 0))
+        silent = socket.create_server(("127.0.0.1", free_port()))  # which is bound again
         port, lines = silent.getsockname()[1], Lines(self)
         store = external_store(f"redis://127.0.0.1:{port}", reactor, start_timeout=120)
         self.addCleanup(store.stop)
