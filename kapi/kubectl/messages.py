@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, StatusError
 
 #: where kubectl registers the types that it knows, as its messages have it
 SCHEME = "pkg/scheme/scheme.go:28"
+if TYPE_CHECKING:
+    from twisted.internet.error import CannotListenError
+
 #: fields of kubeconfig files whose errors say themselves what they are about
 _NAMED = ("exec.interactiveMode", "certificate-authority", "client-certificate", "client-key", "tokenFile", "server")
 
@@ -102,6 +106,12 @@ def message_of(error: BaseException, host: str = "") -> str:
     if not text.startswith("error: ") and not (isinstance(error, CommandError) and error.plain):
         text = f"error: {text}"
     return text if text.endswith("\n") else text + "\n"
+
+
+def listen_problem(where: str, error: CannotListenError) -> str:
+    """The text for a place at which a command cannot listen."""
+    why = str(getattr(error.socketError, "strerror", "") or error.socketError).lower()
+    return f"listen {where}: bind: {why}"
 
 
 def _is_invalid(error: BaseException) -> bool:

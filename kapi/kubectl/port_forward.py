@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from kapi.client.portforward import PortForward
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, shared
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, listen_problem
 from kapi.kubectl.pods_of import check_pod_timeout, named_object, pods_of
 from kapi.machinery.golang import NumberError, parse_uint, quote
 from kapi.machinery.tree import Object
@@ -48,11 +49,17 @@ async def run(factory: Factory, program: str) -> int:
     if phase != "Running":
         raise CommandError(f"unable to forward port because pod is not running. Current status={phase}")
     metadata = pod["metadata"]
-    for local, remote in [_numbers(text) for text in texts]:
+    addresses = _addresses(flags.get_list("address"))
+    numbers = [_numbers(text) for text in texts]
+    listening = False
+    for local, remote in numbers:
         forward = PortForward(
             factory.client("v1"), metadata["namespace"], metadata["name"], remote, lambda text: _report(factory, text)
         )
-        await _listen(factory, forward, local)
+        listening |= await _listen(factory, forward, local, addresses)
+    if not listening:
+        pairs = " ".join(f"{{{local} {remote}}}" for local, remote in numbers)
+        raise CommandError(f"unable to listen on any of the requested ports: [{pairs}]")
     factory.out.flush()
     await Deferred()  # forwards until the user ends the command
     return 0
@@ -63,21 +70,36 @@ def _report(factory: Factory, text: str) -> None:
     factory.err.flush()
 
 
-async def _listen(factory: Factory, forward: PortForward, local: int) -> None:
-    """Listens on the addresses of ``--address``.  Raises CommandError when an address, or neither of localhost's, can be used."""
-    for address in factory.flags.get_list("address"):
-        listening = []
-        for one in _LOCALHOST if address == "localhost" else (address,):
+def _addresses(given: list[str]) -> list[tuple[str, ...]]:
+    """The addresses of ``--address``; of those in one tuple one is enough.  Raises CommandError."""
+    for address in given:
+        try:
+            ipaddress.ip_address("::1" if address == "localhost" else address)
+        except ValueError:
+            raise CommandError(f"{address} is not a valid IP") from None
+    return [_LOCALHOST if address == "localhost" else (address,) for address in given]
+
+
+async def _listen(factory: Factory, forward: PortForward, local: int, addresses: list[tuple[str, ...]]) -> bool:
+    """Whether it listens on a port of all addresses; says why it does not."""
+    problems: list[str] = []
+    is_complete = True
+    for hosts in addresses:
+        begun = len(problems)
+        for host in hosts:
+            shown = f"[{host}]" if ":" in host else host
             try:
-                local = await forward.listen(factory.reactor, local, one)
+                local = await forward.listen(factory.reactor, local, host)
             except CannotListenError as error:
-                _report(factory, f"unable to listen on port {local}: {error.socketError}")
-                continue
-            listening.append(one)
-            shown = f"[{one}]" if ":" in one else one
-            factory.out.write(f"Forwarding from {shown}:{local} -> {forward.port}\n")
-        if not listening:
-            raise CommandError(f"unable to listen on any of the requested ports: [{{{local} {forward.port}}}]")
+                where = f"tcp{6 if ':' in host else 4} {shown}:{local}"
+                problems.append(f"unable to create listener: Error {listen_problem(where, error)}")
+            else:
+                factory.out.write(f"Forwarding from {shown}:{local} -> {forward.port}\n")
+        is_complete &= len(problems) - begun < len(hosts)
+    if not is_complete:
+        why = f"Listeners failed to create with the following errors: [{' '.join(problems)}]"
+        factory.err.write(f"Unable to listen on port {local}: {why}\n")
+    return is_complete
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, listen_problem
 from kapi.process.reactor import Reactor
 from kapi.wire.transport import Stream
 
@@ -77,6 +77,8 @@ async def run(factory: Factory, program: str) -> int:
     socket, port = flags.get_string("unix-socket"), flags.get_int("port")
     if port != DEFAULT_PORT and socket:
         raise CommandError("cannot set --unix-socket and --port at the same time")
+    if not 0 <= port < 1 << 16:
+        raise CommandError(f"listen tcp: address {port}: invalid port")
     site = Site(Proxy(factory, None if flags.get_bool("disable-filter") else Filter.of_flags(factory)))
     place = _listen(factory.reactor, site, flags.get_string("address"), port, socket)
     factory.out.write(f"Starting to serve on {place}\n")
@@ -99,8 +101,7 @@ def _listen(reactor: Reactor, site: Site, address: str, port: int, socket: str) 
         return socket
     except CannotListenError as error:
         where = f"unix {socket}" if socket else f"tcp {address}:{port}"
-        why = str(getattr(error.socketError, "strerror", "") or error.socketError).lower()
-        raise CommandError(f"listen {where}: bind: {why}") from None
+        raise CommandError(listen_problem(where, error)) from None
 
 
 class Filter:

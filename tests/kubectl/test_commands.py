@@ -251,6 +251,12 @@ def asked(url: str, **headers: str) -> tuple[int, bytes]:
         return error.code, error.read()
 
 
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_proxy_at_no_port(cluster: KapiProcess, port: int) -> None:
+    done = kapi(cluster, "proxy", f"--port={port}")
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"error: listen tcp: address {port}: invalid port\n", 1)
+
+
 def test_a_proxy_sends_requests_with_the_users_credentials(cluster: KapiProcess, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("static")
     with proxied(cluster, f"--www={tmp_path}") as url:

@@ -197,6 +197,22 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
             running.wait(120)
 
 
+def test_ports_on_which_nothing_can_listen(cluster: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        busy = f"unable to create listener: Error listen tcp4 127.0.0.1:{port}: bind: address already in use"
+        unable = f"Unable to listen on port {port}: Listeners failed to create with the following errors: [{busy}]\n"
+        pairs = f"[{{{port} 8080}} {{{port} 9}}]"
+        for ports, wanted in (
+            (
+                [f"{port}:8080", f"{port}:9"],
+                f"{unable * 2}error: unable to listen on any of the requested ports: {pairs}\n",
+            ),
+            (["8080", "--address=nowhere"], "error: nowhere is not a valid IP\n"),
+        ):
+            assert cluster.run("port-forward", "p", "--address=127.0.0.1", *ports) == (b"", wanted.encode(), 1)
+
+
 def on_a_terminal(cluster: Cluster, command: list[str], keys: bytes) -> tuple[bytes, bytes, int]:
     """stdout, stderr and code of a command that reads ``keys`` from a terminal."""
     controlling, terminal = os.openpty()
