@@ -70,8 +70,6 @@ class CELConditions:
             if value is not True:
                 return False if value is False else None
             left -= cost
-            if left < 0:
-                return None
         return True
 
     def matches(self, review: Object) -> bool:

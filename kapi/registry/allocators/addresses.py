@@ -90,7 +90,7 @@ class ClusterAddresses:
                     return str(address), network
         raise NotInRange("the provided network does not match the current range")
 
-    async def allocate(self, ip: str, family: str, namespace: str, name: str, *, dry_run: bool = False) -> None:
+    async def allocate(self, ip: str, family: str, namespace: str, name: str, *, dry_run: bool) -> None:
         """Allocates a given address for a Service.  Raises AllocationError."""
         canonical, network = self._check(ip, family)
         if dry_run:
@@ -117,7 +117,7 @@ class ClusterAddresses:
                 raise status.service_unavailable(f"no address: {error.message}", retry_after=1) from error
             raise AllocationError(error.message) from error
 
-    async def allocate_next(self, family: str, namespace: str, name: str, *, dry_run: bool = False) -> str:
+    async def allocate_next(self, family: str, namespace: str, name: str, *, dry_run: bool) -> str:
         """Allocates any free address.  Raises RangeFull and other AllocationErrors."""
         for network in self.networks(family):
             if dry_run:
