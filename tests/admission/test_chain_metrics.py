@@ -135,3 +135,24 @@ def test_buckets_are_those_of_upstream() -> None:
         "apiserver_admission_match_condition_evaluation_seconds": [0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25],
         "apiserver_validating_admission_policy_check_duration_seconds": policy,
     }
+
+
+def test_the_summary_of_whole_passes_agrees_with_their_histogram(registry: CollectorRegistry) -> None:
+    chain = Chain([Agrees(), Refuses()], Meter(registry))
+    for name in ("a", "b", "validate"):
+        try:
+            ask(registry, chain, name)
+        except StatusError:
+            pass
+    steps = "apiserver_admission_step_admission_duration_seconds"
+    found = {
+        (sample.name, sample.labels["type"], sample.labels["rejected"]): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name.startswith(steps) and sample.name.endswith(("_count", "_sum"))
+    }
+    passes = {(kind, rejected): found[f"{steps}_summary_count", kind, rejected] for _, kind, rejected in found}
+    assert passes == {("admit", "false"): 3, ("validate", "false"): 2, ("validate", "true"): 1}
+    for kind, rejected in passes:
+        for part in ("count", "sum"):
+            assert found[f"{steps}_summary_{part}", kind, rejected] == found[f"{steps}_{part}", kind, rejected]

@@ -110,6 +110,20 @@ def test_constrained_impersonation_is_bound_to_the_action() -> None:
         run({"Impersonate-User": "jane"}, ALICE, "/api/v1/namespaces/x/pods/p", *CONSTRAINED)
 
 
+def test_who_has_used_one_form_of_constrained_impersonation_may_use_another() -> None:
+    accounts = (
+        rule("impersonate:serviceaccount", "serviceaccounts", "authentication.k8s.io"),
+        rule("impersonate-on:serviceaccount:list", "pods"),
+    )
+    step = impersonation(authorizer(role("r", *CONSTRAINED, *accounts), binding("b", "r", user("alice"))))
+    for name in ("jane", "system:serviceaccount:x:robot", "jane", "joe"):
+        ctx = request("/api/v1/namespaces/x/pods", headers={"Impersonate-User": name}, user=ALICE)
+        waiting: Any = step(ctx)
+        with pytest.raises(StopIteration):
+            waiting.send(None)
+        assert ctx.user is not None and ctx.user.name == name
+
+
 def test_constrained_impersonation_never_reaches_masters() -> None:
     with pytest.raises(Forbidden, match="impersonating the system:masters group is not allowed"):
         headers = {"Impersonate-User": "jane", "Impersonate-Group": "system:masters"}

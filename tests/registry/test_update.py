@@ -57,6 +57,16 @@ class Writer:
         return stored
 
 
+def test_what_was_written_is_kept_decoded_until_somebody_else_has_written(api: MemoryAPI) -> None:
+    store = api.registry.stores[MAPS]
+    stored = Writer(api).write()
+    store.keep_decoded(stored, "ns", "a")
+    assert store.cache.get("ns", "a").object is stored.obj
+    assert api.ask("PUT", f"{PATH}/a", {"metadata": {"name": "a"}, "data": {"n": "rival"}}).code == 200
+    store.keep_decoded(stored, "ns", "a")
+    assert store.cache.get("ns", "a").object["data"] == {"n": "rival"}
+
+
 def test_a_change_by_the_server_itself_is_made_again_on_what_is_there_now(api: MemoryAPI) -> None:
     seen: list[Any] = []
 
