@@ -273,9 +273,7 @@ class BookmarkWheel:
     def discard(self, watch: Watch) -> None:
         spoke = self._spoke_of.pop(watch, None)
         if spoke is not None:
-            watches = self._spokes.get(spoke)
-            if watches is not None:
-                watches.pop(watch, None)
+            del self._spokes[spoke][watch]
 
     def turn(self) -> list[Watch]:
         """Returns the watches whose bookmark is due, and schedules their next one."""

@@ -141,11 +141,15 @@ def test_an_object_with_finalizers_stays_until_the_last_one_goes(api: MemoryAPI)
 
 
 @pytest.mark.parametrize(
-    ("policy", "finalizer"), [("Orphan", "orphan"), ("Foreground", "foregroundDeletion"), ("Background", "")]
-)
-def test_propagation_is_left_to_the_collector_by_a_finalizer(api: MemoryAPI, policy: str, finalizer: str) -> None:
+    ("query", "finalizer"),
+    [
+        ("propagationPolicy=Orphan", "orphan"), ("propagationPolicy=Foreground", "foregroundDeletion"),
+        ("propagationPolicy=Background", ""), ("orphanDependents=true", "orphan"), ("orphanDependents=false", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_propagation_is_left_to_the_collector_by_a_finalizer(api: MemoryAPI, query: str, finalizer: str) -> None:
     make(api)
-    answer = api.ask("DELETE", f"{MAPS}/a?propagationPolicy={policy}")
+    answer = api.ask("DELETE", f"{MAPS}/a?{query}")
     if finalizer:
         assert answer.json["metadata"]["finalizers"] == [finalizer]
     else:

@@ -30,6 +30,23 @@ def account(namespace: str, name: str) -> UserInfo:
     return UserInfo(f"system:serviceaccount:{namespace}:{name}", groups=groups)
 
 
+def test_the_suggested_levels_are_those_of_upstream() -> None:
+    found = {}
+    for obj in bootstrap.levels(mandatory=False):
+        limited = obj["spec"]["limited"]
+        queuing = limited["limitResponse"]["queuing"]
+        shares = limited["nominalConcurrencyShares"], limited["lendablePercent"]
+        found[obj["metadata"]["name"]] = (*shares, queuing["queues"], queuing["handSize"], queuing["queueLengthLimit"])
+    assert found == {
+        "system": (30, 33, 64, 6, 50),
+        "node-high": (40, 25, 64, 6, 50),
+        "leader-election": (10, 0, 16, 4, 50),
+        "workload-high": (40, 50, 128, 6, 50),
+        "workload-low": (100, 90, 128, 6, 50),
+        "global-default": (20, 50, 128, 6, 50),
+    }
+
+
 @pytest.mark.parametrize(
     ("uri", "method", "user", "schema", "level"),
     [

@@ -10,6 +10,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.store.errors import Compacted
 from kapi.watchcache.counts import Sent
 from kapi.watchcache.event import Batch
+from kapi.watchcache.watch import BookmarkWheel
 from tests.watchcache.cache_case import PODS, Client, halves
 from tests.watchcache.watching_case import WatchingCase
 
@@ -153,6 +154,19 @@ class Watching(WatchingCase):
             self.clock.advance(1)
         self.assertEqual(client.told, [("ADDED", "ns/a", 1), ("BOOKMARK", "", 2), ("BOOKMARK", "", 2)])
         self.assertEqual(without.told, [("ADDED", "ns/a", 1)])
+
+    def test_a_watch_that_has_ended_is_due_for_no_bookmark(self) -> None:
+        one, other = (self.watch(bookmarks=True).watch for _ in range(2))
+        wheel = BookmarkWheel(self.clock.seconds)
+        for watch in (one, other):
+            wheel.add(watch)
+        wheel.discard(one)
+        self.clock.advance(61)
+        self.assertEqual(wheel.turn(), [other])
+        wheel.discard(other)
+        wheel.discard(other)
+        self.clock.advance(61)
+        self.assertEqual(wheel.turn(), [])
 
     def test_bookmark_before_the_timeout(self) -> None:
         client = self.watch(bookmarks=True, timeout=10)
