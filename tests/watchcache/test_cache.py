@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
@@ -31,6 +32,19 @@ class Reading(CacheTest):
             self.create(name, "".join(["n", "s"]))
         first, second = self.pods.list()[0]
         self.assertIs(first.namespace, second.namespace)
+
+    def test_objects_are_selected_by_all_of_the_labels_and_may_have_more(self) -> None:
+        for name, labels in (("a", {"app": "x"}), ("b", {"app": "x", "tier": "y"}), ("c", {"app": "z", "tier": "y"})):
+            self.create(name, **labels)
+        self.create("d", "other", app="x")
+        self.turn()
+
+        def names(*where: Any) -> list[str]:
+            return [obj["metadata"]["name"] for obj in self.pods.objects(*where)]
+
+        self.assertEqual(names("ns", {"app": "x"}), ["a", "b"])
+        self.assertEqual(names("ns", {"app": "x", "tier": "y"}), ["b"])
+        self.assertEqual((names("", {"app": "x"}), names("ns", {})), (["a", "b", "d"], ["a", "b", "c"]))
 
     def test_a_list_that_was_handed_out_does_not_change(self) -> None:
         first = self.create("a")
