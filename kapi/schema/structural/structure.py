@@ -126,22 +126,9 @@ def _invariants(schema: Schema, level: str, path: Path, errors: list[FieldError]
             errors.append(forbidden(path.child("additionalProperties"), "must not be used at the root"))
         if isinstance(extra, dict):
             _invariants(extra, "field", path.child("additionalProperties"), errors)
-    if int_or_string(schema) and preserves(schema):
-        errors.append(
-            invalid(
-                path.child("x-kubernetes-preserve-unknown-fields"),
-                True,
-                "must be false if x-kubernetes-int-or-string is true",
-            )
-        )
-    if int_or_string(schema) and embedded(schema):
-        errors.append(
-            invalid(
-                path.child("x-kubernetes-embedded-resource"),
-                True,
-                "must be false if x-kubernetes-int-or-string is true",
-            )
-        )
+    for name in ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"):
+        if int_or_string(schema) and schema.get(name):
+            errors.append(invalid(path.child(name), True, "must be false if x-kubernetes-int-or-string is true"))
     any_of, all_of = schema.get("anyOf") or [], schema.get("allOf") or []
     _values(
         schema, any_of == _INT_OR_STRING, bool(all_of) and all_of[0].get("anyOf") == _INT_OR_STRING, level, path, errors
@@ -149,12 +136,10 @@ def _invariants(schema: Schema, level: str, path: Path, errors: list[FieldError]
     _types(schema, type_, level, path, errors)
     _metadata(schema, level, path, errors)
     if embedded(schema) and not preserves(schema) and not properties:
-        errors.append(
-            required(
-                path.child("properties"),
-                "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
-            )
+        text = (
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
         )
+        errors.append(required(path.child("properties"), text))
 
 
 def _types(schema: Schema, type_: str, level: str, path: Path, errors: list[FieldError]) -> None:
@@ -176,13 +161,8 @@ def _metadata(schema: Schema, level: str, path: Path, errors: list[FieldError]) 
     checked = level == "root" or embedded(schema)
     for name in ("kind", "apiVersion"):
         if checked and name in properties and properties[name].get("type") != "string":
-            errors.append(
-                invalid(
-                    path.child("properties").key(name).child("type"),
-                    properties[name].get("type") or "",
-                    "must be string",
-                )
-            )
+            here = path.child("properties").key(name).child("type")
+            errors.append(invalid(here, properties[name].get("type") or "", "must be string"))
     metadata = properties.get("metadata")
     if metadata is None:
         return
@@ -199,12 +179,8 @@ def _metadata(schema: Schema, level: str, path: Path, errors: list[FieldError]) 
         if fields and fields <= {"name", "generateName"}:
             rest.pop("properties")
         if rest:
-            errors.append(
-                forbidden(
-                    at,
-                    "must not specify anything other than name and generateName, but metadata is implicitly specified",
-                )
-            )
+            text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+            errors.append(forbidden(at, text))
 
 
 def _values(
@@ -228,6 +204,16 @@ def _values(
             )
 
 
+#: what only the structural part of a schema has, not the schemas in its allOf, anyOf, oneOf and not; with the texts of errors
+_ONLY_STRUCTURAL = {
+    "type": _EMPTY_TEXT, "additionalProperties": _UNDEFINED_TEXT, "default": _UNDEFINED_TEXT, "title": _EMPTY_TEXT,
+    "description": _EMPTY_TEXT, "nullable": _FALSE_TEXT, "x-kubernetes-preserve-unknown-fields": _FALSE_TEXT,
+    "x-kubernetes-embedded-resource": _FALSE_TEXT, "x-kubernetes-int-or-string": _FALSE_TEXT,
+    "x-kubernetes-list-map-keys": _EMPTY_TEXT, "x-kubernetes-list-type": _UNDEFINED_TEXT,
+    "x-kubernetes-map-type": _UNDEFINED_TEXT, "x-kubernetes-validations": _EMPTY_TEXT,
+}  # fmt: skip
+
+
 def _nested(schema: Schema, skip_any_of: bool, level: str, path: Path, errors: list[FieldError]) -> None:
     _values(schema, skip_any_of, False, level, path, errors)
     if isinstance(schema.get("items"), dict):
@@ -235,30 +221,11 @@ def _nested(schema: Schema, skip_any_of: bool, level: str, path: Path, errors: l
     properties = schema.get("properties") or {}
     for name, field in entries(properties):
         _nested(field, False, "field", path.child("properties").key(name), errors)
-    if schema.get("type"):
-        errors.append(forbidden(path.child("type"), _EMPTY_TEXT))
-    if schema.get("additionalProperties") not in (None, False):
-        errors.append(forbidden(path.child("additionalProperties"), _UNDEFINED_TEXT))
-    if schema.get("default") is not None:
-        errors.append(forbidden(path.child("default"), _UNDEFINED_TEXT))
-    for key in ("title", "description"):
-        if schema.get(key):
-            errors.append(forbidden(path.child(key), _EMPTY_TEXT))
-    for key in (
-        "nullable",
-        "x-kubernetes-preserve-unknown-fields",
-        "x-kubernetes-embedded-resource",
-        "x-kubernetes-int-or-string",
-    ):
-        if schema.get(key):
-            errors.append(forbidden(path.child(key), _FALSE_TEXT))
-    if schema.get("x-kubernetes-list-map-keys"):
-        errors.append(forbidden(path.child("x-kubernetes-list-map-keys"), _EMPTY_TEXT))
-    for key in ("x-kubernetes-list-type", "x-kubernetes-map-type"):
-        if schema.get(key) is not None:
-            errors.append(forbidden(path.child(key), _UNDEFINED_TEXT))
-    if schema.get("x-kubernetes-validations"):
-        errors.append(forbidden(path.child("x-kubernetes-validations"), _EMPTY_TEXT))
+    for name, text in _ONLY_STRUCTURAL.items():
+        value = schema.get(name)
+        is_set = value is not None if text is _UNDEFINED_TEXT else bool(value)
+        if is_set and not (name == "additionalProperties" and value is False):
+            errors.append(forbidden(path.child(name), text))
     if "metadata" in properties:
         errors.append(forbidden(path.child("properties").key("metadata"), "must not be specified in a nested context"))
 
