@@ -60,7 +60,7 @@ def _preferred(arguments: list[str]) -> tuple[list[str], PluginPolicy | None]:
     """The arguments with the user's preferences, and the policy for credential plugins; ends the process for bad ones."""
     usual = os.path.join(os.path.expanduser("~"), ".kube", "kuberc")
     named = "KUBERC" in os.environ or any(argument.startswith("--kuberc") for argument in arguments)
-    if not arguments or not (named or os.path.exists(usual)):
+    if not arguments or not (named or os.path.lexists(usual)):
         return arguments, None
     from kapi.kubectl.flags import leading
 

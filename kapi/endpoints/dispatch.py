@@ -36,12 +36,8 @@ _COLLECTION: dict[str, tuple[str, Endpoint]] = {
     "POST": ("create", create_object),
     "DELETE": ("deletecollection", delete_collection),
 }
-
-
 #: the verb that a definition must list for a special endpoint to accept the method
-_METHODS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-
-
+_VERB_OF_METHOD = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: further methods of the proxy subresources; discovery lists no verbs for them
 _PASSED_ON = frozenset(["HEAD", "OPTIONS"])
 #: the endpoints of custom resources, which are found by the verb and not by the method
@@ -165,7 +161,7 @@ class ResourceTable:
         if resource.handler:
             if len(info.parts) > 1 and "get" not in verbs:
                 raise status.no_such_resource()  # a kind that can only be created has no objects
-            if _METHODS.get(method) not in verbs:
+            if _VERB_OF_METHOD.get(method) not in verbs:
                 raise status.method_not_allowed()
             special = self.handlers.get(resource.handler)
             if special is None:
@@ -255,7 +251,7 @@ class ResourceTable:
             raise status.no_such_resource()
         if sub.handler:
             passed_on = sub.handler == "proxy" and ctx.method in _PASSED_ON
-            if _METHODS.get(ctx.method) not in sub.verbs and not passed_on:
+            if _VERB_OF_METHOD.get(ctx.method) not in sub.verbs and not passed_on:
                 raise status.method_not_allowed()
             special = self.handlers.get(sub.handler)
             if special is None:

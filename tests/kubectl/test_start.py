@@ -30,6 +30,21 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
 
 
+def test_preferences_that_are_no_file(tmp_path: Path) -> None:
+    """A link to nothing counts as no preferences, as for kubectl."""
+    preferences = tmp_path / ".kube" / "kuberc"
+    preferences.parent.mkdir()
+    for target, said in (("kuberc", "too many levels of symbolic links"), ("gone", "")):
+        preferences.symlink_to(target)
+        environment = {name: value for name, value in os.environ.items() if name != "KUBERC"}
+        done = subprocess.run(
+            [sys.executable, "-m", "kapi", "config", "view"], env={**environment, "HOME": str(tmp_path)},
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert (done.stderr.rpartition(": ")[2], done.returncode) == (said, 0)
+        preferences.unlink()
+
+
 def test_commands_load_nothing_of_the_server() -> None:
     assert run("-c", CODE).stdout == "[]\n"
 
