@@ -69,6 +69,15 @@ def test_a_quota_that_was_never_counted_allows_nothing_that_it_limits() -> None:
     assert used(client) == {"services": "1"}
 
 
+@pytest.mark.parametrize("listed", [{}, {"hard": {}, "used": {}}])
+def test_a_quota_that_was_counted_meanwhile_is_read_from_the_store(listed: Object) -> None:
+    client = cluster(resource_quota({"pods": "3"}, {"pods": "1"}))
+    quotas = client.resource("", "resourcequotas")
+    quotas.cached = {key: {**stored, "status": listed} for key, stored in quotas.objects.items()}
+    finish(make(client).validate(attributes(pod())))
+    assert used(client) == {"pods": "2"}
+
+
 def test_less_than_nothing_is_not_charged() -> None:
     client = cluster(resource_quota({"requests.cpu": "3"}))
     text = 'pods "p" is forbidden: quota usage is negative for resource(s): '

@@ -130,6 +130,13 @@ def test_strict_refuses_and_names_all_of_them() -> None:
     assert refusal(BOTH, DEPLOYMENT, "Strict").endswith("strict decoding error: " + ", ".join(FOUND))
 
 
+def test_a_hundred_problems_are_named() -> None:
+    text = "{" + ",".join(f'"x{number:03}":1' for number in range(150)) + "}"
+    assert decoded(text)[1] == [f'unknown field "x{number:03}"' for number in range(100)]
+    twice = '{"data":{' + ",".join(f'"x{number:03}":"1"' for number in range(150) for _ in range(2)) + "}}"
+    assert decoded(twice)[1] == [f'duplicate field "data.x{number:03}"' for number in range(100)]
+
+
 def test_ignore_says_nothing() -> None:
     assert decoded(BOTH, DEPLOYMENT, "Ignore")[1] == []
 

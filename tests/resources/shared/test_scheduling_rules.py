@@ -98,12 +98,13 @@ def test_a_node_selector_has_terms() -> None:
     ]
 
 
-@pytest.mark.parametrize(("weight", "right"), [(0, False), (1, True), (100, True), (101, False)])
-def test_weight(weight: int, right: bool) -> None:
-    node = {"weight": weight, "preference": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}}
-    pod = {"weight": weight, "podAffinityTerm": {"topologyKey": "k"}}
+@pytest.mark.parametrize(("weight", "right"), [(None, False), (0, False), (1, True), (100, True), (101, False)])
+def test_weight(weight: int | None, right: bool) -> None:
+    given = {} if weight is None else {"weight": weight}
+    node = {**given, "preference": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}}
+    pod = {**given, "podAffinityTerm": {"topologyKey": "k"}}
     found = of_spec(affinity={"nodeAffinity": {PREFERRED: [node]}, "podAntiAffinity": {PREFERRED: [pod]}})
-    text = f"Invalid value: {weight}: must be in the range 1-100"
+    text = f"Invalid value: {weight or 0}: must be in the range 1-100"
     assert found == [
         f"affinity.{part}.{PREFERRED}[0].weight: {text}" for part in ("nodeAffinity", "podAntiAffinity") if not right
     ]
