@@ -39,12 +39,6 @@ _CLASSES: dict[str, type[StatusError]] = {
     for kind in (*vars(api).values(), Gone, ServerTimeout)
     if isinstance(kind, type) and issubclass(kind, StatusError)
 }
-_BY_CODE: dict[int, type[StatusError]] = {
-    400: api.BadRequest, 401: api.Unauthorized, 403: api.Forbidden, 404: api.NotFound, 405: api.MethodNotAllowed,
-    406: api.NotAcceptable, 409: api.Conflict, 410: Gone, 413: api.RequestTooLarge, 415: api.UnsupportedMediaType,
-    422: api.Invalid, 429: api.TooManyRequests, 500: api.InternalError, 503: api.ServiceUnavailable, 504: api.Timeout,
-}  # fmt: skip
-_MAX_QUOTED = 2048  # characters of a body that is not a Status
 
 
 class ClientError(Exception):
@@ -98,31 +92,17 @@ def from_response(response: Response, method: str = "", resource: str = "", name
             tree = None
     if isinstance(tree, dict) and tree.get("kind") == "Status":
         return from_status({"code": response.code, **tree}, headers)
-    code, text = response.code, response.body.decode("utf-8", "replace").strip()[:_MAX_QUOTED]
-    kind = _BY_CODE.get(code)
-    messages = {
-        401: "the server has asked for the client to provide credentials",
-        404: "the server could not find the requested resource",
-        405: "the server does not allow this method on the requested resource",
-        429: "the server has received too many requests and has asked us to try again later",
-        503: "the server is currently unable to handle the request",
-        504: "the server was unable to return a response in the time allotted, but may still be processing the request",
-    }
-    message = messages.get(code)
-    if code == 500 or message is None:
-        message = f'an error on the server ("{text or "unknown"}") has prevented the request from succeeding'
-        if code == 403 or code in (400, 422):
-            message = text or "unknown"
+    text = api.unstructured_text(response.body, response.header(b"Content-Type"))
+    reason, message = api.without_status(response.code, method, text)
     if method and (resource or name):
         message += f" ({method.lower()} {' '.join(part for part in (resource, name) if part)})"
     details: Object = {}
     after = retry_after(response)
     if after:
         details["retryAfterSeconds"] = after
-    if text:
-        details["causes"] = [{"reason": "UnexpectedServerResponse", "message": text}]
-    made = kind or StatusError
-    return made(message, details=details, code=code, headers=headers)
+    details["causes"] = [{"reason": "UnexpectedServerResponse", "message": text}]
+    kind = Gone if response.code == 410 else _CLASSES.get(reason, StatusError)
+    return kind(message, details=details, code=response.code, headers=headers)
 
 
 def retry_after(response: Response) -> int | None:

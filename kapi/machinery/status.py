@@ -290,3 +290,49 @@ def expired(message: str, continue_token: str = "") -> Expired:
 def generic(message: str, code: int = 500) -> StatusError:
     """An error without a reason, which is upstream's answer for a plain Go error."""
     return StatusError(message, code=code)
+
+
+_MAX_QUOTED = 2048  # bytes of a body that is not a Status
+#: the reason and the message of an answer without a Status, by its code
+_WITHOUT_STATUS = {
+    400: ("BadRequest", "the server rejected our request for an unknown reason"),
+    401: ("Unauthorized", "the server has asked for the client to provide credentials"),
+    404: ("NotFound", "the server could not find the requested resource"),
+    405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
+    406: ("NotAcceptable", "the server was unable to respond with a content type that the client supports"),
+    409: ("Conflict", "the server reported a conflict"),
+    422: ("Invalid", "the server rejected our request due to an error in our request"),
+    429: ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    504: (
+        "Timeout",
+        "the server was unable to return a response in the time allotted, but may still be processing the request",
+    ),
+}
+
+
+def unstructured_text(body: bytes, media_type: str) -> str:
+    """What an answer without a Status says; "unknown" when its body is no text (upstream: client-go ``isTextResponse``)."""
+    if media_type and not media_type.lstrip().lower().startswith("text/"):
+        return "unknown"
+    return body[:_MAX_QUOTED].decode("utf-8", "replace").strip()
+
+
+def without_status(code: int, method: str, said: str) -> tuple[str, str]:
+    """(reason, message) for an error of another server that sends no Status (upstream: ``NewGenericServerResponse``).
+
+    ``said`` is its ``unstructured_text``.
+    """
+    if code == 403:
+        return "Forbidden", said
+    if code == 415:
+        return "UnsupportedMediaType", said
+    if code == 406 and said not in ("", "unknown"):
+        return "NotAcceptable", said
+    if code == 409 and method == "POST":
+        return "AlreadyExists", _WITHOUT_STATUS[code][1]
+    if code in _WITHOUT_STATUS:
+        return _WITHOUT_STATUS[code]
+    if code >= 500:
+        return "InternalError", f"an error on the server ({quote(said)}) has prevented the request from succeeding"
+    return "", f"the server responded with the status code {code} but did not return more information"

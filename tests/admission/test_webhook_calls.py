@@ -153,6 +153,24 @@ class WebhookCalls(WebhookTestCase):
         error = await self.refused(self.chain(check=(self.hook(lambda r: (500, b"boom")),)))
         self.assertIn('an error on the server ("boom") has prevented the request from succeeding', error.message)
 
+    async def test_a_refusal_without_a_status_is_told_by_its_code(self) -> None:
+        for code, body, media, told in (
+            (400, b"no", "text/plain", "the server rejected our request for an unknown reason"),
+            (403, b" not you ", "text/plain", "not you"),
+            (403, b"{}", "application/json", "unknown"),
+            (409, b"", "text/plain", "the server reported a conflict"),
+            (418, b"tea", "", "the server responded with the status code 418 but did not return more information"),
+            (422, b"", "text/plain", "the server rejected our request due to an error in our request"),
+            (429, b"", "text/plain", "the server has received too many requests and has asked us to try again later"),
+            (502, b'a "b"', "", 'an error on the server ("a \\"b\\"") has prevented the request from succeeding'),
+            (503, b"boom", "text/plain", "the server is currently unable to handle the request"),
+        ):
+            with self.subTest(code=code, media=media):
+                answer = code, body, (b"content-type", media.encode())
+                hook = self.hook(lambda r, answer=answer: answer)
+                error = await self.refused(self.chain(check=(hook,)))
+                self.assertTrue(error.message.endswith(f"failed to call webhook: {told}"), error.message)
+
     async def test_a_status_of_the_webhook_is_told_in_its_words(self) -> None:
         for answer, told in (
             ({"kind": "Status", "message": "not today"}, "not today"),

@@ -30,6 +30,7 @@ from kapi.client.rest_url import rest_path, rest_url
 from kapi.codecs import json_pieces, json_reading
 from kapi.codecs.reading import as_object
 from kapi.machinery.importing import import_all, missing
+from kapi.machinery.status import unstructured_text, without_status
 from kapi.machinery.tree import Object, Tree
 from kapi.process.reactor import Reactor
 from kapi.wire.answer import AnswerTooLarge, BadAnswer
@@ -172,7 +173,8 @@ class WebhookClient:
         except Exception as problem:  # any network error is a failed call
             raise CallError(f'Post "{target.shown}": {describe(problem, host, number)}') from problem
         if not 200 <= status < 300:
-            raise CallError(*_status_text(status, content))
+            values = response.headers.getRawHeaders(b"Content-Type") or (b"",)
+            raise CallError(_refusal(status, content, values[0].decode("latin-1")), status)
         try:
             return as_object(json_reading.loads(content))
         except json_reading.JSONError as problem:
@@ -262,21 +264,12 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLCl
         raise NoClient(f"unable to load root certificates: {problem}") from None
 
 
-def _status_text(status: int, content: bytes) -> tuple[str, int]:
-    """The error text for an unsuccessful answer, and the Status in its body, if any."""
+def _refusal(status: int, content: bytes, media_type: str) -> str:
+    """What is said about an unsuccessful answer: the message of the Status in its body, if any."""
     try:
         answer = json_pieces.loads(content)
         if isinstance(answer, dict) and answer.get("kind") == "Status" and answer.get("message"):
-            return str(answer["message"]), status
+            return str(answer["message"])
     except orjson.JSONDecodeError:
         pass
-    said = content[:2048].decode("utf-8", "replace").strip()
-    if status == 404:
-        return "the server could not find the requested resource", status
-    if status == 401:
-        return "the server has asked for the client to provide credentials", status
-    if status == 403:
-        return f"unknown (post {said})" if said else "unknown", status
-    if status >= 500:
-        return f'an error on the server ("{said or "unknown"}") has prevented the request from succeeding', status
-    return f"the server rejected our request for an unknown reason ({status})", status
+    return without_status(status, "POST", unstructured_text(content, media_type))[1]

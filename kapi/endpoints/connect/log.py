@@ -9,7 +9,7 @@ from kapi.endpoints.connect.options import log_options, log_query
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, Unreachable, beginning
 from kapi.endpoints.passing import piped
 from kapi.endpoints.scope import RequestScope, request_name
-from kapi.machinery import golang, status
+from kapi.machinery import status
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -18,22 +18,6 @@ from kapi.wire.answer import Answer
 
 _MAX_ERROR_BYTES = 50_000  # the most bytes of a kubelet's error that are shown
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
-_NO_MORE = "the server responded with the status code"
-_LATER = "the server has received too many requests and has asked us to try again later"
-_SLOW = "the server was unable to return a response in the time allotted, but may still be processing the request"
-_KNOWN = {
-    401: ("Unauthorized", "the server has asked for the client to provide credentials"),
-    403: ("Forbidden", ""),
-    404: ("NotFound", "the server could not find the requested resource"),
-    405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
-    406: ("NotAcceptable", "the server was unable to respond with a content type that the client supports"),
-    409: ("Conflict", "the server reported a conflict"),
-    415: ("UnsupportedMediaType", ""),
-    422: ("Invalid", "the server rejected our request due to an error in our request"),
-    429: ("TooManyRequests", _LATER),
-    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
-    504: ("Timeout", _SLOW),
-}
 
 
 class Log:
@@ -74,20 +58,13 @@ def _url(target: Target) -> str:
 
 
 async def _refused(answer: Answer, name: str) -> status.StatusError:
-    """The API error for an error response of the kubelet (upstream: client-go ``NewGenericServerResponse``)."""
+    """The API error for an error response of the kubelet."""
     text = (await beginning(answer, _MAX_ERROR_BYTES)).decode("utf-8", "replace")
     code = answer.code
     if code == 500:
         return status.internal(text)
     if code == 400:
         return status.bad_request(text)
-    reason, message = _KNOWN.get(code, ("", f"{_NO_MORE} {code} but did not return more information"))
-    if code in (403, 415):
-        message = text
-    elif code == 406 and text not in ("", "unknown"):
-        message = text
-    elif code > 500 and not reason:
-        reason = "InternalError"
-        message = f"an error on the server ({golang.quote(text)}) has prevented the request from succeeding"
+    reason, message = status.without_status(code, "GET", text)
     details = {"name": name, "kind": "pods/log"}
     return status.StatusError(f"{message} ( pods/log {name})", code=code, reason=reason, details=details)
