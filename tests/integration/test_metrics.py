@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -34,12 +35,21 @@ def first(server: ServerProcess) -> str:
     return api_request(server, "GET", "metrics")[1].decode()
 
 
+def judged(_: str, review: Any) -> Any:
+    """The answer of a webhook: nothing may be made in the namespace ``refused``."""
+    request = review["request"]
+    allowed = request["namespace"] != "refused"
+    return {**review, "response": {"uid": request["uid"], "allowed": allowed, "status": {"code": 418}}}
+
+
 @pytest.fixture(scope="module")
 def text(server: ServerProcess, first: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Its metrics, after a few requests.  A metric without any value is not shown."""
     configmaps = "api/v1/namespaces/default/configmaps"
-    # a controller makes it, maybe after the server is ready; the tests count it
-    until(lambda: api_request(server, "GET", f"{configmaps}/kube-root-ca.crt?resourceVersion=0")[0] == 200)
+    accounts = "api/v1/namespaces/default/serviceaccounts"
+    # controllers make them, maybe after the server is ready; the tests count the first
+    for made in (f"{configmaps}/kube-root-ca.crt", f"{accounts}/default"):
+        until(lambda made=made: api_request(server, "GET", f"{made}?resourceVersion=0")[0] == 200)  # type: ignore[misc]
     api_request(server, "POST", configmaps, {"metadata": {"name": "a"}})
     api_request(server, "GET", configmaps)
     api_request(server, "GET", f"{configmaps}?limit=1")
@@ -53,7 +63,7 @@ def text(server: ServerProcess, first: str, tmp_path_factory: pytest.TempPathFac
     connection.sock.sendall(b"nonsense\r\n\r\n")
     assert connection.sock.recv(1) == b"H"  # an answer, before the connection ends
     connection.close()
-    account = "api/v1/namespaces/default/serviceaccounts/default/token?fieldValidation=Ignore"
+    account = f"{accounts}/default/token?fieldValidation=Ignore"
     token = json.loads(api_request(server, "POST", account, {"spec": {}})[1])["status"]["token"]
     review = {"spec": {"token": token}}
     assert (
@@ -62,8 +72,9 @@ def text(server: ServerProcess, first: str, tmp_path_factory: pytest.TempPathFac
     )
     backend = Backend(tmp_path_factory.mktemp("backend"))
     try:
-        backend.answer = lambda path, body: {**body, "response": {"uid": body["request"]["uid"], "allowed": True}}
-        rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["CREATE"]}
+        backend.answer = judged
+        kinds = ["secrets", "serviceaccounts"]
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": kinds, "operations": ["CREATE"]}
         hook = {
             "name": "hook.example.com", "rules": [rule], "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "clientConfig": {"url": f"https://127.0.0.1:{backend.port}/hook", "caBundle": backend.bundle},
@@ -78,6 +89,10 @@ def text(server: ServerProcess, first: str, tmp_path_factory: pytest.TempPathFac
             return bool(backend.requests)
 
         until(asked)
+        refused = {"metadata": {"name": "refused"}}
+        assert api_request(server, "POST", "api/v1/namespaces?fieldValidation=Ignore", refused)[0] == 201
+        # its default account cannot be made, however often a controller tries it
+        until(lambda: b"\nworkqueue_retries_total{" in api_request(server, "GET", "metrics")[1])
     finally:
         backend.close()
     return api_request(server, "GET", "metrics")[1].decode()
