@@ -466,17 +466,22 @@ def test_every_view_is_accessible(page: Page, kubelet: Kubelet, scheme: str, wid
     assert violations == dict.fromkeys(violations, [])
 
 
-def test_pictures_for_the_documentation(page: Page, tmp_path: Path) -> None:
+def test_pictures_for_the_documentation(page: Page, kubectl: Kubectl, tmp_path: Path) -> None:
     """Of both widths and both colour schemes."""
     log_in(page, "admintoken", "admin")
-    summary = "resources/example.com/v1/lights/hall/entrance/summary"
+    light = "resources/example.com/v1/lights/hall/entrance"
     for place, scheme, width, height in (
-        ("overview", "light", 390, 700), ("overview", "dark", 390, 700), (summary, "dark", 1200, 500),
+        ("overview", "light", 390, 700), ("overview", "dark", 390, 700), (f"{light}/summary", "dark", 1200, 500),
+        (f"{light}/yaml", "light", 390, 700), ("changes", "light", 390, 700), ("queues", "dark", 390, 700),
     ):  # fmt: skip
         page.prefer(scheme)
         page.resize(width, height)
         go(page, place)
         page.wait_text(VIEWS[place])
+        if place == "changes":
+            patch = '{"spec":{"brightness":55}}'
+            kubectl.run("patch", "light", "entrance", "-n", "hall", "--type=merge", "-p", patch)
+            page.wait_text("spec.brightness")
         picture(page, f"{place.split('/')[-1]}-{scheme}-{width}", tmp_path)
     assert page.problems == []
 
