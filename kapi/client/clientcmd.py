@@ -6,17 +6,20 @@ precedence over ``token``.  ``kubeconfig_entries`` reads a single file.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kapi.client.config import Config, ConfigError, Impersonation
+from kapi.client.config import Config, ConfigError, Impersonation, without_user
+from kapi.client.config_error import ConfigErrors
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
 from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem
 from kapi.client.rest_url import server_url
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor, installed_reactor
 
@@ -124,8 +127,11 @@ class Kubeconfig:
         cluster_file = self.origin.get(("clusters", cluster_name), "")
         user_file = self.origin.get(("users", user_name), "")
         fields: Object = {"namespace": over.namespace or context.get("namespace") or "default"}
-        fields |= self._server(cluster, cluster_name, cluster_file, over)
-        identity = self._identity(user, user_name, user_file, over, cluster, reactor)
+        unread: list[ConfigError] = []
+        identity = self._identity(user, user_name, user_file, over, cluster, reactor, unread)
+        fields |= self._server(cluster, cluster_name, cluster_file, over, unread)
+        if unread:
+            raise unread[0] if len(unread) == 1 else ConfigErrors(unread)
         try:
             fields["host"] = server_url(fields["host"], tls=False)  # as in client-go, also with a certificate
         except ValueError as error:
@@ -140,7 +146,13 @@ class Kubeconfig:
         except ConfigError as error:
             names = {"host": "server", "ca": "certificate-authority", "proxy_url": "proxy-url"}
             where = user_file if error.field in ("certificate", "key") else cluster_file
-            raise ConfigError(error.why, file=where, field=names.get(error.field, error.field)) from None
+            why = error.why
+            if error.field == "proxy_url":
+                shown = quote(without_user(fields["proxy_url"]))
+                why = f"invalid 'proxy-url' {shown} for cluster {quote(cluster_name)}: {why}"
+            elif error.field == "host":
+                why = f"host must be a URL or a host:port pair: {quote(without_user(fields['host']))}"
+            raise ConfigError(why, file=where, field=names.get(error.field, error.field)) from None
 
     def _entry(self, plural: str, what: str, name: str, file: str, context: str) -> Object:
         if not name:
@@ -150,13 +162,15 @@ class Kubeconfig:
             raise ConfigError(f'{what} "{name}" does not exist', file=file, field=f"contexts[{context}]")
         return found
 
-    def _server(self, cluster: Object, name: str, file: str, over: Overrides) -> Object:
+    def _server(self, cluster: Object, name: str, file: str, over: Overrides, unread: list[ConfigError]) -> Object:
         base = Path(file).resolve().parent if file else Path()
         insecure = over.insecure or bool(cluster.get("insecure-skip-tls-verify"))
-        if over.certificate_authority:
-            ca = _given(over.certificate_authority, "certificate-authority", name)
-        else:
-            ca = b"" if over.insecure else read_pem(cluster, "certificate-authority", base, file, name)
+        ca = b""
+        with _collected(unread):
+            if over.certificate_authority:
+                ca = _given(over.certificate_authority, "certificate-authority", name)
+            elif not over.insecure:
+                ca = read_pem(cluster, "certificate-authority", base, file, name)
         return {
             "host": over.server or cluster.get("server") or "http://localhost:8080",
             "ca": ca,
@@ -166,14 +180,20 @@ class Kubeconfig:
         }
 
     def _identity(
-        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: Reactor | None
-    ) -> Object:
+        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: Reactor | None,
+        unread: list[ConfigError],
+    ) -> Object:  # fmt: skip
         base = Path(file).resolve().parent if file else Path()
-        certificate, key = (read_pem(user, field, base, file, name) for field in ("client-certificate", "client-key"))
-        if over.client_certificate or over.client_key:
-            certificate = _given(over.client_certificate, "client-certificate", name)
-            key = _given(over.client_key, "client-key", name)
-        if certificate and not key:
+        files = {"client-certificate": over.client_certificate, "client-key": over.client_key}
+        pair = dict.fromkeys(files, b"")
+        for part, given in files.items():
+            with _collected(unread):
+                if any(files.values()):
+                    pair[part] = _given(given, part, name)
+                else:
+                    pair[part] = read_pem(user, part, base, file, name)
+        certificate, key = pair.values()
+        if certificate and not key and not unread:
             why = f"client-key-data or client-key must be specified for {name} to use the clientCert authentication method."
             raise ConfigError(why, file=file, field=f"users[{name}]")
         extra = over.as_extra or user.get("as-user-extra") or {}
@@ -276,6 +296,15 @@ def _check_interactive(plugin: Object, user: str, file: str) -> None:
         "Always": "exec plugin cannot support interactive mode: it gets no standard input",
     }.get(mode, f'invalid interactiveMode for {user}: "{mode}"')
     raise ConfigError(why, file=file, field="exec.interactiveMode")
+
+
+@contextlib.contextmanager
+def _collected(errors: list[ConfigError]) -> Iterator[None]:
+    """Keeps an error, so that the files that follow are read, too."""
+    try:
+        yield
+    except ConfigError as error:
+        errors.append(error)
 
 
 def _given(file: str, name: str, owner: str) -> bytes:

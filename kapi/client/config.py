@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from kapi.client.config_error import ConfigError as ConfigError
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator
@@ -16,6 +16,20 @@ DEFAULT_USER_AGENT = "kapi-client"
 PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 DEFAULT_QPS, DEFAULT_BURST = 5.0, 10  # client-go's
 DEFAULT_BACKOFF_MAX = 120.0  # seconds
+
+
+def without_user(url: str) -> str:
+    """A URL, which may be invalid, without user and password."""
+    before, at, after = url.rpartition("@")
+    return f"{before.partition('//')[0]}//{after}" if at else url
+
+
+def _has_port(parsed: SplitResult) -> bool:
+    """Whether the port, if there is one, is a number of 16 bits."""
+    try:
+        return parsed.port is None or parsed.port >= 0
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +70,16 @@ class Config:
 
     def __post_init__(self) -> None:
         parsed = urlsplit(self.host)
-        if parsed.scheme not in ("http", "https") or not parsed.hostname:
+        if parsed.scheme not in ("http", "https") or not parsed.hostname or not _has_port(parsed):
             raise ConfigError(f'must be an http or https URL, not "{self.host}"', field="host")
         if self.insecure and self.ca:
             raise ConfigError("specifying a root certificates file with the insecure flag is not allowed", field="ca")
         if bool(self.certificate) != bool(self.key):
             raise ConfigError("certificate and key go together", field="key" if self.certificate else "certificate")
-        scheme = urlsplit(self.proxy_url).scheme
+        proxy = urlsplit(self.proxy_url)
+        if self.proxy_url.startswith("://") or not _has_port(proxy):
+            raise ConfigError(f"could not parse: {without_user(self.proxy_url)}", field="proxy_url")
+        scheme = proxy.scheme
         if self.proxy_url and scheme not in PROXY_SCHEMES:
             raise ConfigError(f'unsupported scheme "{scheme}", must be http, https, or socks5', field="proxy_url")
 

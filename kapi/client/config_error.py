@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class ConfigError(ValueError):
     """A configuration that cannot be used.  ``file`` and ``field`` say which part; the text never quotes a credential."""
@@ -9,3 +11,11 @@ class ConfigError(ValueError):
     def __init__(self, why: str, *, file: str = "", field: str = "") -> None:
         self.why, self.file, self.field = why, file, field
         super().__init__(": ".join(part for part in ("" if file in why else file, field, why) if part))
+
+
+class ConfigErrors(ConfigError):
+    """Several at once."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(error.why for error in errors))

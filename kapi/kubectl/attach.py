@@ -14,7 +14,7 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout, container_of, named_object, pods_of, write_bytes
 from kapi.kubectl.remote_streams import FLAGS as STREAMS
-from kapi.kubectl.remote_streams import DetachKeys, has_terminal, join
+from kapi.kubectl.remote_streams import DetachKeys, has_terminal, join, upgrading
 from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
 from kapi.machinery.tree import Object, dig
 
@@ -101,13 +101,11 @@ async def run(factory: Factory, program: str) -> int:
         factory.err.write(NOTICE)
         factory.err.flush()
     metadata = pod["metadata"]
-    try:
+    with upgrading():
         running = await attach(
             factory.client("v1"), metadata["namespace"], metadata["name"],
             container=container, stdin=flags.get_bool("stdin"), tty=tty,
         )  # fmt: skip
-    except StatusError as error:
-        raise CommandError(f"unable to upgrade connection: {error.message}") from None
     try:
         code = await join(factory, running, tty, detach)
     except StatusError as error:

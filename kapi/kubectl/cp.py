@@ -19,6 +19,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import container_of, write_bytes
+from kapi.kubectl.remote_streams import upgrading
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, dig
 from kapi.wire.websocket import WebSocketClosed
@@ -107,9 +108,10 @@ class Container:
         quiet = err is None or self._told
         self._told = self._told or not quiet
         container = container_of(factory, self._pod, factory.flags.get_string("container"), quiet=quiet, err=self._tell)
-        running = await start(
-            factory.client("v1"), namespace, name, command, container=container, stdin=stdin is not None
-        )
+        with upgrading():
+            running = await start(
+                factory.client("v1"), namespace, name, command, container=container, stdin=stdin is not None
+            )
         feeding = Deferred.fromCoroutine(_feed(running, stdin)) if stdin is not None else None
         try:
             async for channel, data in running:

@@ -12,7 +12,7 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout, container_of, named_object, pods_of
 from kapi.kubectl.remote_streams import FLAGS as STREAMS
-from kapi.kubectl.remote_streams import has_terminal, join
+from kapi.kubectl.remote_streams import has_terminal, join, upgrading
 
 FLAGS = (*STREAMS, *(flag for flag in FILENAME if flag.name == "filename"))
 HELP = Help(
@@ -47,13 +47,11 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError(f"cannot exec into a container in a completed pod; current phase is {phase}")
     container = container_of(factory, pod, flags.get_string("container"), quiet=flags.get_bool("quiet"))
     metadata, tty = pod["metadata"], has_terminal(factory, flags.get_bool("tty"))
-    try:
+    with upgrading():
         running = await start(
             factory.client("v1"), metadata["namespace"], metadata["name"], command,
             container=container, stdin=flags.get_bool("stdin"), tty=tty,
         )  # fmt: skip
-    except StatusError as error:
-        raise CommandError(f"unable to upgrade connection: {error.message}") from None
     try:
         code = await join(factory, running, tty)
     except StatusError as error:

@@ -66,7 +66,7 @@ async def run(factory: Factory, program: str) -> int:
     container = flags.get_string("container")
     if len(flags.arguments) == 2:
         if container:
-            raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed", usage=usage)
+            raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed")
         container = flags.arguments[1]
     check_pod_timeout(factory)
     options = _options(factory)

@@ -6,15 +6,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from kapi.client.config_error import ConfigErrors
 from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, StatusError
 
-#: where kubectl registers the types that it knows, as its messages have it
-SCHEME = "pkg/scheme/scheme.go:28"
 if TYPE_CHECKING:
     from twisted.internet.error import CannotListenError
 
+#: where kubectl registers the types that it knows, as its messages have it
+SCHEME = "pkg/scheme/scheme.go:28"
 #: fields of kubeconfig files whose errors say themselves what they are about
-_NAMED = ("exec.interactiveMode", "certificate-authority", "client-certificate", "client-key", "tokenFile", "server")
+_NAMED = (
+    "exec.interactiveMode", "certificate-authority", "client-certificate", "client-key", "proxy-url", "server", "tokenFile",
+)  # fmt: skip
 
 
 class CommandError(Exception):
@@ -93,6 +96,8 @@ def message_of(error: BaseException, host: str = "") -> str:
         return _invalid(error)
     if isinstance(error, CommandError) and error.usage:
         return f"error: {error}\nSee '{error.usage} -h' for help and examples\n"
+    if isinstance(error, ConfigErrors):
+        return "Error in configuration: \n" + "".join(f"* {one.why}\n" for one in error.errors)
     if isinstance(error, ConfigError) and error.field == "current-context":
         return f"Error in configuration: {error.why}\n"
     if isinstance(error, ConfigError) and error.field == "exec":  # a plugin has not given credentials

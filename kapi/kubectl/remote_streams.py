@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.threads import deferToThreadPool
 
+from kapi.client.errors import StatusError
 from kapi.client.remotecommand import STDERR, RemoteCommand
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import shared
@@ -20,6 +21,15 @@ from kapi.wire.websocket import WebSocketClosed
 
 FLAGS = (*shared("container stdin tty quiet pod-running-timeout"),)
 MAX_READ = 32 * 1024  # bytes of input that are read at once
+
+
+@contextlib.contextmanager
+def upgrading() -> Iterator[None]:
+    """Says of a request that is refused that its connection was not upgraded."""
+    try:
+        yield
+    except StatusError as error:
+        raise CommandError(f"unable to upgrade connection: {error.message}") from None
 
 
 def has_terminal(factory: Factory, wanted: bool) -> bool:

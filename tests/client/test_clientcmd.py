@@ -143,6 +143,22 @@ def test_plugins_that_need_nobody_at_the_keyboard(mode: str, tmp_path: Path) -> 
     assert type(load(str(path)).credentials).__name__ == "ExecPlugin"
 
 
+@pytest.mark.parametrize(
+    ("over", "why"),
+    [
+        (Overrides(context="b", proxy_url="ftp://me:secret@p"),
+         'invalid \'proxy-url\' "ftp://p" for cluster "c2": unsupported scheme "ftp", must be http, https, or socks5'),
+        (Overrides(context="b", proxy_url="http://me:secret@p:x"),
+         'invalid \'proxy-url\' "http://p:x" for cluster "c2": could not parse: http://p:x'),
+        (Overrides(context="b", server="http://me:secret@s:x"), 'host must be a URL or a host:port pair: "http://s:x"'),
+    ],
+)  # fmt: skip
+def test_an_address_that_cannot_be_used_is_named_without_its_password(files: str, over: Overrides, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Kubeconfig.load("", {"KUBECONFIG": files}).config(None, over)
+    assert caught.value.why == why
+
+
 def test_who_the_command_line_says(files: str) -> None:
     over = Overrides(
         context="b", username="n", password="p", as_user="x", as_extra={"k": ["v"]}, proxy_url="socks5://p"
