@@ -57,7 +57,7 @@ class Webhook:
         except CancelledError:
             raise
         except Exception as error:
-            raise Unavailable(describe_request(error, "POST", self._client.endpoint.url)) from error
+            raise Unavailable(describe_request(error, "POST", self._client.url)) from error
         if not 200 <= answer.status < 300:
             raise Unavailable(f"the server answered {answer.status}")
 

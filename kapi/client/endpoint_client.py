@@ -17,6 +17,8 @@ from twisted.web.http_headers import Headers
 
 from kapi.client import metrics
 from kapi.client.kubeconfig import Endpoint
+from kapi.client.rest_url import rest_url
+from kapi.machinery.golang import duration_text
 from kapi.process.reactor import Reactor
 from kapi.wire.agent import Agent
 from kapi.wire.answer import AnswerTooLarge as AnswerTooLarge
@@ -46,7 +48,10 @@ def _timed_out(result: object, timeout: float) -> NoReturn:
 
 
 class EndpointClient:
-    """Sends requests to one endpoint, on kept-alive connections.  ``proxy`` is an egress selection's proxy."""
+    """Sends requests to one endpoint, on kept-alive connections.  ``proxy`` is an egress selection's proxy.
+
+    ``url`` is the endpoint's as client-go's REST client asks it: without a query of its own, with the time-out.
+    """
 
     def __init__(
         self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, proxy: EgressProxy | None = None
@@ -55,6 +60,7 @@ class EndpointClient:
         self._scheme = urlsplit(endpoint.url).scheme
         if self._scheme not in _PORTS:
             raise ValueError(f"URL scheme must be https: {endpoint.url}")
+        self.url = f"{rest_url(endpoint.url)}?timeout={duration_text(timeout)}"
         self._reactor = reactor
         self._timeout = timeout
         self._dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), proxy)
@@ -104,11 +110,11 @@ class EndpointClient:
     async def request(
         self, method: str, url: str = "", body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """``url``: an absolute URL, of any host; "" for the endpoint's own.
+        """``url``: an absolute URL, of any host; "" for its own.
 
         Raises the errors of the connection, AnswerTooLarge and TimeoutError.
         """
-        target = url or self.endpoint.url
+        target = url or self.url
         running: Deferred[Answer] = Deferred.fromCoroutine(self._run(method, target, body, headers or {}))
         running.addTimeout(self._timeout, self._reactor, _timed_out)
         began: float = self._reactor.seconds()

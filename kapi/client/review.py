@@ -83,7 +83,7 @@ class ReviewClient:
                 result = "error"
                 raise ReviewError(f"{self.what}: the answer is too large") from None
             except Exception as error:
-                result, text = "error", describe_request(error, "POST", self._client.endpoint.url)
+                result, text = "error", describe_request(error, "POST", self._client.url)
                 raise Unavailable(text) if is_passing(error) else ReviewError(text) from None
             finally:
                 self._observe(result, time.perf_counter() - started)

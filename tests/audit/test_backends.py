@@ -393,7 +393,8 @@ class WebhookTest(TestCase):
         await port.stopListening()
         await client.close()
         webhook = Webhook(EndpointClient(reactor, client.endpoint), reactor, initial_backoff=0.01)
-        with self.assertRaisesRegex(Exception, r'^Post "https://localhost:\d+/audit": dial tcp .*connection refused$'):
+        told = r'^Post "https://localhost:\d+/audit\?timeout=30s": dial tcp .*connection refused$'
+        with self.assertRaisesRegex(Exception, told):
             await webhook.send([record(4)])
 
 

@@ -70,7 +70,7 @@ class WebhookTokenTest(TestCase):
         )
         path, body, headers = self.server.calls[0]
         review = json.loads(body)
-        self.assertEqual(path, "/review")
+        self.assertEqual(path, "/review?timeout=30s")
         self.assertEqual((review["apiVersion"], review["spec"]), ("authentication.k8s.io/v1", {"token": "t"}))
         self.assertEqual(headers[b"Authorization"], [b"Bearer own-credential"])
 
@@ -108,7 +108,7 @@ class WebhookTokenTest(TestCase):
         self.answers = [(302, (self.server.url + "/elsewhere").encode())]
         with self.assertRaises(AuthenticationError):
             await self.ask("t")
-        self.assertEqual([call[0] for call in self.server.calls], ["/review"])
+        self.assertEqual([call[0] for call in self.server.calls], ["/review?timeout=30s"])
 
     async def test_an_answer_that_is_no_review(self) -> None:
         for text in (b"", b"[]", b'{"status": 7}'):
@@ -136,7 +136,7 @@ class WebhookTokenTest(TestCase):
             await self.ask("t", webhook=self.make(client))
         await client.close()
         why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-        self.assertEqual(str(caught.exception), f'Post "{self.server.url}": {why}')
+        self.assertEqual(str(caught.exception), f'Post "{self.server.url}/?timeout=30s": {why}')
         self.assertEqual(self.server.calls, [])
 
     async def test_a_server_under_another_name_is_never_asked(self) -> None:

@@ -145,13 +145,15 @@ class WebhookAuthorizerTest(TestCase):
             self.assertTrue(verdict.error)
 
     async def test_one_that_does_not_answer_in_time_is_asked_once(self) -> None:
-        silent = HTTPSServer(CA, lambda path, body: None)
+        answers = [(200, b'{"status": {"allowed": true}}')]
+        silent = HTTPSServer(CA, lambda path, body: answers.pop() if answers else None)
         self.addCleanup(silent.stop)
-        client = EndpointClient(reactor, Endpoint(silent.url, ca=CA.pem), timeout=1.0)
+        client = EndpointClient(reactor, Endpoint(silent.url, ca=CA.pem), timeout=2.0)
         self.addCleanup(client.close)
         webhook = WebhookAuthorizer(reactor, client, version="v1", on_error=Decision.DENY, first_delay=0.001)
+        await client.request("POST", body=b"{}")  # makes the connection, which may take longer
         verdict = await self.decide(webhook, ask(ALICE, "get", "pods", "x"))
-        self.assertEqual((verdict.decision, len(silent.calls)), (Decision.DENY, 1))
+        self.assertEqual((verdict.decision, len(silent.calls)), (Decision.DENY, 2))
         self.assertIn("did not answer in time", verdict.error)
 
     async def test_a_redirect_or_nonsense_allows_nothing(self) -> None:

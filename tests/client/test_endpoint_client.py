@@ -112,7 +112,7 @@ class Requests(TestCase):
         client = self.client(url=url, token="secret")
         answer = yield self.ask(client)
         self.assertEqual((answer.status, answer.body), (200, b"ok"))
-        self.assertIn(b"POST /review HTTP/1.1\r\n", self.factory.received)
+        self.assertIn(b"POST /review?timeout=5s HTTP/1.1\r\n", self.factory.received)
         self.assertIn(b"\r\nAuthorization: Bearer secret\r\n", self.factory.received)
         yield self.assertFailure(Deferred.fromCoroutine(client.request("POST", self.url, b"{}")), ValueError)
         self.assertRaises(ValueError, self.client, url=url.replace("http", "ftp"))

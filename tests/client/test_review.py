@@ -11,7 +11,6 @@ from twisted.internet.task import Clock
 from twisted.web.http_headers import Headers
 
 from kapi.client.endpoint_client import Answer
-from kapi.client.kubeconfig import Endpoint
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.tree import Object
 
@@ -21,7 +20,7 @@ REVIEW: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview
 class Webhook:
     """Fails once in the way that is given, then answers."""
 
-    endpoint = Endpoint("https://webhook")
+    url = "https://webhook/?timeout=30s"
 
     def __init__(self, failure: Answer | Exception) -> None:
         self._failure = failure

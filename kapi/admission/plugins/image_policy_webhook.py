@@ -102,7 +102,7 @@ class ImagePolicyWebhook(Plugin):
         except CancelledError:
             raise
         except Exception as error:
-            text = describe_request(error, "POST", self._client.endpoint.url)
+            text = describe_request(error, "POST", self._client.url)
             raise Unavailable(text) if is_passing(error) else ValueError(text) from None
         if not 200 <= answer.status < 300:
             text = f"Error contacting webhook: {answer.status}"
