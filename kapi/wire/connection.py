@@ -32,6 +32,17 @@ class Stalled(Exception):
     """The server does not read the request."""
 
 
+class Sink(Protocol):
+    """Takes a body, piece by piece."""
+
+    def write(self, data: bytes) -> object: ...
+
+    def registerProducer(self, producer: IPushProducer, streaming: bool) -> object: ...
+
+    def unregisterProducer(self) -> object:
+        """Called at the end of the body, or when the rest is not needed."""
+
+
 class Owner(Protocol):
     """Makes connections and keeps those that are idle."""
 
@@ -73,7 +84,7 @@ class Connection(protocol.Protocol):
         self._answer: Answer | None = None
         self._body: Body | None = None
         self._bodiless = False
-        self._upload: _Upload | None = None
+        self._upload: Upload | None = None
 
     def ask(self, data: bytes, answered: Deferred[Answer], bodiless: bool = False) -> None:
         """Sends ``data``, a head and possibly its body; ``answered`` fires when the head of the answer has come.
@@ -85,7 +96,7 @@ class Connection(protocol.Protocol):
 
     def upload(self, body: StreamedBody, reactor: IReactorTime) -> None:
         """Sends a body while it arrives, beside the answer."""
-        self._upload = _Upload(self.transport, body, self._fail, reactor)
+        self._upload = Upload(self.transport, body, self._fail, reactor, chunked=body.length is None)
         self._upload.begin()
 
     def abort(self) -> None:
@@ -169,13 +180,20 @@ class Connection(protocol.Protocol):
 
 
 @implementer(IPushProducer)
-class _Upload:
-    """Sends a body while it arrives.  ``fail`` ends the request."""
+class Upload:
+    """Sends a body while it arrives.  ``fail`` ends the request; ``chunked``: the body's end is a chunk of its own."""
 
     def __init__(
-        self, transport: StreamTransport, body: StreamedBody, fail: Callable[[Failure], None], reactor: IReactorTime
+        self,
+        transport: Sink,
+        body: StreamedBody,
+        fail: Callable[[Failure], None],
+        reactor: IReactorTime,
+        *,
+        chunked: bool,
     ) -> None:
         self._transport, self._body, self._fail, self._reactor = transport, body, fail, reactor
+        self._chunked = chunked
         self._stalled: IDelayedCall | None = None  # the timeout, while the server reads nothing
         self.over = False
 
@@ -184,14 +202,14 @@ class _Upload:
         self._body.read(self._send, self._sent)
 
     def _send(self, data: bytes) -> None:
-        self._transport.write(data if self._body.length is not None else b"%x\r\n%s\r\n" % (len(data), data))
+        self._transport.write(b"%x\r\n%s\r\n" % (len(data), data) if self._chunked else data)
 
     def _sent(self, why: Failure | None) -> None:
         """Called when the client's body has ended; ``why`` is not None when it is incomplete."""
         if why is not None:
             self._fail(Failure(Abandoned(f"the body did not come: {why.getErrorMessage()}")))
             return
-        if self._body.length is None:
+        if self._chunked:
             self._transport.write(b"0\r\n\r\n")
         self.stop()
 

@@ -47,8 +47,8 @@ class Pool:
     ) -> Deferred[Answer]:
         """Sends a request; ``headers`` are all but those of its framing.  Fires when the head of the answer has come.
 
-        A StreamedBody is sent while it arrives, on a connection of its own.  Raises BadHead; fails with BadAnswer, Abandoned,
-        Stalled and errors of the connection; cancelling ends the connection.
+        A StreamedBody is sent while it arrives; its connection is not used again.  Raises BadHead; fails with BadAnswer,
+        Abandoned, Stalled and errors of the connection; cancelling ends the connection.
         """
         return self.send_head(method, request_head(method, target, headers).removesuffix(b"\r\n"), body)
 
@@ -68,11 +68,16 @@ class Pool:
         running: list[Callable[[], None]] = []  # how to stop what is in progress; empty once it was stopped
         answered: Deferred[Answer] = Deferred(lambda _: running.pop()())
 
-        connection = None if streamed is not None else self._kept()
+        def ask(connection: Connection, first: Deferred[Answer]) -> None:
+            connection.ask(data, first, bodiless)
+            if streamed is not None:
+                connection.upload(streamed, self._reactor)
+
+        connection = self._kept()
         if connection is not None:
             running.append(connection.abort)
             if body is not None or method not in _REPEATABLE:
-                connection.ask(data, answered, bodiless)
+                ask(connection, answered)
                 return answered
 
         def connect() -> None:
@@ -84,9 +89,7 @@ class Pool:
             assert isinstance(made, Connection)
             self.open.add(made)
             running[:] = [made.abort]
-            made.ask(data, answered, bodiless)
-            if streamed is not None:
-                made.upload(streamed, self._reactor)
+            ask(made, answered)
 
         def broken(why: Failure) -> None:
             if why.check(BadAnswer) or self._closed is not None:
@@ -99,7 +102,7 @@ class Pool:
         else:
             first: Deferred[Answer] = Deferred()
             first.addCallbacks(answered.callback, broken)
-            connection.ask(data, first, bodiless)
+            ask(connection, first)
         return answered
 
     def _kept(self) -> Connection | None:

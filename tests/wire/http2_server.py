@@ -162,9 +162,9 @@ def frames_in(data: bytes) -> list[tuple[int, int, int, bytes]]:
     return found
 
 
-def options(*protocols: bytes) -> Any:
+def options(*protocols: bytes, pem: bytes = KEY + CERTIFICATE) -> Any:
     """The TLS options of a server that chooses one of these protocols; without them it knows nothing of such a choice."""
-    pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
+    pair = ssl.PrivateCertificate.loadPEM(pem)
     made = ssl.CertificateOptions(
         privateKey=pair.privateKey.original, certificate=pair.original, acceptableProtocols=list(protocols) or None
     )

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
-from twisted.internet.defer import Deferred, TimeoutError, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, gatherResults
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IReactorTime, IStreamClientEndpoint
 
 from kapi.machinery.tree import Object
@@ -22,11 +22,10 @@ from kapi.wire.collected import Collected
 from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER, DIRECT, Egress
 from kapi.wire.head import identity_headers
+from kapi.wire.http2.pool import NegotiatingPool, offered_protocols
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import AGGREGATOR
 from kapi.wire.tls.trust import Identity, client_options
-
-IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
 
 
 class Backend:
@@ -44,14 +43,17 @@ class Backend:
     def pick(self) -> Target:
         return random.choice(self.targets)
 
-    def endpoint(self, target: Target) -> IStreamClientEndpoint:
-        return self._dialer.endpoint(target.host, target.port, self._tls, faults=None if self.insecure else AGGREGATOR)
+    def endpoint(self, target: Target, protocols: Sequence[bytes] = (b"http/1.1",)) -> IStreamClientEndpoint:
+        """For a connection over which the server may choose one of the protocols."""
+        faults = None if self.insecure else AGGREGATOR
+        return self._dialer.endpoint(target.host, target.port, self._tls, faults=faults, protocols=protocols)
 
     def pool(self, target: Target) -> Pool:
         """The connections to a target."""
         found = self._pools.get(target)
         if found is None:
-            found = self._pools[target] = Pool(self._dialer.reactor, self.endpoint(target).connect, IDLE_SECONDS)
+            connect = self.endpoint(target, offered_protocols()).connect
+            found = self._pools[target] = NegotiatingPool(self._dialer.reactor, connect)
         return found
 
     def take_over(self, other: Backend) -> None:
@@ -62,6 +64,10 @@ class Backend:
                 self._pools[target] = pool
             else:
                 pool.close()
+
+    def forget(self) -> None:
+        for pool in self._pools.values():
+            pool.forget()
 
     def close(self) -> list[Deferred[None]]:
         """Closes idle connections at once and busy ones after their answer."""
@@ -98,14 +104,19 @@ class Backends:
         if before is not None:
             before.close()
 
+    def forget(self, key: str) -> None:
+        """Lets new requests to a server have new connections: the ones that it has may be broken."""
+        backend = self._known.get(key)
+        if backend is not None:
+            backend.forget()
+
     def get(self, key: str) -> Backend | None:
         return self._known.get(key)
 
     def pool(self, key: str) -> tuple[Pool, bytes]:
-        """Connections to a random target for the server's own requests, one for each; the header Host.  Raises KeyError."""
+        """The connections to a random target, for a request of the server's own; the header Host.  Raises KeyError."""
         backend = self._known[key]
-        connect = backend.endpoint(backend.pick()).connect
-        return Pool(self._dialer.reactor, connect, idle_seconds=0.0), backend.name.encode()
+        return backend.pool(backend.pick()), backend.name.encode()
 
     def close(self) -> Deferred[list[None]]:
         """Fires when no connection is open."""
@@ -148,7 +159,13 @@ class BackendClient:
         """
         request: Deferred[BackendAnswer] = Deferred.fromCoroutine(self._ask(key, path, limit, accept, etag))
         request.addTimeout(seconds, self._reactor, _late)
-        return await request
+        try:
+            return await request
+        except CancelledError:
+            raise
+        except Exception:
+            self._backends.forget(key)
+            raise
 
     async def _ask(self, key: str, path: str, limit: int, accept: str, etag: str) -> BackendAnswer:
         from kapi.wire.agent import Agent  # imported only when it is used

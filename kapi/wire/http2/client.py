@@ -6,7 +6,7 @@ Upstream: ``golang.org/x/net/http2`` (Transport), with the health check that api
 from __future__ import annotations
 
 import os
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Protocol
 
 from twisted.internet import protocol
@@ -18,8 +18,10 @@ from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
 from kapi.machinery.golang import NumberError, parse_int, quote
+from kapi.request.streamed_body import StreamedBody
 from kapi.request.transport import StreamTransport, close_when_sent
 from kapi.wire.answer import MAX_HEAD, Answer, BadAnswer, content_length
+from kapi.wire.connection import Upload
 from kapi.wire.head import BadHead, header_line
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.fields import CONNECTION_FIELDS, NO_TABLE, Field, encoded_field
@@ -86,9 +88,11 @@ class Owner(Protocol):
 
 @implementer(IPushProducer)
 class Exchange:
-    """A request and its answer: what an Answer sees as its transport."""
+    """A request and its answer: what an Answer, and the Upload of a body that still arrives, see as their transport."""
 
     complete = False
+    upload: Upload | None = None
+    is_whole = True  # ``unsent`` is all that is left of the body
     held = False  # the reader has enough
     free = 0
 
@@ -116,6 +120,19 @@ class Exchange:
         """Ends the request; it gets no answer."""
         self.answered = None
         self._connection.cancel(self)
+
+    def registerProducer(self, producer: object, streaming: bool) -> None:
+        self.is_whole = False
+
+    def write(self, data: bytes) -> None:
+        self.unsent = memoryview(bytes(self.unsent) + data) if self.unsent else memoryview(data)
+        self._connection.send_body(self)
+        if self.unsent and self.upload is not None:
+            self.upload.pauseProducing()
+
+    def unregisterProducer(self) -> None:
+        self.is_whole = True
+        self._connection.end_body(self)
 
     def pauseProducing(self) -> None:
         self.held = True
@@ -200,16 +217,22 @@ class Http2Client(ClientConnection[Exchange]):
         """Whether it takes another request now."""
         return not self.is_leaving and len(self.streams) < self.max_streams and self.highest < _LAST_STREAM
 
-    def ask(self, head: bytes, body: bytes | None, answered: Deferred[Answer], bodiless: bool) -> Exchange:
+    def ask(
+        self, head: bytes, body: bytes | StreamedBody | None, answered: Deferred[Answer], bodiless: bool
+    ) -> Exchange:
         """Sends a request; ``head`` is written as for HTTP/1.1.  ``answered`` fires when the head of the answer has come.
 
-        ``bodiless``: the answer has no body (HEAD).  Fails with Unprocessed, BadAnswer and what ended the connection.
+        ``bodiless``: the answer has no body (HEAD).  Fails with Unprocessed, BadAnswer and what ended the connection; with a
+        StreamedBody, which is sent while it arrives, also with Abandoned and Stalled.
         """
         number = self.highest = self.highest + 2 if self.highest else 1
-        stream = self.streams[number] = Exchange(self, number, body or b"", answered, bodiless)
+        streamed = body if isinstance(body, StreamedBody) else None
+        whole = body if isinstance(body, bytes) else b""
+        stream = self.streams[number] = Exchange(self, number, whole, answered, bodiless)
+        length = streamed.length if streamed is not None else None if body is None else len(whole)
         block = _block(head)
-        if body is not None:
-            block += encoded_field.__wrapped__(b"content-length", b"%d" % len(body))
+        if length is not None:
+            block += encoded_field.__wrapped__(b"content-length", b"%d" % length)
         if not self._begun_requests:
             self._begun_requests = True
             block = NO_TABLE + block
@@ -217,7 +240,28 @@ class Http2Client(ClientConnection[Exchange]):
         self.transport.write(
             wire.header_block(number, block, ends, wire.DEFAULT_FRAME) + b"".join(self._frames_of(stream))
         )
+        if streamed is not None:
+            fail = partial(self._give_up, stream)
+            stream.upload = Upload(stream, streamed, fail, self._reactor, chunked=False)
+            stream.upload.begin()
         return stream
+
+    def send_body(self, stream: Exchange) -> None:
+        """Sends as much of the body as the windows allow."""
+        frames = self._frames_of(stream)
+        if frames:
+            self.transport.write(b"".join(frames))
+
+    def end_body(self, stream: Exchange) -> None:
+        """The last bytes of a body are sent, or wait to be."""
+        if self.streams.get(stream.number) is stream and not stream.unsent:
+            self.transport.write(wire.head(0, wire.DATA, wire.END_STREAM, stream.number))
+
+    def _continue(self, stream: Exchange) -> None:
+        """A window has opened: sends more of the body, and lets more arrive."""
+        self.send_body(stream)
+        if not stream.unsent and stream.upload is not None:
+            stream.upload.resumeProducing()
 
     def _frames_of(self, stream: Exchange) -> list[bytes | memoryview]:
         """As much of the body as the windows allow; nothing while the server does not read."""
@@ -228,14 +272,25 @@ class Http2Client(ClientConnection[Exchange]):
             part, stream.unsent = stream.unsent[:size], stream.unsent[size:]
             self.window -= size
             stream.window -= size
-            found += wire.head(size, wire.DATA, 0 if stream.unsent else wire.END_STREAM, stream.number), part
+            ends = wire.END_STREAM if stream.is_whole and not stream.unsent else 0
+            found += wire.head(size, wire.DATA, ends, stream.number), part
         return found
 
     def send_bodies(self) -> None:
-        """Sends what waited for a window."""
-        for stream in list(self.streams.values()):
-            if stream.unsent and self.window > 0:
-                self.transport.write(b"".join(self._frames_of(stream)))
+        """Sends what waited for a window; the streams that were served are the last ones next time."""
+        for stream in [stream for stream in self.streams.values() if stream.unsent]:
+            number = stream.number
+            if self.window > 0 and not self.is_blocked and self.streams.get(number) is stream:
+                self._continue(stream)
+                if number in self.streams:
+                    self.streams[number] = self.streams.pop(number)
+
+    def _give_up(self, stream: Exchange, why: Failure) -> None:
+        """Ends a request whose body does not come, or is not taken."""
+        if self._remove(stream, RESET_HERE):
+            self._control(wire.reset(stream.number, Code.CANCEL))
+            stream.fail(why)
+            self._close_when_done()
 
     def cancel(self, stream: Exchange) -> None:
         """Resets a stream whose answer is not needed."""
@@ -257,6 +312,8 @@ class Http2Client(ClientConnection[Exchange]):
         if not self.streams:
             self.idle_since = self._reactor.seconds()
             self._owner.rests(self)
+        if stream.upload is not None:
+            stream.upload.stop()
         return True
 
     def _fail(self, stream: Exchange, how: int, why: Exception) -> None:
@@ -333,9 +390,10 @@ class Http2Client(ClientConnection[Exchange]):
         answer = stream.answer
         if answer is None:
             raise StreamFault(stream.number, Code.PROTOCOL_ERROR, "an end before HEADERS")
-        if not self._remove(stream, RESET_HERE if stream.unsent else ENDED):
+        is_sent = stream.is_whole and not stream.unsent
+        if not self._remove(stream, ENDED if is_sent else RESET_HERE):
             return  # its reader has ended it
-        if stream.unsent:
+        if not is_sent:
             self.answer(wire.reset(stream.number, Code.NO_ERROR))  # the rest of the request is not needed
         answer.finish()
         self._close_when_done()
@@ -364,7 +422,7 @@ class Http2Client(ClientConnection[Exchange]):
         if stream.window > wire.MAX_WINDOW_BYTES:
             raise StreamFault(stream.number, Code.FLOW_CONTROL_ERROR, "the stream's window is too large")
         if stream.unsent:
-            self.transport.write(b"".join(self._frames_of(stream)))
+            self._continue(stream)
         self.count_update(0, self.window)
 
     def settings(self, values: dict[int, int]) -> None:
@@ -449,6 +507,8 @@ class Http2Client(ClientConnection[Exchange]):
         streams, self.streams = self.streams, {}
         for stream in streams.values():
             self.note_ended(stream.number, RESET_HERE)
+            if stream.upload is not None:
+                stream.upload.stop()
             stream.fail(why)
 
     def connectionLost(self, reason: Failure = protocol.connectionDone) -> None:

@@ -27,6 +27,9 @@ from kapi.wire.pool import FRESH_SECONDS, MAX_IDLE, Connect, Pool
 
 log = Logger()
 _JOIN_SECONDS = 1.0  # a connection that takes longer to be made is waited for by no further request: it may never be
+_REPEATED_BODY = (
+    "http2: Transport: cannot retry err [{}] after Request.Body was written; define Request.GetBody to avoid this error"
+)
 _MAX_ATTEMPTS = 8  # of a request that the server does not process: at once, then after 1, 2, 4... seconds
 
 
@@ -46,7 +49,7 @@ class _SpeaksHttp2(Exception):
 class _Request:
     """A request until its answer begins.  ``stop`` ends what is in progress."""
 
-    def __init__(self, method: bytes, head: bytes, body: bytes | None) -> None:
+    def __init__(self, method: bytes, head: bytes, body: bytes | StreamedBody | None) -> None:
         self.method, self.head, self.body = method, head, body
         self.attempts = 0
         self.stop: Callable[[], None] = lambda: None
@@ -117,8 +120,7 @@ class NegotiatingPool(Pool):
         self._http1 = False  # what the server spoke last
 
     def send_head(self, method: bytes, head: bytes, body: bytes | StreamedBody | None = None) -> Deferred[Answer]:
-        """As ``Pool.send_head``, without streamed bodies; cancelling ends only the request, not a shared connection."""
-        assert not isinstance(body, StreamedBody)
+        """As ``Pool.send_head``; cancelling ends only the request, not a shared connection."""
         if self._http1:
             sent = super().send_head(method, head, body)
             return sent.addErrback(self._changed, method, head, body)
@@ -126,7 +128,7 @@ class NegotiatingPool(Pool):
         self._place(request)
         return request.answered
 
-    def _changed(self, why: Failure, method: bytes, head: bytes, body: bytes | None) -> Deferred[Answer]:
+    def _changed(self, why: Failure, method: bytes, head: bytes, body: bytes | StreamedBody | None) -> Deferred[Answer]:
         why.trap(_SpeaksHttp2)  # before anything was sent
         return self.send_head(method, head, body)
 
@@ -163,6 +165,8 @@ class NegotiatingPool(Pool):
         request.attempts += 1
         if why.check(Unprocessed) is None:
             request.answered.errback(why)
+        elif isinstance(request.body, StreamedBody):
+            request.answered.errback(Failure(BadAnswer(_REPEATED_BODY.format(why.getErrorMessage()))))
         elif request.attempts >= _MAX_ATTEMPTS or self._closed is not None:
             request.answered.errback(Failure(BadAnswer(why.getErrorMessage())))
         elif request.attempts == 1:

@@ -6,7 +6,7 @@ import ssl as tls
 from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET, TCP_KEEPIDLE
 from typing import Any
 
-from twisted.internet import reactor, ssl, tcp
+from twisted.internet import reactor, tcp
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import deferToThread
@@ -25,6 +25,7 @@ from tests.certificates import self_signed
 from tests.endpoints.connect.local_pod import PODS, store_pod
 from tests.serving.sockets import SocketCase, until_seen
 from tests.serving.test_leaving import close, reset
+from tests.wire.http2_server import options
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n"
 UPGRADE = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
@@ -64,10 +65,9 @@ class LeftCase(SocketCase):
         self.pod: Any = Factory.forProtocol(Pod)
         self.pod.connections, self.pod.received, self.pod.reads, self.pod.silent = [], 0, False, False
         pem, key = self_signed("127.0.0.1")
-        options = ssl.PrivateCertificate.loadPEM(pem + key).options()
         listen: Any = reactor
         if self.scheme == "https":
-            self.backend = listen.listenSSL(0, self.pod, options, interface="127.0.0.1")
+            self.backend = listen.listenSSL(0, self.pod, options(pem=pem + key), interface="127.0.0.1")
         else:
             self.backend = listen.listenTCP(0, self.pod, interface="127.0.0.1")
         self.addCleanup(self._close)

@@ -6,7 +6,7 @@ import base64
 import io
 from typing import Any
 
-from twisted.internet import reactor, ssl
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
@@ -19,6 +19,7 @@ from kapi.servers.aggregator.availability import Target
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.proxy import ReverseProxy
 from tests.certificates import self_signed
+from tests.wire.http2_server import options
 
 NAME = "svc.ns.svc"
 KEY = "v1.example.com"
@@ -79,24 +80,31 @@ class Http:
     def finish(self) -> None:
         self.finished = True
 
+    def abort(self) -> None:
+        self.gone = True
+
 
 class ProxyCase(TestCase):
+    protocols: tuple[bytes, ...] = ()  # that the server chooses from
+
     def setUp(self) -> None:
         pem, key = self_signed(NAME)
         self.pem, self.pair = pem, pem + key
-        pair = ssl.PrivateCertificate.loadPEM(pem + key)
-        self.factory = Factory.forProtocol(Canned)
-        self.factory.received = b""  # type: ignore[attr-defined]
-        self.factory.answered = False  # type: ignore[attr-defined]
-        self.factory.answer = b""  # type: ignore[attr-defined]
-        self.factory.connections = []  # type: ignore[attr-defined]
-        self.port = reactor.listenSSL(0, self.factory, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.factory = self.server()
+        chosen = options(*self.protocols, pem=self.pair)
+        self.port = reactor.listenSSL(0, self.factory, chosen, interface="127.0.0.1")  # type: ignore[attr-defined]
         self.addCleanup(self.port.stopListening)
         self.backends = Backends(reactor)
         self.failed: list[str] = []
         self.proxy = ReverseProxy(reactor, self.backends, self.failed.append)
         self.addCleanup(self.proxy.close)
         self.trust(NAME)
+
+    def server(self) -> Any:
+        """A factory for the server's connections."""
+        factory: Any = Factory.forProtocol(Canned)
+        factory.received, factory.answered, factory.answer, factory.connections = b"", False, b"", []
+        return factory
 
     def trust(self, name: str) -> None:
         spec = {"caBundle": base64.b64encode(self.pem).decode()}
@@ -112,11 +120,11 @@ class ProxyCase(TestCase):
         return ctx
 
     def answer(self, text: bytes) -> None:
-        self.factory.answer = text  # type: ignore[attr-defined]
+        self.factory.answer = text
 
     @property
     def received(self) -> bytes:
-        found: bytes = self.factory.received  # type: ignore[attr-defined]
+        found: bytes = self.factory.received
         return found
 
     @inlineCallbacks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from twisted.internet import reactor, ssl
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
@@ -16,6 +16,7 @@ from kapi.servers.aggregator.backend import BackendClient, Backends
 from kapi.wire.answer import AnswerTooLarge
 from tests.certificates import self_signed
 from tests.waiting import eventually
+from tests.wire.http2_server import options
 
 NAME, KEY = "svc.ns.svc", "v1.example.com"
 
@@ -40,12 +41,12 @@ class Streaming(Protocol):
 class AskingTests(TestCase):
     def setUp(self) -> None:
         pem, key = self_signed(NAME)
-        pair = ssl.PrivateCertificate.loadPEM(pem + key)
         self.factory: Any = Factory.forProtocol(Streaming)
         self.factory.open, self.factory.received, self.factory.answer = set(), b"", b""
-        self.port: Any = reactor.listenSSL(0, self.factory, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.port: Any = reactor.listenSSL(0, self.factory, options(pem=pem + key), interface="127.0.0.1")  # type: ignore[attr-defined]
         self.addCleanup(self.port.stopListening)
         backends = Backends(reactor)
+        self.addCleanup(backends.close)
         spec = {"caBundle": base64.b64encode(pem).decode()}
         backends.set(KEY, [Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None)
         self.backend_client = BackendClient(reactor, backends)
@@ -67,12 +68,12 @@ class AskingTests(TestCase):
         self.assertEqual((yield self.get()), (200, b"ok", "", ""))
         self.assertIn(b"\r\nX-Remote-User: system:apiserver\r\n", self.factory.received)
         self.assertIn(b"\r\nAccept: application/json\r\n", self.factory.received)
-        yield self.closed()
+        (connection,) = self.factory.open
         self.factory.received, self.factory.answer = b"", head + b'Content-Type: a/b; c=d\r\nETag: "e"\r\n\r\nok'
         self.assertEqual((yield self.get(accept="", etag='"f"')), (200, b"ok", "a/b; c=d", '"e"'))
         self.assertIn(b'\r\nIf-None-Match: "f"\r\n', self.factory.received)
         self.assertNotIn(b"Accept:", self.factory.received)
-        yield self.closed()
+        self.assertEqual(self.factory.open, {connection})
 
     @inlineCallbacks
     def test_too_long_an_answer_is_not_read_on(self) -> Any:

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from twisted.internet import reactor, ssl
+from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import deferLater
@@ -24,6 +24,7 @@ from kapi.servers.aggregator.availability import Target
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.objects import RemoteObjects, RemoteResource, RemoteResources
 from tests.certificates import self_signed
+from tests.wire.http2_server import options
 
 NAME, GV = "svc.ns.svc", GroupVersion("example.com", "v1")
 VERBS = ["create", "delete", "get", "list", "patch", "watch"]
@@ -100,12 +101,12 @@ class Lines(SynchronousTestCase):
 class Objects(TestCase):
     def setUp(self) -> None:
         pem, key = self_signed(NAME)
-        pair = ssl.PrivateCertificate.loadPEM(pem + key)
         self.server = Answering()
         site: Any = Site(self.server)  # type: ignore[no-untyped-call]
-        self.port: Any = reactor.listenSSL(0, site, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.port: Any = reactor.listenSSL(0, site, options(pem=pem + key), interface="127.0.0.1")  # type: ignore[attr-defined]
         self.addCleanup(self.port.stopListening)
         self.backends = Backends(reactor)
+        self.addCleanup(self.backends.close)
         spec = {"caBundle": base64.b64encode(pem).decode()}
         self.backends.set("v1.example.com", [Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None)
         self.remote: dict[GroupVersion, list[Object]] = {GV: [ENTRY]}

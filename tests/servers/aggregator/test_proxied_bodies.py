@@ -28,7 +28,7 @@ class BodyTests(ProxyCase):
         body.received(b"de")
         body.end()
         yield eventually(lambda: self.received.endswith(b"2\r\nde\r\n0\r\n\r\n"))
-        connection = self.factory.connections[0]  # type: ignore[attr-defined]
+        connection = self.factory.connections[0]
         connection.transport.write(b"HTTP/1.1 201 Created\r\nContent-Type: text/x\r\nContent-Length: 2\r\n\r\nok")
         response = yield asked
         self.assertEqual((response.status, response.content_type, http.written), (201, b"text/x", b"ok"))
@@ -54,14 +54,14 @@ class BodyTests(ProxyCase):
         yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
         http.over.callback(None)
         yield asked
-        yield eventually(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
+        yield eventually(lambda: not self.factory.connections[0].connected)
 
     @inlineCallbacks
     def test_a_server_is_not_to_blame_for_an_answer_that_nobody_waits_for(self) -> Any:
         asked = self.request(Http(b"POST", b"/apis/example.com/v1/a", {}, b"abc"))
         yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
         asked.cancel()
-        yield eventually(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
+        yield eventually(lambda: not self.factory.connections[0].connected)
         self.failureResultOf(asked, CancelledError)
         self.assertEqual(self.failed, [])
 

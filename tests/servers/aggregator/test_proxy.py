@@ -6,7 +6,7 @@ import base64
 from types import SimpleNamespace
 from typing import Any
 
-from twisted.internet import reactor, ssl
+from twisted.internet import reactor
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.protocol import Factory
@@ -19,6 +19,7 @@ from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.proxy import MAX_HOPS, ReverseProxy
 from kapi.wire.head import identity_headers
 from tests.servers.aggregator.proxy_case import KEY, NAME, Canned, Http, ProxyCase
+from tests.wire.http2_server import options
 
 
 class ProxyTests(ProxyCase):
@@ -27,8 +28,7 @@ class ProxyTests(ProxyCase):
         other = Factory.forProtocol(Canned)
         for name in ("received", "answered", "answer", "connections"):
             setattr(other, name, type(getattr(self.factory, name))())
-        pair = ssl.PrivateCertificate.loadPEM(self.pair)
-        port = reactor.listenSSL(0, other, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        port = reactor.listenSSL(0, other, options(pem=self.pair), interface="127.0.0.1")  # type: ignore[attr-defined]
         self.addCleanup(port.stopListening)
         targets = [Target("127.0.0.1", one.getHost().port, NAME) for one in (self.port, port)]
         spec = {"caBundle": base64.b64encode(self.pem).decode()}
@@ -88,7 +88,7 @@ class ProxyTests(ProxyCase):
     @inlineCallbacks
     def test_the_backend_learns_the_way_of_the_request_in_one_header(self) -> Any:
         for upgrade in ({}, {b"connection": [b"Upgrade"], b"upgrade": [b"x"]}):
-            self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+            self.factory.answered, self.factory.received = False, b""
             self.answer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nok")
             headers = {b"x-forwarded-for": [b"192.0.2.1", b"192.0.2.2"], **upgrade}
             http = Http(b"GET", b"/apis/example.com/v1/a", headers)
@@ -133,7 +133,7 @@ class ProxyTests(ProxyCase):
     def test_redirects_are_neither_followed_nor_handed_to_the_client(self) -> Any:
         """CVE-2022-3172: the client would take its credentials along."""
         for headers in ({}, {b"connection": [b"Upgrade"], b"upgrade": [b"x"]}):
-            self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+            self.factory.answered, self.factory.received = False, b""
             self.answer(b"HTTP/1.1 302 Found\r\nLocation: https://evil.example.com/\r\nContent-Length: 0\r\n\r\n")
             response = yield self.request(Http(b"GET", b"/", headers))
             self.assertEqual(response.status, 502)
@@ -153,7 +153,7 @@ class ProxyTests(ProxyCase):
         self.user = UserInfo("a", uid="u")
         for sends_uid in (True, False):
             self.proxy = ReverseProxy(reactor, self.backends, sends_uid=sends_uid)
-            self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+            self.factory.answered, self.factory.received = False, b""
             self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             response = yield self.request(Http(b"GET", b"/", {}))
             self.assertEqual(response.status, 200)
@@ -217,7 +217,7 @@ class ProxyTests(ProxyCase):
     def test_a_status_that_is_none_is_503(self) -> Any:
         for code in (b"099", b"999", b"600"):
             for headers in ({}, {b"connection": [b"Upgrade"], b"upgrade": [b"x"]}):
-                self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+                self.factory.answered, self.factory.received = False, b""
                 self.answer(b"HTTP/1.1 " + code + b" Odd\r\nContent-Length: 0\r\n\r\n")
                 response = yield self.request(Http(b"GET", b"/", headers))
                 self.assertEqual(response.status, 503, code)
@@ -237,12 +237,12 @@ class ProxyTests(ProxyCase):
     def test_the_connection_ends_when_nobody_takes_the_answer(self) -> Any:
         """Nobody reads it then, so its end would not even be seen; the backend may go on for ever."""
         for head in (b"200 OK", b"999 Odd", b"302 Found\r\nLocation: /x"):
-            self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+            self.factory.answered, self.factory.received = False, b""
             self.answer(b"HTTP/1.1 " + head + b"\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
             waiting: Any = self.proxy.handle(self.context(Http(b"GET", b"/", {})), KEY)
             response = yield Deferred.fromCoroutine(waiting)
             response.drop()
-            connection = self.factory.connections[-1]  # type: ignore[attr-defined]
+            connection = self.factory.connections[-1]
             while connection.connected:
                 yield deferLater(reactor, 0.01)
 
