@@ -580,7 +580,8 @@ class Channel(protocol.Protocol):
         self._body, self._since = None, 0.0
         if request.streamed is not None and not request.startedWriting:
             self.persistent = self._persists
-            request.responseHeaders.removeHeader(b"connection")
+            if self.persistent:
+                request.responseHeaders.removeHeader(b"connection")
         if self.owner.closing:
             self._close_after(request)
         request.requestReceived(*self._line)

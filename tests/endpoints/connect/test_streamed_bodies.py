@@ -55,6 +55,13 @@ class StreamedBodies(StreamedCase):
         self.assert_whole(LARGE)
         self.assertIn(b"Transfer-Encoding: chunked\r\n", self.connection.head)
 
+    async def test_a_connection_that_its_client_closes(self) -> None:
+        sock = await self.begin(f"Connection: close\r\nContent-Length: {LARGE}")
+        await self.send(sock, LARGE)
+        answer = await until_seen(sock, b"hello\r\n0\r\n\r\n")
+        self.assertTrue(answer.startswith(b"HTTP/1.1 200"), answer)
+        self.assertIn(b"\r\nConnection: close\r\n", answer)
+
     async def test_a_pod_that_does_not_read_holds_up_the_sender(self) -> None:
         self.pod.reads = False
         sock = await self.begin(f"Content-Length: {LARGE}")
