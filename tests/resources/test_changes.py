@@ -66,7 +66,7 @@ def deep(spec: Object, **parts: Any) -> Object:
              'spec.spec.devices.requests[0].name: Invalid value: "R": <label>',
          ]),
         ("storageversionmigrations", {"spec": {"resource": {"resource": ""}}}, {"spec": {"resource": {"resource": ""}}}, [
-             "spec.resource.resource: Required value: resource is required",
+             "spec.resource.resource: Required value: resource is required to be set",
          ]),
         ("clustertrustbundles", {"spec": {"signerName": "a"}}, {"spec": {"signerName": "a"}}, [
              'metadata.name: Invalid value: "a": ClusterTrustBundle for signerName a must be named with prefix a:',

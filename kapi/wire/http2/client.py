@@ -44,7 +44,7 @@ PING_SECONDS = 15  # until the connection ends without an answer to it
 FIRST_STREAMS = 100  # requests at once before the server has said how many it takes
 _MOST_STREAMS = 1000  # when it does not say
 _LAST_STREAM = wire.MAX_WINDOW_BYTES - 2  # the number of the last stream
-_BLOCKS = 100  # header blocks that are kept
+_KEPT_LINES, _MAX_KEPT_LINE_BYTES = 500, 500  # encoded headers
 
 
 @cache
@@ -532,20 +532,25 @@ def _reset_text(number: int, code: int) -> str:
     return f"stream error: stream ID {number}; {_name(code)}; received from peer"
 
 
-@lru_cache(_BLOCKS)
 def _block(head: bytes) -> bytes:
     """The header block of a request whose head is written as for HTTP/1.1, up to the headers of the framing."""
     first, *lines = head.removesuffix(b"\r\n").split(b"\r\n")
     method, target, _ = first.split(b" ")
     fields, authority = [], b""
     for line in lines:
-        name, _, value = line.partition(b": ")
-        if name.lower() == b"host":
-            authority = value
+        if line[:6].lower() == b"host: ":
+            authority = line[6:]
         else:
-            fields.append((name, value))
+            fields.append(_encoded_line(line) if len(line) <= _MAX_KEPT_LINE_BYTES else _encoded_line.__wrapped__(line))
     begin = ((b":method", method), (b":scheme", b"https"), (b":authority", authority), (b":path", target))
-    return b"".join(encoded_field.__wrapped__(name, value) for name, value in (*begin, *fields))
+    return b"".join([*(encoded_field.__wrapped__(name, value) for name, value in begin), *fields])
+
+
+@lru_cache(_KEPT_LINES)
+def _encoded_line(line: bytes) -> bytes:
+    """Most of a request's headers are those of requests before."""
+    name, _, value = line.partition(b": ")
+    return encoded_field.__wrapped__(name, value)
 
 
 def _head(decoded: list[Field]) -> Answer:
