@@ -21,9 +21,8 @@ MAX_PENDING_BYTES = 256 * 1024 * 1024  # bytes
 #: the part of the operator's limit that is used: the rest is for uncounted memory, such as connections and objects in use
 COUNTED_SHARE = 7 / 8
 MIN_COUNTED_BYTES = 64 * 1024  # a smaller body is not counted
-BACKEND_BYTES = (
-    256 * 1024
-)  # a paused answer of another server: a stream's window, or undecrypted bytes and a connection
+#: a paused answer of another server: a stream's window, or undecrypted bytes and a connection
+BACKEND_BYTES = 256 * 1024
 _MIN_SHARED_BYTES = 4 * 1024  # a smaller object counts for each client
 STALL_SECONDS = 2.0  # a client without progress for this time may be cut off; the time is shorter far beyond the limit
 _MAX_EXCESS = 2.0  # times the limit, at which the client without progress for longest is cut off at once
