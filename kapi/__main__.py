@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from kapi.kubectl.commands import ENTRIES, client_command
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kapi.client.exec_credential import PluginPolicy
 
 
@@ -56,18 +58,18 @@ def _version() -> str:
     return f"kapi {__version__}, Kubernetes {VERSION['major']}.{VERSION['minor']}\n"
 
 
-def _preferred(arguments: list[str]) -> tuple[list[str], PluginPolicy | None]:
-    """The arguments with the user's preferences, and the policy for credential plugins; ends the process for bad ones."""
+def _preferred(arguments: list[str]) -> tuple[list[str], PluginPolicy | None, Mapping[str, str]]:
+    """What ``kapi.kubectl.preferences.applied`` returns; ends the process for bad preferences."""
     usual = os.path.join(os.path.expanduser("~"), ".kube", "kuberc")
     named = "KUBERC" in os.environ or any(argument.startswith("--kuberc") for argument in arguments)
     if not arguments or not (named or os.path.lexists(usual)):
-        return arguments, None
+        return arguments, None, {}
     from kapi.kubectl.flags import leading
 
     place = leading(arguments)
     words = arguments[place : place + 1]
     if client_command(arguments) is None and (not words or not words[0].isalpha() or words[0] in ENTRIES):
-        return arguments, None  # of the server or of another program
+        return arguments, None, {}  # of the server or of another program
     from kapi.kubectl.postponed import postpone
 
     postpone()
@@ -88,7 +90,7 @@ def main() -> None:
             " and install kapi there."
         )
     gc.disable()
-    arguments, policy = _preferred(sys.argv[1:])
+    arguments, policy, names = _preferred(sys.argv[1:])
     command = client_command(arguments)
     if command is not None:
         from kapi.kubectl.postponed import postpone
@@ -96,7 +98,7 @@ def main() -> None:
         postpone()
         from kapi.kubectl.main import main as run_command
 
-        run_command(command, policy)
+        run_command(command, policy, names)
     entry = ENTRIES.get(arguments[0]) if arguments else None
     if entry is not None and entry.program:
         module, _, function = entry.program.partition(":")

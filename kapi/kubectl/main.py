@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from twisted.python.failure import Failure
@@ -33,11 +33,12 @@ async def run(
     stdin: TextIO | None = None,
     config: Config | None = None,
     plugin_policy: PluginPolicy | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> int:
     """Runs one command; with ``config``, not with that of the kubeconfig.  Returns its exit code.
 
-    ``plugin_policy`` says which credential plugins of a kubeconfig may run.  Without ``reactor`` the process's one is used, and
-    imported when something of it is needed.
+    ``plugin_policy`` says which credential plugins of a kubeconfig may run.  ``names``: what hints call some commands.  Without
+    ``reactor`` the process's one is used, and imported when something of it is needed.
     """
     from kapi.client.errors import ClientError, ConfigError, StatusError
     from kapi.kubectl.factory import Factory
@@ -45,6 +46,7 @@ async def run(
 
     out, err = out or sys.stdout, err or sys.stderr
     path, command, rest = find(load(arguments[0]), arguments[1:])
+    shown = (names or {}).get(path, path)
     flags = Flags(command.flags)
     try:
         flags.parse(rest)
@@ -52,9 +54,9 @@ async def run(
             raise CommandError("required flag(s) " + ", ".join(f'"{name}"' for name in missing) + " not set")
     except UsageError as error:
         if str(error) == "pflag: help requested":
-            return _show_help(out, path, command)
+            return _show_help(out, shown, command)
         hint = (
-            f"See '{PROGRAM} {path} --help' for usage."
+            f"See '{PROGRAM} {shown} --help' for usage."
             if path != "options"
             else f"Run '{PROGRAM} {path}' without flags."
         )
@@ -65,10 +67,10 @@ async def run(
         return command.failure
     if command.run is None:
         if not flags.arguments:
-            _show_help(err, path, command)
+            _show_help(err, shown, command)
             return 1
         words = " ".join(flags.arguments)
-        err.write(f"error: unknown command \"{words}\"\nSee '{PROGRAM} {path} -h' for help and examples\n")
+        err.write(f"error: unknown command \"{words}\"\nSee '{PROGRAM} {shown} -h' for help and examples\n")
         return 1
     factory = Factory(path, flags, reactor, out, err, stdin, plugin_policy)
     if config is not None:
@@ -84,6 +86,8 @@ async def run(
         factory.out.write(getattr(error, "output", ""))
         factory.out.flush()
         host = factory._config.host if factory._config is not None else ""
+        if isinstance(error, CommandError) and error.usage == f"{PROGRAM} {path}":
+            error.usage = f"{PROGRAM} {shown}"
         err.write(message_of(error, host))
         code = max(command.failure, getattr(error, "code", 1) if isinstance(error, CommandError) else 1)
     finally:
@@ -123,7 +127,9 @@ def _buffered(stream: TextIO) -> TextIO:
     return open(stream.fileno(), "w", 1, stream.encoding, stream.errors, closefd=False)
 
 
-def main(arguments: Sequence[str], plugin_policy: PluginPolicy | None = None) -> int:
+def main(
+    arguments: Sequence[str], plugin_policy: PluginPolicy | None = None, names: Mapping[str, str] | None = None
+) -> int:
     """Runs one command, then ends the process at once: an orderly exit of Python would take longer.
 
     The reactor is half of a command's imports, so it is imported only for commands that wait.
@@ -133,7 +139,7 @@ def main(arguments: Sequence[str], plugin_policy: PluginPolicy | None = None) ->
     sys.stdout, sys.stderr = _buffered(sys.stdout), _buffered(sys.stderr)
     codes: list[int] = []
     failures: list[Failure] = []
-    running = Deferred.fromCoroutine(run(arguments, plugin_policy=plugin_policy))
+    running = Deferred.fromCoroutine(run(arguments, plugin_policy=plugin_policy, names=names))
     running.addCallbacks(codes.append, failures.append)
     if not codes and not failures:
         _run_reactor(running)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from kapi.client.exec_credential import PluginPolicy
@@ -68,13 +68,17 @@ def file_of(explicit: str) -> tuple[str, bool]:
 
 
 class Preferences:
-    """Of one file.  ``policy`` says which credential plugins may run."""
+    """Of one file.  ``policy`` says which credential plugins may run.
+
+    ``names`` has the command of the alias that was applied, and what its messages call it.
+    """
 
     def __init__(self, tree: Object) -> None:
         defaults, options, _ = _VERSIONS[tree["apiVersion"]]
         self.defaults = [entry_of(one, options) for one in tree.get(defaults) or ()]
         self.aliases = [entry_of(one, options) for one in tree.get("aliases") or ()]
         allowed = tree.get("credentialPluginAllowlist")
+        self.names: dict[str, str] = {}
         self.policy = PluginPolicy(
             tree.get("credentialPluginPolicy") or "",
             None
@@ -139,6 +143,7 @@ class Preferences:
         given = _options(command, alias, arguments, ("alias flag", where), ("value", where))
         if any(self._defaults_of(name, name, err)):
             raise CommandError(f"alias {name} can not be overridden")
+        self.names[path] = name
         before, after = arguments[:place], arguments[place + 1 :]
         return [*path.split(), *given, *before, *alias["prependArgs"], *after, *alias["appendArgs"]]
 
@@ -198,13 +203,18 @@ def _options(
     return found
 
 
-def applied(arguments: list[str], program: str, err: TextIO) -> tuple[list[str], PluginPolicy | None]:
-    """The command line with the user's preferences, and the policy for credential plugins.  Raises CommandError."""
+def applied(
+    arguments: list[str], program: str, err: TextIO
+) -> tuple[list[str], PluginPolicy | None, Mapping[str, str]]:
+    """The command line with the user's preferences, the policy for credential plugins, and names of commands in messages.
+
+    Raises CommandError.
+    """
     preferences = _read(_explicit(arguments), err)
     if preferences is None:
-        return arguments, None
+        return arguments, None, {}
     preferences.check()
-    return preferences.apply(arguments, program, err), preferences.policy
+    return preferences.apply(arguments, program, err), preferences.policy, preferences.names
 
 
 def _explicit(arguments: Sequence[str]) -> str:
