@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import TextIO
+
+from twisted.internet.defer import Deferred, TimeoutError
 
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.factory import Factory
@@ -53,7 +56,11 @@ async def pods_of(factory: Factory, info: Info, purpose: str) -> list[Object]:
         left = end - factory.reactor.seconds()
         if left <= 0:
             raise CommandError("timed out waiting for the condition")
-        await _change(factory, selector, info.namespace, page["metadata"]["resourceVersion"], left)
+        change = Deferred.fromCoroutine(
+            _change(factory, selector, info.namespace, page["metadata"]["resourceVersion"], left)
+        )
+        with contextlib.suppress(TimeoutError):
+            await change.addTimeout(left, factory.reactor)  # the server counts whole seconds
 
 
 async def _change(factory: Factory, selector: str, namespace: str, revision: str, seconds: float) -> None:
