@@ -6,7 +6,7 @@ Each method adds one part of the command line; ``do`` checks that the parts go t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from kapi.client.config import Config
@@ -60,6 +60,7 @@ class Builder:
         self._everything = self._implied = self._latest = self._flatten = self._single_type = self._validated = False
         self._local = False
         self._scheme = ""
+        self._check: Callable[[Info], Awaitable[None]] | None = None
         self._transform: Transform | None = None
 
     def namespace(self, namespace: str, *, enforce: bool = False, everywhere: bool = False) -> Builder:
@@ -104,6 +105,11 @@ class Builder:
     def known(self, scheme: str = SCHEME) -> Builder:
         """Objects of a kind outside of Kubernetes' own API are errors, which name Go's ``scheme``."""
         self._scheme = scheme
+        return self
+
+    def checked(self, check: Callable[[Info], Awaitable[None]]) -> Builder:
+        """Objects of files for which ``check`` raises CommandError or StatusError are errors."""
+        self._check = check
         return self
 
     def flatten(self) -> Builder:
@@ -268,16 +274,17 @@ class Builder:
                         if number and number not in lists:
                             lists[number] = []
                             visitors.append(Items(lists[number]))
-                        (lists[number] if number else visitors).append(await self._visitor(obj, name))
+                        (lists[number] if number else visitors).append(await self._visitor(obj, name, number > 0))
             except CommandError as error:
                 visitors.append(Failed(error))
         return self._result(visitors, single=len(sources) == 1 and (self._latest or self._local), targets=True)
 
-    async def _visitor(self, obj: Object, source: str) -> Visitor:
+    async def _visitor(self, obj: Object, source: str, listed: bool) -> Visitor:
         try:
-            return Named(await self._from_object(obj, source), self._transform, self._latest)
+            visitor = Named(await self._from_object(obj, source, listed), self._transform, self._latest)
         except CommandError as error:
             return Failed(error)
+        return visitor if self._check is None else Checked(visitor, self._check)
 
     def _label_predicate(self) -> Callable[[dict[str, str]], bool]:
         """A predicate: whether labels match the selector.  Raises CommandError for a bad selector."""
@@ -296,7 +303,7 @@ class Builder:
             return await download(source, self._factory.reactor)
         return read_bytes(source, self._factory.stdin)
 
-    async def _from_object(self, obj: Object, source: str) -> Info:
+    async def _from_object(self, obj: Object, source: str, listed: bool) -> Info:
         version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
         if self._validated and (what := unset(obj)):
             raise _unvalidated(source, what)
@@ -308,7 +315,9 @@ class Builder:
             _check_known(obj, self._scheme, source)
         try:
             mapping = await self._factory.mapper.kind_for(version, kind)
-        except NoMatch:
+        except NoMatch as error:
+            if listed:
+                raise CommandError(f"unable to recognize {error}") from None
             metadata = obj.get("metadata") or {}
             raise CommandError(
                 f'resource mapping not found for name: "{metadata.get("name", "")}" namespace: '
@@ -351,8 +360,11 @@ class Builder:
     def _result(self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False) -> Result:
         chain: Visitor = Chain(visitors)
         if self._scheme and not self._local:
-            chain = Checked(chain, lambda obj: _check_known(obj, self._scheme))
+            chain = Checked(chain, self._check_info)
         return Result(Flattened(chain) if self._flatten else chain, single=single, targets_single_items=targets)
+
+    async def _check_info(self, info: Info) -> None:
+        _check_known(info.object or {}, self._scheme)
 
 
 def builder_of(factory: Factory, program: str) -> Builder:

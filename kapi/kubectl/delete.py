@@ -8,7 +8,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag, like, shared
 from kapi.kubectl.info import Info, kind_text
-from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.messages import CommandError, aggregate, raise_errors
 from kapi.kubectl.raw import send_raw
 from kapi.kubectl.visitor import Known, Result
 from kapi.kubectl.waiting import wait_until_gone
@@ -74,6 +74,7 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_bool("interactive"):
         result = Result(Known(await result.infos()), errors=result.errors)
         result.ignore_not_found = bool(ignore)
+        raise_errors(result.errors)
         if not await _confirmed(factory, result):
             factory.out.write("deletion is cancelled\n")
             return 0
@@ -89,7 +90,8 @@ def _builder(factory: Factory, program: str) -> Builder:
 async def _delete(factory: Factory, result: Result, options: Object, dry_run: str, force: bool, wait: bool) -> int:
     errors: list[BaseException] = []
     deleted: list[tuple[Info, str]] = []
-    found, warn = 0, bool(factory.flags.get_string("namespace")) and not factory.flags.get_bool("all-namespaces")
+    ignored, found = False, 0
+    warn = bool(factory.flags.get_string("namespace")) and not factory.flags.get_bool("all-namespaces")
     async for info in result.visit():
         found += 1
         if not info.name:
@@ -103,6 +105,7 @@ async def _delete(factory: Factory, result: Result, options: Object, dry_run: st
         except NotFound as error:
             if not result.ignore_not_found:
                 errors.append(with_source("deleting", info, error) if info.source else error)
+            ignored |= result.ignore_not_found
             continue
         except StatusError as error:
             errors.append(with_source("deleting", info, error) if info.source else error)
@@ -117,7 +120,7 @@ async def _delete(factory: Factory, result: Result, options: Object, dry_run: st
     if wait and deleted:
         factory.out.flush()
         await wait_until_gone(factory, deleted, factory.flags.get_duration("timeout"))
-    raise_errors(errors)
+    (aggregate if ignored else raise_errors)(errors)  # what is left of several errors is printed as several are
     return 0
 
 

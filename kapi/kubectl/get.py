@@ -10,7 +10,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError, aggregate
+from kapi.kubectl.messages import CommandError, aggregate, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.raw import raw_path
 from kapi.kubectl.visitor import Result
@@ -139,8 +139,8 @@ class GetOptions:
 
     async def _print_generic(self, result: Result) -> int:
         infos = await result.infos()
-        if result.errors and result.single:
-            raise result.errors[0]
+        if result.single:
+            raise_errors(result.errors)
         if not infos and result.ignore_not_found:
             result.raise_errors()
             return 0

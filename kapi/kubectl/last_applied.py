@@ -42,25 +42,24 @@ def _patch(manifest: Object) -> Object:
 
 async def _view(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if flags.get_bool("all") and len(flags.arguments) == 1 and "/" not in flags.arguments[0]:
+    whole = bool(flags.get_string("namespace"))  # as kubectl, which takes one for the other
+    if whole and flags.get_bool("all") and len(flags.arguments) == 1 and "/" not in flags.arguments[0]:
         # as kubectl, whose builder takes the type alone for an empty selector
         raise CommandError("setting 'all' parameter but found a non empty selector. ")
-    builder = (
-        builder_of(factory, program).latest().labels(flags.get_string("selector")).select_all(flags.get_bool("all"))
-    )
-    whole = bool(flags.get_string("namespace"))  # as kubectl, which takes one for the other
-    result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=whole).do()
-    manifests, errors = [], []
-    async for info in result.visit(to_first_error=True):
-        text = _manifest(info.object or {})
-        if text:
-            manifests.append(text)
-            continue
-        if info.source:  # without a file kubectl says nothing
+    manifests: list[str] = []
+
+    async def check(info: Info) -> None:
+        if not _manifest(info.object or {}):
             problem = f"no last-applied-configuration annotation found on resource: {info.name}\n"
-            errors.append(CommandError(f"error when {problem} {quote(info.source)}: <nil>"))
-            break
-    raise_errors([*errors, *result.errors])
+            raise CommandError(f"error when {problem} {quote(info.source)}: <nil>")
+
+    builder = builder_of(factory, program).latest().checked(check).labels(flags.get_string("selector"))
+    builder.select_all(flags.get_bool("all"))
+    result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=whole).do()
+    async for info in result.visit(to_first_error=True):
+        if text := _manifest(info.object or {}):  # without a file kubectl says nothing of one that has none
+            manifests.append(text)
+    raise_errors(result.errors)
     output = flags.get_string("output")
     if output not in ("json", "yaml") and manifests:
         raise CommandError(
@@ -81,9 +80,9 @@ async def _set(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     printer = printer_for(flags, f"configured{dry_run_suffix(dry_run)}")
-    result = await builder_of(factory, program).do()
     changes: list[tuple[Info, Object]] = []
-    async for info in result.visit():
+
+    async def check(info: Info) -> None:
         manifest = info.object or {}
         try:
             await info.get()
@@ -103,6 +102,10 @@ async def _set(factory: Factory, program: str) -> int:
             factory.out.write(f"set-last-applied {info.name}: no changes required.\n")
         else:
             changes.append((info, _patch(manifest)))
+
+    result = await builder_of(factory, program).checked(check).do()
+    async for _ in result.visit(to_first_error=True):
+        pass
     raise_errors(result.errors)
     for info, patch in changes:
         if dry_run != "client":

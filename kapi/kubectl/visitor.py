@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kapi.client.discovery import APIResource
@@ -141,17 +141,17 @@ class Chain:
 
 
 class Checked:
-    """Objects that ``check`` accepts; it raises a CommandError for the others."""
+    """Objects that ``check`` accepts; it raises a CommandError or a StatusError for the others."""
 
-    def __init__(self, inner: Visitor, check: Callable[[Object], None]) -> None:
+    def __init__(self, inner: Visitor, check: Callable[[Info], Awaitable[None]]) -> None:
         self._inner, self._check = inner, check
 
     async def visit(self) -> AsyncIterator[Info | Exception]:
         async for info in self._inner.visit():
             try:
                 if not isinstance(info, Exception):
-                    self._check(info.object or {})
-            except CommandError as error:
+                    await self._check(info)
+            except (CommandError, StatusError) as error:
                 yield error
                 continue
             yield info
@@ -248,11 +248,12 @@ def _is_cut(text: bytes) -> bool:
 
 
 def parts(data: bytes) -> list[bytes]:
-    """The YAML documents or JSON values of a file."""
+    """The YAML documents or JSON values of a file.  YAML may follow JSON values, or be what only looks like them."""
+    values: list[bytes] = []
     if data.lstrip()[:1] == b"{":
         import json
 
-        text, values, position = data.decode("utf-8", "replace"), [], 0
+        text, position = data.decode("utf-8", "replace"), 0
         decoder = json.JSONDecoder()
         try:
             while position < len(text):
@@ -265,8 +266,8 @@ def parts(data: bytes) -> list[bytes]:
                 values.append(text[start:position].encode())
             return values
         except ValueError:
-            return [data]
-    documents: list[bytes] = []
+            data = text[position:].lstrip().encode() if position else data
+    documents = values
     lines: list[bytes] = []
     for line in data.split(b"\n"):
         if line.rstrip() == b"---" or line.startswith(b"--- "):
@@ -305,9 +306,10 @@ class Result:
                 info = ListErrors(error for error in info.errors if not isinstance(error, NotFound))
             ignored = isinstance(info, ListErrors) and not info.errors
             if not ignored and not (self.ignore_not_found and isinstance(info, NotFound)):
-                self.errors.append(info)
                 if to_first_error:
+                    self.errors += info.errors if isinstance(info, ListErrors) else [info]
                     return
+                self.errors.append(info)
 
     async def infos(self) -> list[Info]:
         """The objects; ``errors`` has the errors."""
