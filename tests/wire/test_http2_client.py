@@ -17,6 +17,7 @@ from twisted.internet.testing import StringTransport
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
+from twisted.web.http_headers import Headers
 
 from kapi.request.streamed_body import StreamedBody
 from kapi.wire.agent import Agent, Body
@@ -25,6 +26,7 @@ from kapi.wire.collected import Collected
 from kapi.wire.connection import STALL_SECONDS, Stalled, has_unread_data
 from kapi.wire.dial import Dialer
 from kapi.wire.egress import EgressProxy, by_connect
+from kapi.wire.head import BadHead
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.client import MAX_IDLE_SECONDS, PING_SECONDS, QUIET_SECONDS, Http2Client, health_seconds
 from kapi.wire.http2.frames import Code
@@ -301,6 +303,52 @@ class HonestServers(Http2Case):
         self.assertEqual((answer.code, answer.body), (413, b"enough"))
         await eventually(lambda: server.connections[0].requests[1].reset is not None)
         self.assertEqual(server.connections[0].requests[1].reset, Code.NO_ERROR)
+
+    async def test_a_server_may_reset_each_stream_whose_body_it_does_not_need(self) -> None:
+        """A Go server answers so when a handler has not read the body (RFC 9113, section 8.1)."""
+        waiting: list[Request] = []
+        server = honest(waiting.append)
+        server.opens_windows = False
+        agent = self.serve(server, b"h2")
+        agent.pool._reactor = Clock()  # nothing is forgiven because time passes
+        watch = self.ask(agent, None, b"GET")
+        await eventually(lambda: waiting)
+
+        def enough(request: Request) -> None:
+            request.answer(b"enough", 429)
+            request.connection.transport.write(wire.reset(request.number, Code.NO_ERROR))
+
+        server.handle = enough
+        for _ in range(30):
+            answers = await gatherResults([self.ask(agent) for _ in range(40)])
+            self.assertEqual({answer.code for answer in answers}, {429})
+        waiting[0].answer(b"watched")
+        self.assertEqual((await watch).body, b"watched")
+        self.assertEqual(len(server.connections), 1)
+
+    async def test_a_head_that_the_server_would_not_take_is_not_sent(self) -> None:
+        """Its server might end the connection, on which others have requests."""
+        server = honest()
+        agent = self.serve(server, b"h2")
+        await self.ask(agent)
+        largest = server.connections[0].h2.local_settings.max_header_list_size
+        url = f"https://127.0.0.1:{self.number}/".encode()
+        fields = server.requests[0].headers
+        used = sum(len(name) + len(value) + 32 for name, value in fields) - len("a?b=c") + len("x-much") + 32
+        for more in (0, 1):
+            headers = Headers({b"X-Much": [b"x" * (largest - used + more)]})
+            sent = agent.request(b"POST", url, headers, Body(b"hello"))
+            if more:
+                with self.assertRaises(BadHead) as caught:
+                    await sent
+                text = "http2: request header list larger than peer's advertised limit"
+                self.assertEqual(str(caught.exception), text)
+            else:
+                answer: Any = await sent
+                self.assertEqual(answer.code, 200)
+                answer.abort()
+        self.assertEqual((await self.ask(agent)).body, b"ok")
+        self.assertEqual((len(server.requests), len(server.connections)), (3, 1))
 
     async def test_what_a_server_refuses_is_sent_again(self) -> None:
         def refuse(request: Request) -> None:
@@ -624,6 +672,19 @@ class OtherServers(Http2Case):
         await self.stop()
         self.serve(old, b"http/1.1", number=self.number)
         self.assertEqual((await self.ask(agent)).body, b"no")
+
+    async def test_a_pool_that_closes_leaves_no_connection_to_a_server_that_has_changed(self) -> None:
+        old, new = scripted(), honest()
+        agent = self.serve(old, b"http/1.1")
+        old.script += [(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno",)]
+        self.assertEqual((await self.ask(agent)).body, b"no")
+        await self.stop()
+        self.serve(new, b"h2", number=self.number)
+        sent = self.ask(agent)
+        closed = agent.pool.close()
+        self.assertEqual((await sent).body, b"ok")
+        await new.connections[0].lost
+        await closed
 
     async def test_a_server_that_cannot_be_reached_fails_all_that_wait(self) -> None:
         agent = self.serve(honest(), b"h2")

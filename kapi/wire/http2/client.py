@@ -5,6 +5,7 @@ Upstream: ``golang.org/x/net/http2`` (Transport), with the health check that api
 
 from __future__ import annotations
 
+import math
 import os
 from functools import cache, lru_cache, partial
 from typing import Protocol
@@ -45,6 +46,8 @@ FIRST_STREAMS = 100  # requests at once before the server has said how many it t
 _MOST_STREAMS = 1000  # when it does not say
 _LAST_STREAM = wire.MAX_WINDOW_BYTES - 2  # the number of the last stream
 _KEPT_LINES, _MAX_KEPT_LINE_BYTES = 500, 500  # encoded headers
+#: by which pseudo-headers are longer than the first line and Host, each with 28 bytes; of a Content-Length without its digits
+_PSEUDO_BYTES, _LENGTH_BYTES = 86, 46
 
 
 @cache
@@ -200,6 +203,7 @@ class Http2Client(ClientConnection[Exchange]):
         self.is_leaving = False
         self.idle_since = self._heard_at = reactor.seconds()  # when it became idle; when the last bytes came
         self.max_streams = max_streams  # requests at once
+        self._max_fields_bytes: float = math.inf  # of a request's head, as HTTP/2 counts them
         self._begun_requests = self._knows_streams = False
         self._over = False
         self._pinged = False  # since the last bytes
@@ -222,14 +226,19 @@ class Http2Client(ClientConnection[Exchange]):
     ) -> Exchange:
         """Sends a request; ``head`` is written as for HTTP/1.1.  ``answered`` fires when the head of the answer has come.
 
-        ``bodiless``: the answer has no body (HEAD).  Fails with Unprocessed, BadAnswer and what ended the connection; with a
-        StreamedBody, which is sent while it arrives, also with Abandoned and Stalled.
+        ``bodiless``: the answer has no body (HEAD).  Fails with Unprocessed, BadAnswer, BadHead (too large for the server) and
+        what ended the connection; with a StreamedBody, which is sent while it arrives, also with Abandoned and Stalled.
         """
-        number = self.highest = self.highest + 2 if self.highest else 1
+        number = self.highest + 2 if self.highest else 1
         streamed = body if isinstance(body, StreamedBody) else None
         whole = body if isinstance(body, bytes) else b""
-        stream = self.streams[number] = Exchange(self, number, whole, answered, bodiless)
+        stream = Exchange(self, number, whole, answered, bodiless)
         length = streamed.length if streamed is not None else None if body is None else len(whole)
+        if _fields_bytes(head, length) > self._max_fields_bytes:  # for which a server may end the connection of all
+            stream.fail(Failure(BadHead("http2: request header list larger than peer's advertised limit")))
+            return stream
+        self.highest, self.streams[number] = number, stream
+        self._idle_frames += 1  # a server may reset a stream without having read the body
         block = _block(head)
         if length is not None:
             block += encoded_field.__wrapped__(b"content-length", b"%d" % length)
@@ -434,6 +443,7 @@ class Http2Client(ClientConnection[Exchange]):
             self._owner.allows(self.max_streams)
             if not self.max_streams:
                 self.leave()
+        self._max_fields_bytes = values.get(wire.MAX_HEADER_LIST_SIZE, self._max_fields_bytes)
         window = values.get(wire.INITIAL_WINDOW_SIZE, self.initial_window)
         more, self.initial_window = window - self.initial_window, window
         for stream in self.streams.values():
@@ -530,6 +540,12 @@ def _name(code: int) -> str:
 
 def _reset_text(number: int, code: int) -> str:
     return f"stream error: stream ID {number}; {_name(code)}; received from peer"
+
+
+def _fields_bytes(head: bytes, length: int | None) -> int:
+    """The size of the fields that a head becomes: their names and values, and 32 bytes for each (RFC 9113, 6.5.2)."""
+    size = len(head) + 28 * head.count(b"\r\n") + _PSEUDO_BYTES
+    return size if length is None else size + len(str(length)) + _LENGTH_BYTES
 
 
 def _block(head: bytes) -> bytes:
