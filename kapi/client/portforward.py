@@ -18,12 +18,13 @@ from zope.interface import implementer
 
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.remotecommand import V4
-from kapi.client.rest import RESTClient
+from kapi.client.rest import Request, RESTClient
 from kapi.process.reactor import Reactor
 from kapi.request.transport import StreamTransport, close_when_sent
 from kapi.wire.websocket import WebSocket, WebSocketClosed
 
 DATA, ERROR = 0, 1
+_TUNNEL = "SPDY/3.1+portforward.k8s.io"  # what kubectl opens; no port is connected before a stream asks for it
 _PORT_BYTES = 2  # bytes of the port, with which each channel begins
 log = Logger()
 
@@ -116,10 +117,19 @@ class PortForward:
 
     async def connect(self) -> WebSocket:
         """A connection to the Pod's port.  Raises StatusError and ClientError."""
-        request = (
-            self._client.get().namespace(self._namespace).resource("pods").name(self._pod).subresource("portforward")
-        )
-        return await request.param("ports", self.port).websocket(V4)
+        return await self._request().param("ports", self.port).websocket(V4)
+
+    async def check(self) -> None:
+        """Opens a connection to the Pod and ends it, if possible without one to its port.  Raises StatusError and ClientError."""
+        try:
+            socket = await self._request().websocket(_TUNNEL)
+        except StatusError:  # as of a kubelet before 1.36, which does not know tunnels
+            socket = await self.connect()
+        socket.close()
+
+    def _request(self) -> Request:
+        request = self._client.get().namespace(self._namespace).resource("pods").name(self._pod)
+        return request.subresource("portforward")
 
     async def listen(self, reactor: Reactor, local_port: int = 0, address: str = "127.0.0.1") -> int:
         """Listens at one more address; port 0 is any free one.  Returns the port.  Raises Twisted's CannotListenError."""

@@ -15,6 +15,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError, listen_problem
 from kapi.kubectl.pods_of import check_pod_timeout, named_object, pods_of
+from kapi.kubectl.remote_streams import upgrading
 from kapi.machinery.golang import NumberError, parse_uint, quote
 from kapi.machinery.tree import Object
 
@@ -51,11 +52,11 @@ async def run(factory: Factory, program: str) -> int:
     metadata = pod["metadata"]
     addresses = _addresses(flags.get_list("address"))
     numbers = [_numbers(text) for text in texts]
+    client, place = factory.client("v1"), (metadata["namespace"], metadata["name"])
+    forwards = [PortForward(client, *place, remote, lambda text: _report(factory, text)) for _, remote in numbers]
+    await _check(forwards[0])
     listening = False
-    for local, remote in numbers:
-        forward = PortForward(
-            factory.client("v1"), metadata["namespace"], metadata["name"], remote, lambda text: _report(factory, text)
-        )
+    for forward, (local, _) in zip(forwards, numbers, strict=True):
         listening |= await _listen(factory, forward, local, addresses)
     if not listening:
         pairs = " ".join(f"{{{local} {remote}}}" for local, remote in numbers)
@@ -63,6 +64,15 @@ async def run(factory: Factory, program: str) -> int:
     factory.out.flush()
     await Deferred()  # forwards until the user ends the command
     return 0
+
+
+async def _check(forward: PortForward) -> None:
+    """Raises CommandError when nothing can be forwarded, before anybody connects."""
+    try:
+        with upgrading():
+            await forward.check()
+    except CommandError as error:
+        raise CommandError(f"error upgrading connection: {error}") from None
 
 
 def _report(factory: Factory, text: str) -> None:

@@ -49,7 +49,22 @@ OTHERS = [
         }
         for name in ("q1", "q2")
     ),
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "lost", "namespace": "default"},
+        "spec": {"nodeName": "gone", **_LABELS["spec"]},
+    },
 ]
+
+
+def _status(port: int) -> str:
+    """The patch with the status of a node whose kubelet listens here."""
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    return json.dumps({"status": status})
 
 
 @dataclass
@@ -78,17 +93,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     try:
         with ForkedServer() as server:
             made = Cluster(server, kubelet, kubectl)
-            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}}
+            nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("node", "gone")]
             file = Path(tmp_path_factory.mktemp("streams")) / "objects.json"
-            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node, POD, *OTHERS]}))
-            status = {
-                "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-                "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
-            }
+            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes, POD, *OTHERS]}))
+            running = '{"status": {"phase": "Running"}}'
             for command in (
                 ("create", "-f", str(file)),
-                ("patch", "node", "node", "--subresource=status", "--type=merge", "-p", json.dumps({"status": status})),
-                ("patch", "pod", "p", "--subresource=status", "--type=merge", "-p", '{"status": {"phase": "Running"}}'),
+                *(
+                    ("patch", *what, "--subresource=status", "--type=merge", "-p", status)
+                    for *what, status in (
+                        ("node", "node", _status(kubelet.port)),
+                        ("node", "gone", _status(1)),  # nobody listens there
+                        ("pod", "p", "lost", running),
+                    )
+                ),
             ):
                 assert made.run_kubectl(*command)[2] == 0
             yield made
@@ -167,6 +185,8 @@ def test_a_followed_log_comes_as_it_is_written(cluster: Cluster) -> None:
 
 
 def test_ports_are_forwarded(cluster: Cluster) -> None:
+    """What listens in the pod sees no connection before there is one."""
+    cluster.kubelet.asked.clear()
     with subprocess.Popen(
         [*KAPI, "port-forward", "p", ":8080", ":9", "--address=127.0.0.1"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cluster.server.environment(),
@@ -178,6 +198,7 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
                 line = running.stdout.readline()
                 assert line.startswith(b"Forwarding from 127.0.0.1:") and line.endswith(b" -> " + remote + b"\n")
                 ports.append(int(line.split(b":")[1].split()[0]))
+            assert questions(cluster.kubelet) == [[""]]  # no port
             with socket.create_connection(("127.0.0.1", ports[0]), 120) as one:
                 with socket.create_connection(("127.0.0.1", ports[0]), 120) as other:
                     other.sendall(b"other")
@@ -195,6 +216,30 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
         finally:
             running.terminate()
             running.wait(120)
+
+
+def test_a_kubelet_without_tunnels_is_asked_for_a_port(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster.kubelet, "tunnels", False)
+    cluster.kubelet.asked.clear()
+    with subprocess.Popen(
+        [*KAPI, "port-forward", "p", ":8080", ":9", "--address=127.0.0.1"],
+        stdout=subprocess.PIPE, env=cluster.server.environment(),
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        try:
+            assert running.stdout.readline().endswith(b" -> 8080\n")
+            assert questions(cluster.kubelet) == [[""], ["port=8080"]]
+        finally:
+            running.terminate()
+
+
+def test_ports_of_a_pod_that_cannot_be_reached(cluster: Cluster) -> None:
+    """The command ends at once."""
+    command = ("port-forward", "lost", "8080")
+    said = cluster.run(*command)
+    why = "error dialing backend: dial tcp 127.0.0.1:1: connect: connection refused"
+    assert said == (b"", f"error: error upgrading connection: unable to upgrade connection: {why}\n".encode(), 1)
+    assert said == cluster.run_kubectl(*command)
 
 
 def test_ports_on_which_nothing_can_listen(cluster: Cluster) -> None:

@@ -1,5 +1,7 @@
 """A kubelet as far as a client sees one: logs, exec over v5.channel.k8s.io, ports over v4.channel.k8s.io, in threads.
 
+It opens tunnels for port-forward, but understands nothing that is sent through them.
+
 Commands: ``echo WORDS``, ``cat`` (until its input ends), ``fail CODE`` (says "oops" and ends with the code), ``bytes COUNT``.
 A forwarded port sends back what it gets, in upper case; port 9 refuses.
 """
@@ -20,11 +22,14 @@ from urllib.parse import parse_qs, urlsplit
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 from wsproto.utilities import generate_accept_token
 
+TUNNEL = "SPDY/3.1+portforward.k8s.io"
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 
 
 class Kubelet:
-    """``follow`` is what a followed log goes on with, and then ends."""
+    """``follow`` is what a followed log goes on with, and then ends.  Without ``tunnels`` it is one before 1.36."""
+
+    tunnels = True
 
     def __init__(self, certificate: bytes, key: bytes) -> None:
         self.follow = threading.Event()
@@ -68,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif what == "attach":
             self._exec(["cat"] if "input" in query else ["echo", "what", "runs"])
         elif what == "portForward":
-            self._forward(int(query["port"][0]))
+            self._forward(query)
         self.close_connection = True
 
     def _logs(self, query: dict[str, list[str]]) -> None:
@@ -176,8 +181,17 @@ class _Handler(BaseHTTPRequestHandler):
             text = f"command terminated with non-zero exit code: exit status {done.returncode}"
             status |= {"status": "Failure", "message": text, "reason": "NonZeroExitCode", "details": {"causes": causes}}
 
-    def _forward(self, port: int) -> None:
+    def _forward(self, query: dict[str, list[str]]) -> None:
+        if self.headers["Sec-WebSocket-Protocol"] == TUNNEL:
+            if not self.server.kubelet.tunnels:
+                self.send_error(403)
+                return
+            self._upgrade(TUNNEL)
+            for _ in self._messages():
+                pass
+            return
         self._upgrade("v4.channel.k8s.io")
+        port = int(query["port"][0])
         for channel in (0, 1):
             self._send(channel, port.to_bytes(2, "little"))
         if port == 9:
