@@ -353,16 +353,8 @@ class _Reader:
             self.fields[len(self._steps)] = match[1]
             self._add(self._inner(f".{match[1]}").follow)
         elif match := _SLICE.fullmatch(inner):
-            first, second, third = (part and _index(part.removeprefix(":")) for part in match.groups())
-            single = match[2] is None
-            self._add(
-                Slice(
-                    None if first in ("", None) else int(first),
-                    None if single or second == "" else int(second or 0),
-                    None if third in ("", None) else int(third),
-                    single=single,
-                )
-            )
+            first, second, third = (_index((part or "").removeprefix(":")) for part in match.groups())
+            self._add(Slice(first, second, third, single=match[2] is None))
         else:
             raise JSONPathError(f"invalid array index {inner}")
 
@@ -396,11 +388,13 @@ class _Reader:
             self._add(compared(self._inner(match[1]).follow, match[2], self._inner(match[3]).follow))
 
 
-def _index(text: str) -> str:
-    """The same text.  Raises JSONPathError when it is not an integer of 64 bits."""
+def _index(text: str) -> int | None:
+    """None for no text.  Raises JSONPathError when it is not an integer of 64 bits."""
     try:
-        if not text or -MAX_INT - 1 <= int(text) <= MAX_INT:
-            return text
+        if not text:
+            return None
+        if -MAX_INT - 1 <= (number := int(text)) <= MAX_INT:
+            return number
     except ValueError:  # a single sign, or more digits than Python reads
         pass
     raise JSONPathError(f"array index {text} is not a number")

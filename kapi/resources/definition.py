@@ -352,7 +352,7 @@ class Resource:
     def selects_namespaces(self) -> bool:
         """Whether field selectors may name ``metadata.namespace``: it is empty where there are none, but known to types
         without selectable fields of their own (upstream: DefaultMetaV1FieldSelectorConversion)."""
-        return self.namespaced or not (self.unsupported_field or self.typed_items or self.selectable_fields)
+        return self.namespaced or not (self.typed_items or self.selectable_fields)
 
     def field_label_error(self, field: str) -> str:
         """The error for a field selector that the type does not support."""

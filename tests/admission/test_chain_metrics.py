@@ -106,6 +106,13 @@ def test_a_plugin_of_other_resources_is_not_asked_and_counts_as_passed(registry:
         ("Refuses", "true"): 1,
         ("Later", "false"): 2,
     }
+    sums = [
+        sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == _COUNT.replace("_count", "_sum") and sample.labels["name"] == "OfNodes"
+    ]
+    assert set(sums) == {0.0}, "what was not asked took no time"
 
 
 def test_it_is_asked_about_its_own(registry: CollectorRegistry) -> None:

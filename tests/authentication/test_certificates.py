@@ -6,6 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kapi.authentication.build import AuthenticationSettings, build_authentication
 from kapi.authentication.certificates import (
     CertificateAuthority,
     ClientCertificateAuthenticator,
@@ -40,6 +41,13 @@ def test_common_name_and_organizations() -> None:
     assert (user.name, user.groups) == ("jane", ("dev", "qa"))
     (credential,) = user.extra["authentication.kubernetes.io/credential-id"]
     assert credential.startswith("X509SHA256=") and len(credential) == len("X509SHA256=") + 64
+
+
+@pytest.mark.parametrize(("ca", "name"), [(CertificateAuthority(CA.pem), "jane"), (None, "system:anonymous")])
+def test_certificates_count_where_their_authority_is_configured(ca: CertificateAuthority | None, name: str) -> None:
+    requests = build_authentication(AuthenticationSettings(client_ca=ca)).requests
+    user = requests.authenticate(request(peer=Peer(CA.client("jane"))))
+    assert isinstance(user, UserInfo) and user.name == name
 
 
 def test_without_a_certificate_there_is_no_opinion() -> None:

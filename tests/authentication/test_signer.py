@@ -136,6 +136,17 @@ class Signers(TestCase):
 
         return ensureDeferred(run())
 
+    def test_keys_are_fetched_again_after_a_month_if_not_earlier(self) -> Deferred[None]:
+        async def run() -> None:
+            self.program.hint = 366 * 24 * 3600
+            await self.signer.start(0)
+            self.assertEqual(self.signer.keys.max_age, 30 * 24 * 3600)
+            self.program.rotate("two")
+            self.clock.advance(30 * 24 * 3600)
+            await eventually(lambda: len(self.signer.keys.keys) == 2)
+
+        return ensureDeferred(run())
+
     def test_keys_are_kept_while_it_fails(self) -> Deferred[None]:
         async def run() -> None:
             await self.signer.start(0)

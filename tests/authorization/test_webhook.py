@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from prometheus_client.registry import CollectorRegistry
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
@@ -257,6 +258,23 @@ class WebhookAuthorizerTest(TestCase):
         self.assertEqual(meter.webhook_fail_open.rows, {("plain", "timeout"): 1})
         self.assertEqual(meter.condition_exclusions.rows, {("Webhook", "picky"): 1})
         self.assertEqual(meter.condition_errors.rows, {("Webhook", "picky"): 1})
+
+    def test_buckets_are_those_of_upstream(self) -> None:
+        registry = CollectorRegistry()
+        meter = AuthorizationMeter(registry)
+        meter.webhook_seconds.observe(1.0, "w", "success")
+        meter.condition_seconds.observe(1.0, "Webhook", "w")
+        bounds = {
+            family.name: [sample.labels["le"] for sample in family.samples if sample.name.endswith("_bucket")]
+            for family in registry.collect()
+            if family.type == "histogram"
+        }
+        seconds = "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 +Inf".split()
+        prefix = "apiserver_authorization_"
+        self.assertEqual(bounds[f"{prefix}webhook_duration_seconds"], seconds)
+        self.assertEqual(
+            bounds[f"{prefix}match_condition_evaluation_seconds"], "0.001 0.005 0.01 0.025 0.1 0.2 0.25 +Inf".split()
+        )
 
 
 def test_conditions_that_cannot_be_compiled() -> None:

@@ -357,6 +357,48 @@ def test_schemas_in_protobuf(schema: Any, path: tuple[int, ...], values: list[An
     assert Packed(protobuf.schema(schema)).all(*path) == values
 
 
+@pytest.mark.parametrize(
+    ("message", "number", "inside", "path"),
+    [
+        ("document", 16, {}, ()),
+        ("info", 7, {"info": ...}, (2,)),
+        ("contact", 4, {"info": {"contact": ...}}, (2, 5)),
+        ("license", 3, {"info": {"license": ...}}, (2, 6)),
+        ("docs", 3, {"externalDocs": ...}, (15,)),
+        ("paths", 1, {"paths": ...}, (8,)),
+        ("item", 10, {"paths": {"/": ...}}, (8, 2, 2)),
+        ("operation", 13, {"paths": {"/": {"get": ...}}}, (8, 2, 2, 2)),
+        ("responses", 2, {"paths": {"/": {"get": {"responses": ...}}}}, (8, 2, 2, 2, 9)),
+        ("response", 5, {"responses": {"n": ...}}, (11, 1, 2)),
+        ("header", 19, {"responses": {"n": {"headers": {"m": ...}}}}, (11, 1, 2, 3, 1, 2)),
+        ("file", 10, {"responses": {"n": {"schema": {"type": "file", "x-file": 1}}}}, (11, 1, 2, 2, 2)),
+        ("xml", 6, {"definitions": {"n": {"xml": ...}}}, (9, 1, 2, 28)),
+        ("body", 6, {"parameters": {"n": {"in": "body", "x-body": 1}}}, (10, 1, 2, 1)),
+        ("header", 22, {"parameters": {"n": {"in": "header", "x-header": 1}}}, (10, 1, 2, 2, 1)),
+        ("form", 23, {"parameters": {"n": {"in": "formData", "x-form": 1}}}, (10, 1, 2, 2, 2)),
+        ("query", 23, {"parameters": {"n": {"in": "query", "x-query": 1}}}, (10, 1, 2, 2, 3)),
+        ("path", 22, {"parameters": {"n": {"in": "path", "x-path": 1}}}, (10, 1, 2, 2, 4)),
+        ("items", 18, {"parameters": {"n": {"in": "path", "items": ...}}}, (10, 1, 2, 2, 4, 7)),
+        ("basic", 3, {"securityDefinitions": {"n": {"type": "basic", "x-basic": 1}}}, (13, 1, 2, 1)),
+        ("key", 5, {"securityDefinitions": {"n": {"type": "apiKey", "x-key": 1}}}, (13, 1, 2, 2)),
+        ("flow", 6, {"securityDefinitions": {"n": {"flow": "implicit", "x-flow": 1}}}, (13, 1, 2, 3)),
+        ("flow", 6, {"securityDefinitions": {"n": {"flow": "password", "x-flow": 1}}}, (13, 1, 2, 4)),
+        ("flow", 6, {"securityDefinitions": {"n": {"flow": "application", "x-flow": 1}}}, (13, 1, 2, 5)),
+        ("flow", 7, {"securityDefinitions": {"n": {"flow": "accessCode", "x-flow": 1}}}, (13, 1, 2, 6)),
+    ],
+)
+def test_extensions_of_each_message(message: str, number: int, inside: Any, path: tuple[int, ...]) -> None:
+    packed = Packed(protobuf.document(extended(message, inside)))
+    assert packed.all(*path, number, 1) == [f"x-{message}".encode()]
+
+
+def extended(message: str, tree: Any) -> Any:
+    """The tree with an extension of the message where it is empty."""
+    if tree in ({}, ...):
+        return {"x-" + message: 1}
+    return {key: extended(message, value) for key, value in tree.items()} if isinstance(tree, dict) else tree
+
+
 V3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 
 
@@ -452,10 +494,7 @@ def test_schemas_of_version_3_in_protobuf(schema: Any, path: tuple[int, ...], va
     ],
 )
 def test_extensions_of_each_message_of_version_3(message: str, number: int, inside: Any, path: tuple[int, ...]) -> None:
-    def filled(tree: Any) -> Any:
-        return {"x-" + message: 1} if tree in ({}, ...) else {key: filled(value) for key, value in tree.items()}
-
-    packed = Packed(protobuf_v3.document(filled(inside)))
+    packed = Packed(protobuf_v3.document(extended(message, inside)))
     assert packed.all(*path, number, 1) == [f"x-{message}".encode()]
 
 

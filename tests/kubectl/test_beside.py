@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kapi.kubectl.jsonpath import Template
 from kapi.serving.notify import announcement
 from tests import fork_server
 
@@ -64,7 +63,3 @@ def test_a_start_tells_on_a_terminal_what_to_type_next() -> None:
     text = announcement("https://127.0.0.1:6443", "/x", "0.0.0.0", terminal=True)
     assert text.startswith(two) and "kapi get namespaces" in text and "--bind-address=127.0.0.1" in text
     assert "--bind-address" not in announcement("https://127.0.0.1:6443", "/x", "127.0.0.1", terminal=True)
-
-
-def test_jsonpath_shows_null_as_json_does() -> None:
-    assert Template("{.a} {.b[*]}").expand({"a": None, "b": [None, 1]}) == "null null 1"

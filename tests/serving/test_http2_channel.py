@@ -213,6 +213,17 @@ class Answers(ChannelCase):
         self.assertEqual(await self.status(client, client.begin("GET", MAPS)), "200")
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
+    async def test_an_application_is_told_that_its_request_came_encrypted(self) -> None:
+        client, serve, seen = await self.client2(), self.api.runner.serve, []
+
+        def look(http: Any) -> None:
+            seen.append(http.isSecure())
+            serve(http)
+
+        self.patch(self.api.runner, "serve", look)
+        self.assertEqual(await self.status(client, client.begin("GET", MAPS)), "200")
+        self.assertEqual(seen, [True])
+
     async def test_so_does_one_in_the_middle_of_an_answer(self) -> None:
         class Slices(list[bytes]):
             def __getitem__(self, index: Any) -> Any:

@@ -239,6 +239,14 @@ class EmbeddedValkeyTest(TestCase):
         await ended
         self.assertFalse(left._listening())
 
+    def test_the_socket_is_in_the_directory_unless_its_path_were_too_long_for_the_kernel(self) -> None:
+        self.assertEqual(Path(self.server().socket_path).parent, self.directory)
+        deep = [self.directory / (letter * 90) for letter in "ab"]
+        paths = [EmbeddedValkey(each, reactor).socket_path for each in deep]
+        self.assertEqual(len(set(paths)), 2)
+        for path in paths:
+            self.assertLess(len(path), 100)
+
     def test_a_directory_for_sockets_is_of_its_user_alone(self) -> None:
         path = self.directory / "sockets"
         for mode in (None, 0o755, 0o701, 0o500):

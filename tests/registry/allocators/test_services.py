@@ -23,12 +23,13 @@ def service(name: str, **spec: Any) -> Object:
 
 
 class ServiceAllocation(TestCase):
-    async def api(self, cidr: str = "10.0.0.0/28", ports: tuple[int, int] = (30000, 30003)) -> MemoryAPI:
+    async def api(self, *cidrs: str, ports: tuple[int, int] = (30000, 30003)) -> MemoryAPI:
+        cidrs = cidrs or ("10.0.0.0/28",)
         self.memory = MemoryAPI()
-        self.ports = install(self.memory.registry, [cidr], ports)
+        self.ports = install(self.memory.registry, cidrs, ports)
         await self.memory.caches.start()
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
-        ranges = {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [cidr]}}
+        ranges = {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [*cidrs]}}
         self.call("POST", "/apis/networking.k8s.io/v1/servicecidrs", ranges)
         return self.memory
 
@@ -145,6 +146,16 @@ class ServiceAllocation(TestCase):
         made = self.call("POST", SERVICES, service("a", clusterIP="None"), 201)
         self.assertEqual(made["spec"]["clusterIPs"], ["None"])
         self.assertEqual(self.held(), [])
+
+    async def test_a_second_family_brings_a_second_address_but_for_headless_services(self) -> None:
+        await self.api("10.0.0.0/28", "fd00::/112")
+        for name, address, held in (("a", "None", 0), ("b", "10.0.0.5", 2)):
+            self.call("POST", SERVICES, service(name, clusterIP=address, selector={"a": "b"}), 201)
+            made = self.patch(name, {"spec": {"ipFamilyPolicy": "PreferDualStack"}})
+            self.assertEqual(made["spec"]["ipFamilies"], ["IPv4", "IPv6"])
+            self.assertEqual(made["spec"]["clusterIPs"][:1], [address])
+            self.assertEqual(len(self.held()), held)
+            self.assertEqual(len(made["spec"]["clusterIPs"]), held or 1)
 
     async def test_a_store_that_fails_the_write_leaves_nothing_reserved(self) -> None:
         api = await self.api()

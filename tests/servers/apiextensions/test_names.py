@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from twisted.internet.task import Clock
 
 from kapi.machinery.tree import Object
@@ -117,6 +118,24 @@ def test_a_definition_may_come_to_have_more_names_and_fewer_again() -> None:
             count > 1999,
         ]
         assert not taken.used_by_others("a", "n0")
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "object"}, ""),
+        ({"type": "object", "properties": {"a": {}}}, "spec.validation.openAPIV3Schema.properties[a].type: Required"),
+        ({"type": "object", "definitions": {"a": {}}}, "OpenAPIV3Schema 'definitions' is not supported"),
+    ],
+)
+def test_a_schema_from_before_schemas_were_structural_is_told_about(schema: Object, message: str) -> None:
+    crd = definition("foos", "Foo")
+    crd["spec"]["versions"] = [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]
+    before = {"type": "NonStructuralSchema", "status": "True", "message": "of an earlier schema"}
+    crd["status"] = {"conditions": [before]}
+    assert names.structural_condition(crd, "now")
+    found = condition(crd, "NonStructuralSchema")
+    assert (found is None) if not message else (found is not None and found["message"].startswith(message))
 
 
 def test_thousands_of_names_are_taken_up_in_steps_and_what_begins_later_counts() -> None:

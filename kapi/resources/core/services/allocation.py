@@ -24,7 +24,6 @@ from kapi.resources.core.services.access import (
     spec_of,
     type_of,
 )
-from kapi.resources.core.services.families import keeps_prefer_dual_stack
 from kapi.resources.shared.addresses import family_of
 
 
@@ -42,10 +41,10 @@ def plan_addresses(new: Object, old: Object | None) -> AddressPlan:
     """The plan for the cluster IPs of a create (``old`` None) or an update."""
     if old is None or (type_of(old) == EXTERNAL_NAME != type_of(new)):
         return AddressPlan(_all_of(new), {})
-    if keeps_prefer_dual_stack(new, old) or cluster_ips(old)[:1] == [HEADLESS]:
+    if cluster_ips(old)[:1] == [HEADLESS]:
         return _NOTHING
     if type_of(new) == EXTERNAL_NAME:
-        return _NOTHING if type_of(old) == EXTERNAL_NAME else AddressPlan({}, owned_addresses(old))
+        return AddressPlan({}, owned_addresses(old))
     before, after = families(old), families(new)
     if len(before) == 1 and len(after) == 2:
         return AddressPlan({after[1]: (cluster_ips(new)[1:2] or [""])[0]}, {})
