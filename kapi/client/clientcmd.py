@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kapi.client.config import Config, ConfigError, Impersonation, without_user
-from kapi.client.config_error import ConfigErrors
+from kapi.client.config_error import ConfigErrors, DirectoryError
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
 from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem
 from kapi.client.rest_url import server_url
-from kapi.machinery.golang import quote
+from kapi.machinery.golang import file_error, quote
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor, installed_reactor
 
@@ -88,7 +88,7 @@ class Kubeconfig:
                 raise ConfigError(f"stat {path}: no such file or directory") from None
             return
         except OSError as error:
-            raise ConfigError(f'error loading config file "{path}": {error.strerror}', file=path) from None
+            raise ConfigError(f'error loading config file "{path}": {file_error(error)}', file=path) from None
         self.files.append(path)
         self.add(data, path)
 
@@ -130,8 +130,10 @@ class Kubeconfig:
         unread: list[ConfigError] = []
         identity = self._identity(user, user_name, user_file, over, cluster, reactor, unread)
         fields |= self._server(cluster, cluster_name, cluster_file, over, unread)
+        if unopened := [error for error in unread if not isinstance(error, DirectoryError)]:
+            raise unopened[0] if len(unopened) == 1 else ConfigErrors(unopened)
         if unread:
-            raise unread[0] if len(unread) == 1 else ConfigErrors(unread)
+            raise min(unread, key=lambda error: error.field)  # the order of client-go: authority, certificate, key
         try:
             fields["host"] = server_url(fields["host"], tls=False)  # as in client-go, also with a certificate
         except ValueError as error:

@@ -13,6 +13,10 @@ class ConfigError(ValueError):
         super().__init__(": ".join(part for part in ("" if file in why else file, field, why) if part))
 
 
+class DirectoryError(ConfigError):
+    """A directory in the place of a file: client-go opens all files before it reads the first one, and it can be opened."""
+
+
 class ConfigErrors(ConfigError):
     """Several at once."""
 

@@ -11,8 +11,9 @@ import binascii
 from pathlib import Path
 from typing import NamedTuple
 
-from kapi.client.config_error import ConfigError
+from kapi.client.config_error import ConfigError, DirectoryError
 from kapi.codecs import plain_yaml
+from kapi.machinery.golang import file_error
 from kapi.machinery.tree import Object, Tree
 
 #: the lists of entries, and the key with the fields of an entry
@@ -120,9 +121,11 @@ def read_content(base: Path, file: str, name: str, path: str, owner: str) -> byt
     """The content of a file that the field ``name`` of ``owner`` in the kubeconfig ``path`` refers to.  Raises ConfigError."""
     try:
         return (base / file).read_bytes()
+    except IsADirectoryError as error:
+        raise DirectoryError(file_error(error), file=path, field=name) from None
     except OSError as error:
         what = name.replace("client-certificate", "client-cert")
-        why = f"open {base / file}: {str(error.strerror).lower()}"
+        why = file_error(error)
         if name != "tokenFile":
             why = f"unable to read {what} {base / file} for {owner} due to {why}"
         raise ConfigError(why, file=path, field=name) from None

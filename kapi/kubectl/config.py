@@ -17,7 +17,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT_YAML, Flag, shared
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.machinery.golang import quote
+from kapi.machinery.golang import file_error, quote
 
 _REMOVED = 'warning: this removed your active context, use "{} config use-context" to select a different one\n'
 _NO_FILE = "if merge==false a precise file must be specified"
@@ -114,12 +114,12 @@ def _flatten(files: Kubeconfig) -> None:
                     continue
                 if entry.get(f"{field}-data"):
                     raise CommandError("cannot have values for both path and contents")
-                path = os.path.join(base, entry.pop(field))
+                path = os.path.normpath(os.path.join(base, entry.pop(field)))
                 try:
                     with open(path, "rb") as file:
                         entry[f"{field}-data"] = base64.b64encode(file.read()).decode()
                 except OSError as error:
-                    raise CommandError(f"open {path}: {str(error.strerror).lower()}") from None
+                    raise CommandError(file_error(error)) from None
 
 
 async def _use_context(factory: Factory, program: str) -> int:

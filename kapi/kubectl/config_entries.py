@@ -121,7 +121,7 @@ def _set_file(entry: Object, field: str, path: str, embed: bool) -> None:
         return
     data = b""
     if path:
-        with open(path, "rb") as file:
+        with contextlib.suppress(OSError), open(path, "rb") as file:  # as kubectl, of a directory
             data = file.read()
     entry.update({field: "", f"{field}-data": base64.b64encode(data).decode()})
 

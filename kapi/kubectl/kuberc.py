@@ -9,9 +9,9 @@ from kapi.kubectl.command import Command, Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT_YAML, Flag, Flags, shared
 from kapi.kubectl.messages import CommandError, raise_errors
-from kapi.kubectl.preferences import LATEST, Preferences, decode, entry_of, file_of, os_text
+from kapi.kubectl.preferences import LATEST, Preferences, decode, entry_of, file_of
 from kapi.kubectl.print_flags import printer_for
-from kapi.machinery.golang import quote
+from kapi.machinery.golang import file_error, quote
 from kapi.machinery.tree import Object
 
 _KIND: Object = {"kind": "Preference", "apiVersion": LATEST}
@@ -34,7 +34,7 @@ def _tree(file: str) -> Object:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise CommandError(f"error reading kuberc file: {os_text(error)}") from None
+        raise CommandError(f"error reading kuberc file: {file_error(error)}") from None
     except ValueError as error:
         raise CommandError(f"error reading kuberc file: {error}") from None
     if tree is None:
@@ -77,7 +77,7 @@ def _save(factory: Factory, tree: Object, file: str) -> None:
         with open(file, "w") as opened:
             opened.write(YAMLPrinter().print(fields))
     except OSError as error:
-        raise CommandError(f"failed to write kuberc file: {os_text(error)}") from None
+        raise CommandError(f"failed to write kuberc file: {file_error(error)}") from None
     factory.out.write(f"Updated {file}\n")
 
 

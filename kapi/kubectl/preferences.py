@@ -17,7 +17,7 @@ from kapi.kubectl.command import Command, find, load
 from kapi.kubectl.commands import COMMANDS, ENTRIES, client_command
 from kapi.kubectl.flags import GLOBAL, Flag, Flags, UsageError, leading
 from kapi.kubectl.messages import CommandError
-from kapi.machinery.golang import quote
+from kapi.machinery.golang import file_error, quote
 from kapi.machinery.tree import Object
 
 _GROUP = "kubectl.config.k8s.io"
@@ -247,9 +247,9 @@ def _read(explicit: str, err: TextIO) -> Preferences | None:
     except FileNotFoundError as error:
         if not named:
             return None
-        raise CommandError(f"kuberc error kuberc: {os_text(error)}") from None
+        raise CommandError(f"kuberc error kuberc: {file_error(error)}") from None
     except (OSError, ValueError) as error:
-        why = os_text(error) if isinstance(error, OSError) else str(error)
+        why = file_error(error) if isinstance(error, OSError) else str(error)
         if named:
             raise CommandError(f"kuberc error kuberc: {why}") from None
         err.write(f"kuberc: no preferences loaded from {file}: {why}")
@@ -259,11 +259,6 @@ def _read(explicit: str, err: TextIO) -> Preferences | None:
     if problems:
         err.write(f"kuberc: ignoring strict decoding error in {file}: strict decoding error: {', '.join(problems)}")
     return Preferences(tree)
-
-
-def os_text(error: OSError) -> str:
-    verb = "read" if isinstance(error, IsADirectoryError) else "open"
-    return f"{verb} {error.filename}: {str(error.strerror).lower()}"
 
 
 def decode(file: str) -> tuple[Object | None, list[str]]:

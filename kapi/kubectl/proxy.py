@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import mimetypes
 import os
-import re
 import stat
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +21,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError, listen_problem
+from kapi.machinery.regexps import matches, pattern_error
 from kapi.process.reactor import Reactor
 from kapi.wire.transport import Stream
 
@@ -123,15 +123,16 @@ class Filter:
         return _matches(path, self._accept_paths) and _matches(host, self._accept_hosts)
 
 
-def _patterns(text: str) -> list[re.Pattern[str]]:
-    try:
-        return [re.compile(part) for part in text.split(",")] if text else []
-    except re.error as error:
-        raise CommandError(f"Error compiling re: {error}") from None
+def _patterns(text: str) -> list[str]:
+    found = text.split(",") if text else []
+    for pattern in found:
+        if problem := pattern_error(pattern):
+            raise CommandError(f"Error compiling re: {problem}", code=255)
+    return found
 
 
-def _matches(text: str, patterns: list[re.Pattern[str]]) -> bool:
-    return any(pattern.search(text) for pattern in patterns)
+def _matches(text: str, patterns: list[str]) -> bool:
+    return any(matches(pattern, text) for pattern in patterns)
 
 
 class Proxy(Resource):

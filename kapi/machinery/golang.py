@@ -302,6 +302,12 @@ def type_name(value: object) -> str:
     return "[]interface {}"
 
 
+def file_error(error: OSError) -> str:
+    """The text of an error of a file.  Go opens a directory, and fails to read it."""
+    verb = "read" if isinstance(error, IsADirectoryError) else "open"
+    return f"{verb} {error.filename}: {str(error.strerror).lower()}"
+
+
 def aggregate(errors: Iterable[str]) -> str:
     """The text of several errors, each distinct one once: ``a`` or ``[a, b]``; "" without errors."""
     texts = list(dict.fromkeys(text for text in errors if text))

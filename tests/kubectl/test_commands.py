@@ -283,6 +283,21 @@ def test_a_proxy_refuses_what_its_filter_refuses(cluster: KapiProcess) -> None:
         assert asked(f"{url}/k8s/version", Host="evil.example.com")[0] == 403
 
 
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("[", "missing closing ]: `[`"),
+        ("a,b(", "missing closing ): `b(`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+    ],
+)
+def test_a_proxy_with_a_broken_filter(cluster: KapiProcess, pattern: str, why: str) -> None:
+    """The patterns are Go's; kubectl's message has the time and the number of its process before it."""
+    done = kapi(cluster, "proxy", "--port=0", f"--reject-paths={pattern}")
+    wanted = f"error: Error compiling re: error parsing regexp: {why}\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", wanted, 255)
+
+
 def test_requests_are_shown_without_credentials(cluster: KapiProcess) -> None:
     done = kapi(cluster, "get", "cm", "-v=6", "-o", "name")
     assert re.search(
