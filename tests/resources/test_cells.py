@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
+from kapi.resources.apps.deployments import RESOURCE as DEPLOYMENTS
 from kapi.resources.autoscaling.horizontalpodautoscalers import RESOURCE as SCALERS
 from kapi.resources.core.persistentvolumes import RESOURCE as VOLUMES
 from kapi.resources.core.resourcequotas import RESOURCE as QUOTAS
@@ -16,6 +17,7 @@ from kapi.resources.discovery import ENDPOINT_SLICE as SLICES
 CLAIM = {"claimRef": {"namespace": "n", "name": "c"}}
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}
 QUEUE = {"type": "External", "external": {"target": {"value": "5"}}}
+NOTHING_IN = {"key": "a", "operator": "In", "values": []}
 HARD = {"limits.cpu": "2", "pods": "3", "requests.cpu": "1"}
 
 
@@ -37,6 +39,8 @@ def endpoints(count: int) -> Object:
         (SLICES, endpoints(0), "Endpoints", "<unset>"),
         (SLICES, endpoints(3), "Endpoints", "10.0.0.0,10.0.0.1,10.0.0.2"),
         (SLICES, endpoints(5), "Endpoints", "10.0.0.0,10.0.0.1,10.0.0.2 + 2 more..."),
+        (DEPLOYMENTS, {"spec": {"selector": {"matchLabels": {"a": "b"}}}}, "Selector", "a=b"),
+        (DEPLOYMENTS, {"spec": {"selector": {"matchExpressions": [NOTHING_IN]}}}, "Selector", "<invalid>"),
         (SCALERS, metrics(), "Targets", "<none>"),
         (SCALERS, metrics(CPU), "Targets", "cpu: <unknown>/80%"),
         (SCALERS, metrics(CPU, QUEUE), "Targets", "cpu: <unknown>/80%, <unknown>/5"),

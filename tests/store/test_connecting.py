@@ -10,9 +10,11 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store import primary_connection
+from kapi.store.connection import Connection
 from kapi.store.connections import CONNECT_TIMEOUT, Connections
 from kapi.store.errors import StoreUnavailable
 from kapi.store.primary_connection import RECONNECT_BACKOFF, PrimaryConnection
+from tests.store.test_connection import Transport
 
 
 class Attempts:
@@ -50,6 +52,26 @@ class Connecting(SynchronousTestCase):
         clock, store = self.reconnecting(address)
         self.successResultOf(ensureDeferred(store.stop()))
         self.assertEqual((address.waiting, clock.getDelayedCalls()), ([], []))
+
+    def test_at_the_end_commands_under_way_are_answered_and_nothing_else_is_waited_for(self) -> None:
+        clock = Clock()
+        store = PrimaryConnection(Attempts(), clock)  # type: ignore[arg-type]
+        transports = [Transport(), Transport()]
+        for transport in transports:
+            connection = Connection(clock)  # type: ignore[arg-type]  # a clock is enough
+            connection.makeConnection(transport)
+            store._connections.open.append(connection)
+        commands, feed = store._connections.open
+        store._connection = commands
+        answered, _ = commands.execute_command("PING", 1), feed.execute_command("XREAD", "$")
+        clock.advance(0)
+        ending = ensureDeferred(store.stop())
+        self.assertEqual([each.disconnecting for each in transports], [False, True])
+        commands.dataReceived(b":1\r\n")
+        self.assertEqual(self.successResultOf(answered), 1)
+        clock.advance(1)
+        self.successResultOf(ending)
+        self.assertEqual([each.disconnecting for each in transports], [True, True])
 
     def test_an_attempt_at_the_former_primary_is_given_up_for_the_next(self) -> None:
         async def find(reactor: object, address: object) -> tuple[str, int]:

@@ -143,6 +143,22 @@ class SlowWatches(WatchingCase):
         gc.collect()
         self.assertEqual(self.caches.pending.size, 0)
 
+    def test_one_that_leaves_a_single_event_unread_is_slow_as_well(self) -> None:
+        self.create("probe")
+        probe = self.pods.get("ns", "probe")
+        assert probe is not None
+        self.caches.pending = Pending(self.clock.seconds, 5 * len(probe.data))
+        slowest, slow = self.watch(labels="a=b"), self.watch()
+        slowest.watch.pause()
+        self.create("p0", a="b")
+        self.turn()
+        self.clock.advance(100)
+        slow.watch.pause()
+        for n in range(1, 9):
+            self.create(f"p{n}")
+            self.turn()
+        self.assertEqual((slowest.ends, slow.ends), ([None], []))
+
     def test_slow_watch_is_cut_off_and_counted_and_others_do_not_notice(self) -> None:
         self.pods.max_queued_events = 10
         slow, quick = self.watch(), self.watch()
