@@ -34,6 +34,8 @@ from kapi.authentication.service_account.keys import (
     load_verification_keys,
 )
 from kapi.authentication.service_account.names import split_username
+from kapi.endpoints.issuer_discovery import CONFIGURATION_PATH, IssuerDiscovery
+from tests.filters.requests import request
 from tests.rsa_keys import rsa_key
 
 OLD_KEY = ec.generate_private_key(ec.SECP256R1())
@@ -349,3 +351,22 @@ def test_the_memory_of_verified_tokens_is_bounded(world: World) -> None:
         known[number.to_bytes(4, "big")] = {}
     world.user(world.issue())
     assert len(known) <= signed._CACHE_SIZE
+
+
+@pytest.mark.parametrize(
+    ("uri", "cluster", "keys"),
+    [
+        ("", "", "https://host:6443/openid/v1/jwks"),
+        ("", "team", "https://host:6443/clusters/team/openid/v1/jwks"),
+        ("https://elsewhere/keys", "", "https://elsewhere/keys"),
+        ("https://elsewhere/keys", "team", "https://elsewhere/keys"),
+    ],
+)
+def test_who_verifies_tokens_elsewhere_finds_the_keys(uri: str, cluster: str, keys: str) -> None:
+    issuer = TokenIssuer(ISSUER, rsa_key("issuer"))
+    ctx = request(CONFIGURATION_PATH)
+    ctx.cluster = cluster
+    answer = IssuerDiscovery(ISSUER, uri, "host:6443", KeySet([issuer.verification_key])).configuration(ctx)
+    document = orjson.loads(answer.body)  # type: ignore[arg-type]
+    assert (document["issuer"], document["jwks_uri"]) == (ISSUER, keys)
+    assert document["id_token_signing_alg_values_supported"] == ["RS256"]
