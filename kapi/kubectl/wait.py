@@ -58,16 +58,16 @@ async def run(factory: Factory, program: str) -> int:
         await _appeared(factory, builder, end)
     result = await builder.do()
     result.ignore_not_found = deleting
-    errors: list[BaseException] = []
-    infos = await result.infos()
-    if not infos and not result.errors and not deleting:
-        raise CommandError("no matching resources found")
-    for info in infos:
+    found = False
+    async for info in result.visit():
+        found = True
         try:
             await _wait_all(factory, info, conditions, None if timeout == 0 else end, printer)
         except CommandError as error:
-            errors.append(error)
-    raise_errors(result.errors + errors)
+            result.errors.append(error)  # in the order of the objects
+    if not found and not result.errors and not deleting:
+        raise CommandError("no matching resources found")
+    raise_errors(result.errors)
     return 0
 
 
