@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from OpenSSL import SSL
 from twisted.internet import reactor
-from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -30,7 +30,7 @@ from kapi.wire.head import BadHead
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.client import MAX_IDLE_SECONDS, PING_SECONDS, QUIET_SECONDS, Http2Client, health_seconds
 from kapi.wire.http2.frames import Code
-from kapi.wire.http2.pool import NegotiatingPool, offered_protocols
+from kapi.wire.http2.pool import HANDSHAKE_SECONDS, NegotiatingPool, offered_protocols
 from kapi.wire.http2.receiving import WINDOW
 from kapi.wire.pool import MAX_IDLE
 from kapi.wire.tls.trust import client_options
@@ -488,6 +488,31 @@ class Dials(TestCase):
             waiting.cancel()
             self.failureResultOf(waiting, CancelledError)
         self.assertTrue(dials[0].called)  # who waits for nothing has ended it
+
+    def test_a_server_that_does_not_finish_the_handshake_fails_all_that_wait(self) -> None:
+        """A watch has no deadline that would end it."""
+        clock = Clock()
+        transports: list[StringTransport] = []
+
+        def connect(factory: Any) -> Deferred[Any]:
+            made = factory.buildProtocol(None)
+            transports.append(StringTransport())
+            made.makeConnection(transports[-1])
+            return succeed(made)
+
+        pool = NegotiatingPool(clock, connect)
+        sent = [pool.send(b"GET", b"/", []) for _ in range(2)]
+        clock.advance(HANDSHAKE_SECONDS - 1)
+        for waiting in sent:
+            self.assertNoResult(waiting)
+        clock.advance(1)
+        for waiting in sent:
+            self.assertEqual(str(self.failureResultOf(waiting, BadAnswer).value), "net/http: TLS handshake timeout")
+        self.assertEqual([transport.disconnected for transport in transports], [True])
+        given_up = pool.send(b"GET", b"/", [])
+        given_up.cancel()
+        self.failureResultOf(given_up, CancelledError)
+        self.assertEqual(clock.getDelayedCalls(), [])
 
     def test_a_pool_that_closes_makes_one_connection_for_all_that_wait(self) -> None:
         dials: list[Deferred[Any]] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache, partial
+from typing import NoReturn
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
@@ -27,6 +28,7 @@ from kapi.wire.pool import FRESH_SECONDS, MAX_IDLE, Connect, Pool
 
 log = Logger()
 _JOIN_SECONDS = 1.0  # a connection that takes longer to be made is waited for by no further request: it may never be
+HANDSHAKE_SECONDS = 10.0  # the longest time that a handshake may take, as in Go's default transport
 _REPEATED_BODY = (
     "http2: Transport: cannot retry err [{}] after Request.Body was written; define Request.GetBody to avoid this error"
 )
@@ -44,6 +46,10 @@ def offered_protocols() -> tuple[bytes, ...]:
 
 class _SpeaksHttp2(Exception):
     """A server that has spoken HTTP/1.1 before has chosen HTTP/2."""
+
+
+def _late(result: object, seconds: float) -> NoReturn:
+    raise BadAnswer("net/http: TLS handshake timeout")
 
 
 class _Request:
@@ -181,7 +187,7 @@ class NegotiatingPool(Pool):
 
         def negotiating(made: IProtocol) -> Deferred[IProtocol]:
             assert isinstance(made, _Negotiation)
-            return made.done
+            return made.done.addTimeout(HANDSHAKE_SECONDS, self._reactor, _late)
 
         return self._dial(self._negotiations).addCallback(negotiating)
 
