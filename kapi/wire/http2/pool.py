@@ -136,7 +136,10 @@ class NegotiatingPool(Pool):
 
     def _changed(self, why: Failure, method: bytes, head: bytes, body: bytes | StreamedBody | None) -> Deferred[Answer]:
         why.trap(_SpeaksHttp2)  # before anything was sent
-        return self.send_head(method, head, body)
+        sent = self.send_head(method, head, body)
+        if self._closed is not None:
+            self.close()  # the new connection ends after this request
+        return sent
 
     def _place(self, request: _Request) -> None:
         """Gives a request to a connection, or lets it wait for a new one."""
