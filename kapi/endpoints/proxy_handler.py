@@ -2,8 +2,8 @@
 
 Upstream: apimachinery ``util/proxy/upgradeaware.go``.  The backend gets the client's request without its credentials, but with
 the client's address (X-Forwarded-For); the client gets the backend's response.  A connection is upgraded only after the
-backend's own 101.  Redirects are never followed, and nothing that the backend may have begun to
-process is sent twice.
+backend's own 101.  Redirects are never followed, and nothing that the backend may have begun to process is
+sent twice.
 
 A browser takes the backend's pages for pages of this server.  With the console these must not read its data, nor act for its
 user: they get an origin of their own, in which scripts, forms and links work.
