@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kapi.admission.podsecurity.levels import MODES
 from kapi.machinery.golang import quote
 from kapi.machinery.shape import shape_errors
 from kapi.machinery.tree import Object, Tree
@@ -37,7 +38,6 @@ _KINDS: dict[str, frozenset[tuple[str, str]]] = {
     "ValidatingAdmissionPolicy": frozenset({(f"{_GROUP}/v1", "ValidatingAdmissionPolicyConfiguration")}),
     "ValidatingAdmissionWebhook": _WEBHOOKS,
 }
-_MODES = ("enforce", "audit", "warn")
 _OF_WEBHOOKS: Object = {"kubeConfigFile": str, "staticManifestsDir": str}
 _OF_POLICIES: Object = {"staticManifestsDir": str}
 _TOLERATIONS: Tree = [{"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}]
@@ -57,7 +57,7 @@ _SHAPES: dict[str, Object] = {
     "MutatingAdmissionWebhook": _OF_WEBHOOKS,
     "PodNodeSelector": {"podNodeSelectorPluginConfig": {str: str}},
     "PodSecurity": {
-        "defaults": dict.fromkeys((*_MODES, *(f"{mode}-version" for mode in _MODES)), str),
+        "defaults": dict.fromkeys((*MODES, *(f"{mode}-version" for mode in MODES)), str),
         "exemptions": {"usernames": [str], "namespaces": [str], "runtimeClasses": [str]},
     },
     "PodTolerationRestriction": {"default": _TOLERATIONS, "whitelist": _TOLERATIONS},

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, need, report_once
 from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -32,24 +32,15 @@ class MigrationStrategy(PlainStrategy):
     namespaced = False
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
-    update_rules = (
-        UpdateRules.NEW_METADATA,
-        UpdateRules.TYPE,
-        UpdateRules.CHANGED_METADATA,
-        UpdateRules.CHANGE,
-    )
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         given = _resource(obj)
         name, group = given.get("resource", ""), given.get("group", "")
-        if not name:
-            errors.append(required(_RESOURCE.child("resource"), "resource is required to be set"))
-        for part, value, problems in (
-            ("resource", name, is_dns1035_label(name) if name else ()),
-            ("group", group, is_dns1123_subdomain(group) if group else ()),
-        ):
-            if problems:
-                errors.append(invalid(_RESOURCE.child(part), value, ",".join(problems)))
+        if need(name, _RESOURCE, errors, "resource", detail="resource is required to be set"):
+            report_once(is_dns1035_label(name), name, _RESOURCE, errors, "resource")
+        if group:
+            report_once(is_dns1123_subdomain(group), group, _RESOURCE, errors, "group")
 
     def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         new, before = ({name: _resource(one).get(name, "") for name in ("group", "resource")} for one in (obj, old))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.tree import Object
@@ -13,6 +14,9 @@ Finding = tuple[str, str] | None
 #: the forbidden values of a pod's spec or of a container
 Find = Callable[[Object], Collection[str]]
 Rule = Callable[[Object, Object], Finding]
+Parsed = TypeVar("Parsed")
+#: of a policy, in the order in which a configuration is checked
+MODES = ("enforce", "warn", "audit")
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 _RANK = {PRIVILEGED: 0, BASELINE: 1, RESTRICTED: 2}
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)\Z")
@@ -137,6 +141,15 @@ def parse_version(text: str) -> int:
     return int(found[1])
 
 
+def parsed(parse: Callable[[str], Parsed], text: str, path: Path, errors: list[FieldError], fallback: Parsed) -> Parsed:
+    """What ``parse`` reads; ``fallback``, and an error, for an invalid text."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        errors.append(invalid(path, text, str(error)))
+        return fallback
+
+
 def policy_of(labels: Mapping[str, str] | None, defaults: Policy) -> tuple[Policy, list[FieldError]]:
     """The policy of a namespace, and the errors of its labels.
 
@@ -147,25 +160,21 @@ def policy_of(labels: Mapping[str, str] | None, defaults: Policy) -> tuple[Polic
         return defaults, errors
     path = Path("metadata").child("labels")
     modes = {"enforce": defaults.enforce, "audit": defaults.audit, "warn": defaults.warn}
-    read: set[str] = set()
     for mode, fallback in (("enforce", RESTRICTED), ("audit", PRIVILEGED), ("warn", PRIVILEGED)):
         text = labels.get(PREFIX + mode)
         if text is not None:
-            try:
-                modes[mode] = replace(modes[mode], level=parse_level(text))
-                read.add(mode)
-            except ValueError as error:
-                modes[mode] = replace(modes[mode], level=fallback)
-                errors.append(invalid(path.key(PREFIX + mode), text, str(error)))
+            level = parsed(parse_level, text, path.key(PREFIX + mode), errors, fallback)
+            modes[mode] = replace(modes[mode], level=level)
         text = labels.get(f"{PREFIX}{mode}-version")
         if text is not None:
-            try:
-                modes[mode] = replace(modes[mode], minor=parse_version(text))
-            except ValueError as error:
-                modes[mode] = replace(modes[mode], minor=LATEST)
-                errors.append(invalid(path.key(f"{PREFIX}{mode}-version"), text, str(error)))
+            minor = parsed(parse_version, text, path.key(f"{PREFIX}{mode}-version"), errors, LATEST)
+            modes[mode] = replace(modes[mode], minor=minor)
     # without a label for warnings, the enforced level gives warnings
-    if PREFIX + "warn" not in labels and "enforce" in read and modes["enforce"].rank > modes["warn"].rank:
+    if (
+        PREFIX + "warn" not in labels
+        and labels.get(PREFIX + "enforce") in _RANK
+        and modes["enforce"].rank > modes["warn"].rank
+    ):
         minor = modes["warn"].minor if PREFIX + "warn-version" in labels else modes["enforce"].minor
         modes["warn"] = LevelVersion(modes["enforce"].level, minor)
     return Policy(modes["enforce"], modes["audit"], modes["warn"]), errors

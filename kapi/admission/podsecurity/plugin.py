@@ -12,15 +12,18 @@ from kapi.admission.podsecurity.checks import CHECKS
 from kapi.admission.podsecurity.levels import (
     BASELINE,
     LATEST,
+    MODES,
     PREFIX,
     PRIVILEGED,
     RESTRICTED,
     Check,
     LevelVersion,
+    Parsed,
     Policy,
     Rule,
     parse_level,
     parse_version,
+    parsed,
     policy_of,
 )
 from kapi.machinery import status, tree
@@ -38,7 +41,6 @@ NEWEST = max(check.versions[-1][0] for check in CHECKS)
 _MAX_CACHED = 500  # levels and versions
 _rules: dict[LevelVersion, tuple[Rule, ...]] = {}
 _MINOR = RELEASE.minor
-_MODES = ("enforce", "warn", "audit")
 _MAX_EVALUATED_PODS = 3000
 _MAX_EVALUATION_SECONDS = 1.0
 _IGNORED_SUBRESOURCES = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
@@ -112,15 +114,11 @@ class Configuration:
         """Raises ValueError."""
         given = document or {}
         defaults, exemptions = (given.get(name) or {} for name in ("defaults", "exemptions"))
-        texts = {name: defaults.get(name) or PRIVILEGED for name in _MODES}
-        versions = {name: defaults.get(f"{name}-version") or "latest" for name in _MODES}
         errors: list[FieldError] = []
 
-        def check(field: str, text: str, parse: Callable[[str], object]) -> None:
-            try:
-                parse(text)
-            except ValueError as error:
-                errors.append(invalid(Path("defaults").child(field), text, str(error)))
+        def default(field: str, parse: Callable[[str], Parsed], usual: str) -> Parsed:
+            text = defaults.get(field) or usual
+            return parsed(parse, text, Path("defaults").child(field), errors, parse(usual))
 
         def names(field: str, rule: Callable[[str], Collection[str]]) -> frozenset[str]:
             found: set[str] = set()
@@ -133,14 +131,16 @@ class Configuration:
                 found.add(name)
             return frozenset(found)
 
-        for name in _MODES:
-            check(name, texts[name], parse_level)
-            check(f"{name}-version", versions[name], parse_version)
+        modes = {
+            mode: LevelVersion(
+                default(mode, parse_level, PRIVILEGED), default(f"{mode}-version", parse_version, "latest")
+            )
+            for mode in MODES
+        }
         namespaces, classes = names("namespaces", dns_label), names("runtimeClasses", dns_subdomain)
         users = names("usernames", lambda name: () if name else ("username must not be empty",))
         if errors:
             raise ValueError(aggregate(map(str, errors)))
-        modes = {name: LevelVersion(parse_level(texts[name]), parse_version(versions[name])) for name in _MODES}
         return cls(Policy(**modes), users, namespaces, classes)
 
 

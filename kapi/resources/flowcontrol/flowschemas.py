@@ -68,9 +68,8 @@ def _are_named(values: list[str], path: Path, errors: Errors, kind: str, missing
 
 def _verbs(rule: Object, path: Path, errors: Errors) -> None:
     verbs, here = rule.get("verbs") or [], path.child("verbs")
-    if _are_named(verbs, here, errors, "verbs", "verbs must contain at least one value") and not set(verbs) <= set(
-        _VERBS
-    ):
+    named = _are_named(verbs, here, errors, "verbs", "verbs must contain at least one value")
+    if named and not set(verbs) <= set(_VERBS):
         errors.append(not_supported(here, verbs, _VERBS))
 
 
