@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Plugin
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Tree
 
 #: name, which is also that of the class -> (module under kapi.admission, on by default)
@@ -74,13 +75,16 @@ def enabled_names(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> li
 
 
 def make_plugins(names: Iterable[str], initializer: Initializer, configurations: Mapping[str, Tree]) -> list[Plugin]:
-    """Makes each named plugin with its configuration (a parsed document or None)."""
+    """Makes each named plugin with its configuration (a parsed document or None).  Raises ValueError."""
     plugins = []
     for name in names:
         made: type[Plugin] = getattr(importlib.import_module("kapi.admission." + PLUGINS[name][0]), name)
         if made.gate and not initializer.feature(made.gate):
             made = Plugin
-        plugin = made(initializer, configurations.get(name)) if made.configured else made(initializer)
+        try:
+            plugin = made(initializer, configurations.get(name)) if made.configured else made(initializer)
+        except ValueError as error:
+            raise ValueError(f"couldn't init admission plugin {quote(name)}: {error}") from None
         plugin.name = name
         plugins.append(plugin)
     return plugins

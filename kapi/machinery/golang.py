@@ -231,13 +231,15 @@ def nanoseconds(text: str) -> int:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration in the form of Go's ``String``: ``1h0m0s``, ``2s``, ``250ms``."""
+    """A duration in the form of Go's ``String``: ``1h0m0s``, ``2s``, ``250ms``, ``1ns``."""
     if not seconds:
         return "0s"
     if seconds < 0:
         return f"-{duration_text(-seconds)}"
     if seconds < 1:
-        return f"{seconds * 1000:g}ms"
+        for unit, in_a_second in (("ms", 1e3), ("µs", 1e6), ("ns", 1e9)):
+            if round(seconds * 1e9) * in_a_second >= 1e9:
+                return f"{seconds * in_a_second:g}{unit}"
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)
     text = f"{rest:g}s"

@@ -204,8 +204,20 @@ class ImagePolicyCase(TestCase):
         self.assertEqual(len(self.judge.asked), 1)
 
     def test_a_configuration_is_checked(self) -> None:
-        for wrong in ({"allowTTL": 3600}, {"denyTTL": -2}, {"retryBackoff": 10**9}, {"kubeConfigFile": "/nowhere"}):
-            with self.assertRaises(ValueError):
+        text = "valid value is between {} and {}, got {}"
+        for wrong, why in (
+            ({"allowTTL": 3600}, text.format("1s", "30m0s", "1h0m0s")),
+            ({"allowTTL": 1}, text.format("1s", "30m0s", "1s")),
+            ({"denyTTL": 1}, text.format("1s", "30m0s", "1s")),
+            ({"denyTTL": -2}, text.format("1s", "30m0s", "-2s")),
+            ({"retryBackoff": 300_001}, text.format("1ns", "5m0s", "5m0.001s")),
+            ({"retryBackoff": -2, "allowTTL": 1, "kubeConfigFile": ""}, text.format("1ns", "5m0s", "-2ms")),
+            ({"kubeConfigFile": "/nowhere"}, ""),
+        ):
+            with self.assertRaises(ValueError) as caught:
                 self.make(**wrong)
+            self.assertIn(why, str(caught.exception))
+        for right in ({"allowTTL": 2, "denyTTL": 1800}, {"retryBackoff": 300_000}, {"allowTTL": 0, "denyTTL": -1}):
+            self.make(**right)
         with self.assertRaises(ValueError):
             image_policy_webhook.ImagePolicyWebhook(initializer(reactor=reactor), None)

@@ -270,12 +270,6 @@ class TestEventRateLimit:
         now[0] = 1.0
         admit(plugin, event("a"))
 
-    def test_configuration_is_checked(self) -> None:
-        with pytest.raises(ValueError, match="limits"):
-            event_rate_limit.EventRateLimit(initializer(), None)
-        with pytest.raises(ValueError, match="unknown event rate limit type"):
-            event_rate_limit.EventRateLimit(initializer(), {"limits": [{"type": "X", "qps": 1, "burst": 1}]})
-
 
 class TestRuntimeClass:
     def test_a_name_that_no_request_can_have(self) -> None:

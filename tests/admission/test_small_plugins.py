@@ -10,6 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from kapi.admission.catalogue import make_plugins
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kapi.admission.plugins import (
     always,
@@ -595,12 +596,63 @@ class TestTolerationsOfNamespaces:
         assert not new["spec"].get("tolerations")
 
     @pytest.mark.parametrize(
-        "text", ["[", '{"key": "a"}', '["a"]', '[{"key": 1}]', '[{"tolerationSeconds": "1"}]', '[{"effect": null}]']
+        ("text", "why"),
+        [
+            ("[", "unexpected end of JSON input"),
+            ("x", "invalid character 'x' looking for beginning of value"),
+            ('{"key": "a"}', "json: cannot unmarshal object into Go value of type []v1.Toleration"),
+            ('["a"]', "json: cannot unmarshal string into Go value of type v1.Toleration"),
+            ('[{"Key": 1}]', "json: cannot unmarshal number into Go struct field Toleration.key of type string"),
+            (
+                '[{"effect": true}]',
+                "json: cannot unmarshal bool into Go struct field Toleration.effect of type v1.TaintEffect",
+            ),
+            (
+                '[{"tolerationSeconds": "1"}]',
+                "json: cannot unmarshal string into Go struct field Toleration.tolerationSeconds of type int64",
+            ),
+        ],
     )
-    def test_a_broken_annotation_fails_the_request(self, text: str) -> None:
+    def test_a_broken_annotation_fails_the_request(self, text: str, why: str) -> None:
         with pytest.raises(StatusError) as caught:
             admit(self.plugin(text), attributes(pod()))
         assert caught.value.code == 500
+        assert str(caught.value) == why
+
+    @pytest.mark.parametrize("text", ['[{"KEY": "a", "operator": "Exists", "effect": null, "more": 1}]'])
+    def test_an_annotation_is_read_as_go_reads_it(self, text: str) -> None:
+        assert self.added(self.plugin(text)) == [self.A]
+        assert self.added(self.plugin("[null]")) == [{}]
+
+    @pytest.mark.parametrize(
+        ("configuration", "why"),
+        [
+            (
+                {"whitelist": [{"key": "foo", "operator": "Exists", "value": "bar", "effect": "NoSchedule"}]},
+                'podtolerationrestriction.whitelist[0].operator: Invalid value: "bar": value must be empty when `operator` '
+                "is 'Exists'",
+            ),
+            (
+                {"default": [{"key": "a"}, {"operator": "Equal", "effect": "No"}], "whitelist": [{}]},
+                'podtolerationrestriction.default[1].operator: Invalid value: "Equal": operator must be Exists when `key` '
+                'is empty, which means "match all values and all keys" podtolerationrestriction.default[1].effect: '
+                'Unsupported value: "No": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute" '
+                'podtolerationrestriction.whitelist[0].operator: Invalid value: "": operator must be Exists when `key` is '
+                'empty, which means "match all values and all keys"',
+            ),
+        ],
+    )
+    def test_a_configuration_with_tolerations_that_no_pod_may_have_is_refused(
+        self, configuration: Object, why: str
+    ) -> None:
+        with pytest.raises(ValueError) as caught:
+            self.plugin(**configuration)
+        assert str(caught.value) == f"invalid config: [{why}]"
+
+    def test_a_configuration_with_valid_tolerations_is_used(self) -> None:
+        lasting = {"key": "a", "effect": "NoExecute", "tolerationSeconds": 60}
+        for given in ({**lasting, "operator": "Exists"}, {**lasting, "operator": "Equal", "value": "b"}, {"key": "a"}):
+            assert self.added(self.plugin(default=[given])) == [given]
 
     def test_without_a_namespace_there_is_no_pod(self) -> None:
         plugin = tolerations.PodTolerationRestriction(initializer(FakeClient()), None)
@@ -612,11 +664,38 @@ def test_a_node_selector_needs_the_namespace() -> None:
     assert refusal(plugin, attributes(pod())) == "Internal error occurred: namespace n does not exist"
 
 
-@pytest.mark.parametrize(("qps", "burst"), [(0, 1), (1, 0), (-1, 1), (1, -1)])
-def test_limits_of_events_are_positive(qps: int, burst: int) -> None:
-    limits = {"limits": [{"type": "Server", "qps": qps, "burst": burst}]}
-    with pytest.raises(ValueError, match=r"limits\[0\]: qps and burst must be positive"):
-        event_rate_limit.EventRateLimit(initializer(), limits)
+_TYPES = 'supported values: "Namespace", "Server", "SourceAndObject", "User"'
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        (None, "limits: Invalid value: null: must not be empty"),
+        ([], "limits: Invalid value: []: must not be empty"),
+        ([{"type": "Server", "burst": 1}], "limits[0].qps: Invalid value: 0: must be positive"),
+        ([{"type": "User", "qps": 1, "burst": -1}], "limits[0].burst: Invalid value: -1: must be positive"),
+        (
+            [{"type": "Namespace", "qps": 1, "burst": 1, "cacheSize": -1}],
+            "limits[0].cacheSize: Invalid value: -1: must not be negative",
+        ),
+        (
+            [{"type": "Server", "qps": 1, "burst": 1}, {"type": "server", "cacheSize": -1}],
+            f'[limits[1].type: Unsupported value: "server": {_TYPES}, limits[1].burst: Invalid value: 0: must be positive, '
+            "limits[1].qps: Invalid value: 0: must be positive, limits[1].cacheSize: Invalid value: -1: must not be negative]",
+        ),
+    ],
+)
+def test_all_that_is_wrong_with_limits_of_events_is_said(limits: list[Object] | None, why: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        event_rate_limit.EventRateLimit(initializer(), {"limits": limits})
+    assert str(caught.value) == why
+    with pytest.raises(ValueError, match='couldn\'t init admission plugin "EventRateLimit": ') as caught:
+        make_plugins(["EventRateLimit"], initializer(), {"EventRateLimit": {"limits": limits}})
+
+
+def test_the_size_of_the_one_bucket_of_a_server_does_not_matter() -> None:
+    limits = [{"type": "Server", "qps": 1, "burst": 1, "cacheSize": -1}]
+    event_rate_limit.EventRateLimit(initializer(), {"limits": limits})
 
 
 @pytest.mark.parametrize("kind", ["User", "SourceAndObject", "Server"])

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.machinery.field import FieldError, Path, invalid, not_supported
 from kapi.machinery.golang import aggregate
 from kapi.machinery.status import TooManyRequests
-from kapi.machinery.tree import Tree
+from kapi.machinery.tree import Object, Tree
 
 _DEFAULT_CACHE_SIZE = 4096
 
@@ -51,23 +52,42 @@ class _Limit:
         return "" if full else f"limit reached on type {self.kind} for key {key}"
 
 
+def _problems(limits: list[Object] | None) -> list[FieldError]:
+    """What is wrong with the limits of a configuration (upstream: ``eventratelimit/validation``)."""
+    path = Path().child("limits")
+    errors = [] if limits else [invalid(path, limits, "must not be empty")]
+    for i, limit in enumerate(limits or ()):
+        here, kind = path.index(i), limit.get("type", "")
+        if kind not in _KEYS:
+            errors.append(not_supported(here.child("type"), kind, _KEYS))
+        for name in ("burst", "qps"):
+            number = limit.get(name) or 0
+            if number <= 0:
+                errors.append(invalid(here.child(name), number, "must be positive"))
+        size = limit.get("cacheSize") or 0
+        if kind != "Server" and size < 0:
+            errors.append(invalid(here.child("cacheSize"), size, "must not be negative"))
+    return errors
+
+
 class EventRateLimit(Plugin):
     operations = frozenset({CREATE, UPDATE})
     configured = True
 
     def __init__(self, initializer: Initializer, configuration: Tree) -> None:
-        self._limits = []
-        for i, given in enumerate((configuration or {}).get("limits") or ()):
-            kind = given.get("type")
-            if kind not in _KEYS:
-                raise ValueError(f"EventRateLimit: limits[{i}].type: unknown event rate limit type: {kind}")
-            rate, burst = float(given.get("qps") or 0), int(given.get("burst") or 0)
-            if rate <= 0 or burst <= 0:
-                raise ValueError(f"EventRateLimit: limits[{i}]: qps and burst must be positive")
-            size = int(given.get("cacheSize") or _DEFAULT_CACHE_SIZE)
-            self._limits.append(_Limit(kind, rate, burst, size, initializer.monotonic))
-        if not self._limits:
-            raise ValueError("EventRateLimit: a configuration with limits is needed")
+        limits: list[Object] | None = (configuration or {}).get("limits")
+        if problems := _problems(limits):
+            raise ValueError(aggregate(map(str, problems)))
+        self._limits = [
+            _Limit(
+                limit["type"],
+                limit["qps"],
+                limit["burst"],
+                limit.get("cacheSize") or _DEFAULT_CACHE_SIZE,
+                initializer.monotonic,
+            )
+            for limit in limits or ()
+        ]
 
     def validate(self, attributes: Attributes) -> None:
         kind = attributes.kind

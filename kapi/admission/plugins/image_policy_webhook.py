@@ -1,4 +1,4 @@
-"""ImagePolicyWebhook: another server allows or refuses the images of pods (upstream: ``imagepolicy``)."""
+"""another server allows or refuses the images of pods (upstream: ``imagepolicy``)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, is_passing, with_backoff
 from kapi.client.typed import WrongType, boolean, string, string_map, struct
 from kapi.machinery.each import elements, entries
+from kapi.machinery.golang import duration_text
 from kapi.machinery.tree import Object, Tree
 from kapi.wire.egress import CONTROL_PLANE
 from kapi.wire.network_errors import describe_request
@@ -38,16 +39,16 @@ class ImagePolicyWebhook(Plugin):
 
         given = (configuration or {}).get("imagePolicy")
         if not isinstance(given, dict):
-            raise ValueError("ImagePolicyWebhook: a configuration with imagePolicy is needed")
+            raise ValueError("a configuration with imagePolicy is needed")
+        self._backoff = _seconds(given, "retryBackoff", 0.001, 0.5, 1e-9, 300.0)
+        self._allow_ttl = _seconds(given, "allowTTL", 1.0, 300.0, 1.0, _MAX_TTL_SECONDS)
+        self._deny_ttl = _seconds(given, "denyTTL", 1.0, 30.0, 1.0, _MAX_TTL_SECONDS)
         endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
         assert initializer.reactor is not None
         self._reactor, self._clock = initializer.reactor, initializer.monotonic
         self._client = EndpointClient(
             initializer.reactor, endpoint, _TIMEOUT_SECONDS, initializer.egress.proxy(CONTROL_PLANE)
         )
-        self._allow_ttl = _seconds(given, "allowTTL", 300.0, _MAX_TTL_SECONDS)
-        self._deny_ttl = _seconds(given, "denyTTL", 30.0, _MAX_TTL_SECONDS)
-        self._backoff = _seconds(given, "retryBackoff", 500.0, 300_000.0) / 1000
         self._default_allow = bool(given.get("defaultAllow", False))
         self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
 
@@ -115,13 +116,15 @@ class ImagePolicyWebhook(Plugin):
         return dict(status)
 
 
-def _seconds(given: Object, name: str, default: float, most: float) -> float:
-    """A duration in seconds; upstream's configuration gives TTLs in seconds and the backoff in milliseconds."""
-    value = given.get(name)
-    if value in (None, 0):
+def _seconds(given: Object, name: str, unit: float, default: float, least: float, most: float) -> float:
+    """A duration in seconds; it must be longer than ``least``, as upstream.  ``unit`` (seconds) is that of the configuration."""
+    value = given.get(name) or 0
+    if value == 0:
         return default
     if value == -1:  # none at all
         return 0.0
-    if not isinstance(value, (int, float)) or not 0 < value <= most:
-        raise ValueError(f"ImagePolicyWebhook: valid value is between 1 and {int(most)}, got {name}={value}")
-    return float(value)
+    seconds: float = value * unit
+    if not least < seconds <= most:
+        least_text, most_text, text = map(duration_text, (least, most, seconds))
+        raise ValueError(f"valid value is between {least_text} and {most_text}, got {text}")
+    return seconds

@@ -14,10 +14,14 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import is_pod
 from kapi.machinery.each import elements
+from kapi.machinery.field import FieldError, Path
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import generic, not_found
 from kapi.machinery.tree import Object, Tree
+from kapi.resources.shared.affinity import validate_tolerations
+from kapi.resources.shared.annotated_tolerations import read_tolerations
 from kapi.resources.shared.compute import qos_class
+from kapi.resources.shared.options import PodOptions
 
 Toleration = Object
 _Key = tuple[str, str, str | None]
@@ -164,6 +168,11 @@ class PodTolerationRestriction(Plugin):
         self.initializer = initializer
         self.defaults: list[Toleration] = given.get("default") or []
         self.allowed: list[Toleration] = given.get("whitelist") or []
+        path, problems = Path().child("podtolerationrestriction"), list[FieldError]()
+        for name, listed in (("default", self.defaults), ("whitelist", self.allowed)):
+            validate_tolerations(listed, path.child(name), problems, PodOptions(initializer))
+        if problems:
+            raise ValueError(f"invalid config: [{' '.join(map(str, problems))}]")
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return self._admit(attributes) if is_pod(attributes) else None
@@ -207,19 +216,6 @@ class PodTolerationRestriction(Plugin):
         if text is None:
             return None
         try:
-            found = orjson.loads(text) if text else []
-        except orjson.JSONDecodeError as error:
+            return read_tolerations(text, "v1") or [] if text else []
+        except ValueError as error:
             raise generic(str(error)) from None
-        if found is None:
-            return []
-        if not isinstance(found, list) or not all(map(_is_toleration, found)):
-            raise generic("json: cannot unmarshal into Go value of type []v1.Toleration")
-        return found
-
-
-def _is_toleration(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        type(item) is (int if name == "tolerationSeconds" else str)
-        for name, item in value.items()
-        if name in ("key", "operator", "value", "effect", "tolerationSeconds")
-    )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kapi.codecs.json_reading import loads
 from kapi.machinery import field, golang
-from kapi.machinery.each import elements, entries
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared import selectors
@@ -18,6 +17,7 @@ from kapi.resources.shared.affinity import (
     validate_match_label_keys,
     validate_tolerations,
 )
+from kapi.resources.shared.annotated_tolerations import read_tolerations
 from kapi.resources.shared.compute import uses_indivisible_huge_pages
 from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
@@ -67,42 +67,11 @@ def validate_pod_annotations(
 
 def _tolerations(text: str, path: Path, errors: Errors, ctx: PodOptions) -> None:
     try:
-        tolerations = _read_tolerations(loads(text.encode()))
+        tolerations = read_tolerations(text) or []
     except ValueError as error:
         errors.append(field.invalid(path, TOLERATIONS, str(error)))
     else:
         validate_tolerations(tolerations, path.child(TOLERATIONS), errors, ctx)
-
-
-#: name in lower case -> (name on the wire, Python type, field and type in Go)
-_TOLERATION: dict[str, tuple[str, type, str]] = {
-    "key": ("key", str, "Key of type string"),
-    "operator": ("operator", str, "Operator of type core.TolerationOperator"),
-    "value": ("value", str, "Value of type string"),
-    "effect": ("effect", str, "Effect of type core.TaintEffect"),
-    "tolerationseconds": ("tolerationSeconds", int, "TolerationSeconds of type int64"),
-}
-_JSON = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
-
-
-def _read_tolerations(tree: object) -> list[Object]:
-    """Decodes tolerations as upstream, which ignores the case of field names.  Raises ValueError with Go's text."""
-    what = "json: cannot unmarshal {} into Go {}"
-    if tree is not None and not isinstance(tree, list):
-        raise ValueError(what.format(_JSON[type(tree)], "value of type []core.Toleration"))
-    read = []
-    for entry in elements(tree):
-        if entry is not None and not isinstance(entry, dict):
-            raise ValueError(what.format(_JSON[type(entry)], "value of type core.Toleration"))
-        toleration = {}
-        for key, value in entries(entry):
-            name, wanted, shown = _TOLERATION.get(key.lower(), ("", str, ""))
-            if name and value is not None:
-                if type(value) is not wanted:
-                    raise ValueError(what.format(_JSON[type(value)], f"struct field Toleration.{shown}"))
-                toleration[name] = value
-        read.append(toleration)
-    return read
 
 
 def _seccomp(profile: str, path: Path, errors: Errors) -> None:
