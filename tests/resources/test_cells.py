@@ -13,11 +13,13 @@ from kapi.resources.core.persistentvolumes import RESOURCE as VOLUMES
 from kapi.resources.core.resourcequotas import RESOURCE as QUOTAS
 from kapi.resources.definition import Resource
 from kapi.resources.discovery import ENDPOINT_SLICE as SLICES
+from kapi.resources.resource.devicetaintrules import RESOURCE as TAINTS
 
 CLAIM = {"claimRef": {"namespace": "n", "name": "c"}}
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}
 QUEUE = {"type": "External", "external": {"target": {"value": "5"}}}
 NOTHING_IN = {"key": "a", "operator": "In", "values": []}
+TAINT = {"key": "example.com/broken", "effect": "NoExecute", "timeAdded": "2024-01-01T00:00:30Z"}
 HARD = {"limits.cpu": "2", "pods": "3", "requests.cpu": "1"}
 
 
@@ -55,6 +57,11 @@ def endpoints(count: int) -> Object:
         (SCALERS, metrics(QUEUE, current=[{"external": {"current": {"value": "3"}}}]), "Targets", "3/5"),
         (SCALERS, metrics(QUEUE, current=[{"external": {}}]), "Targets", "<nil>/5"),
         (SCALERS, metrics({"type": "Odd"}), "Targets", "<unknown type>"),
+        (TAINTS, {"spec": {"taint": TAINT}}, "Key", "example.com/broken"),
+        (TAINTS, {"spec": {"taint": TAINT}}, "Value", ""),
+        (TAINTS, {"spec": {"taint": TAINT}}, "Effect", "NoExecute"),
+        (TAINTS, {"spec": {"taint": TAINT}}, "TimeAdded", "30s"),
+        (TAINTS, {"spec": {}}, "TimeAdded", ""),
     ],
 )
 def test_cell(row: Resource, parts: Object, column: str, cell: Any) -> None:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from kapi.machinery.ages import since
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
@@ -55,6 +56,11 @@ class DeviceTaintRuleStatusStrategy(StatusOnlyStrategy):
         at_most(len(conditions), _MAX_CONDITIONS, _CONDITIONS, errors)
 
 
+def _added(rule: Object, now: float) -> str:
+    time = ((rule.get("spec") or {}).get("taint") or {}).get("timeAdded")
+    return since(time, now) if time else ""
+
+
 RESOURCE = Resource(
     group="resource.k8s.io",
     version="v1beta2",
@@ -62,6 +68,14 @@ RESOURCE = Resource(
     returns_deleted=True,
     strategy=DeviceTaintRuleStrategy(),
     status=DeviceTaintRuleStatusStrategy,
-    table=printing.table(printing.NAME, printing.AGE),
+    table=printing.table(
+        printing.NAME,
+        *(
+            printing.field_column(name, "api.resource.v1.DeviceTaint", "spec", "taint", name.lower())
+            for name in ("Key", "Value", "Effect")
+        ),
+        printing.column("TimeAdded", _added, FieldText("api.resource.v1.DeviceTaint", "timeAdded")),
+        printing.AGE,
+    ),
     gates=("DRADeviceTaints", "DRADeviceTaintRules"),
 )

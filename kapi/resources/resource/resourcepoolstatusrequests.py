@@ -137,6 +137,7 @@ RESOURCE = Resource(
     group="resource.k8s.io",
     version="v1alpha3",
     kind="ResourcePoolStatusRequest",
+    returns_deleted=True,
     strategy=ResourcePoolStatusRequestStrategy(),
     status=ResourcePoolStatusRequestStatusStrategy,
     table=printing.table(printing.NAME, printing.AGE),

@@ -39,6 +39,7 @@ def test_a_request(api: MemoryAPI) -> None:
     assert texts(api.ask("PUT", f"{REQUESTS}/r", changed)) == ["spec: Invalid value: null: field is immutable"]
     unread = {**made, "metadata": {"name": "r"}}
     assert api.ask("PUT", f"{REQUESTS}/r", unread).code == 422  # resourceVersion must be given
+    assert api.ask("DELETE", f"{REQUESTS}/r").json["kind"] == "ResourcePoolStatusRequest"
 
 
 @pytest.mark.parametrize(
