@@ -12,8 +12,10 @@ from typing import Protocol
 
 import orjson
 
+from kapi.machinery import golang
 from kapi.machinery.tree import Object, Tree
 
+ELEMENT_ORDER = "$setElementOrder/"
 MAX_REFERENCES = 16  # references that are followed from one schema
 _ABSENT: Tree = object()
 
@@ -76,9 +78,28 @@ def _takes_strategic(document: Object, wanted: Object) -> bool:
     return False
 
 
-def three_way_patch(original: Object, modified: Object, current: Object, schema: Schema | None = None) -> Object:
-    """The patch; {} when there is nothing to change."""
-    return _object(original, modified, current, schema)
+class PatchConflict(Exception):
+    """A patch and the changes since the last apply give a field different values."""
+
+    def __init__(self, patch: Object, changes: Object) -> None:
+        super().__init__("the patch conflicts with changes made from original to current")
+        self.patch, self.changes = patch, changes
+
+
+def three_way_patch(
+    original: Object, modified: Object, current: Object, schema: Schema | None = None, *, overwrite: bool = True
+) -> Object:
+    """The patch; {} when there is nothing to change.
+
+    With a schema, and without ``overwrite``, what was changed since the last apply must not be changed otherwise.  Raises
+    ValueError and PatchConflict.
+    """
+    patch = _object(original, modified, current, schema)
+    if schema is not None and not overwrite:
+        changes = _without_orders(_object(original, current, original, schema))
+        if _conflict(patch, changes, schema):
+            raise PatchConflict(patch, changes)
+    return patch
 
 
 def _same(left: object, right: object) -> bool:
@@ -134,8 +155,8 @@ def _merged_list(
         if change:
             changes.append({**change, merge_key: item[merge_key]})
     changes += [{"$patch": "delete", merge_key: item[merge_key]} for mark, item in known.items() if mark not in wanted]
-    if changes or list(there) != list(wanted):
-        patch[f"$setElementOrder/{key}"] = [{merge_key: item[merge_key]} for item in wanted.values()]
+    if wanted and (changes or list(there) != list(wanted)):
+        patch[f"{ELEMENT_ORDER}{key}"] = [{merge_key: item[merge_key]} for item in wanted.values()]
     if changes:
         patch[key] = changes
 
@@ -143,7 +164,7 @@ def _merged_list(
 def _mark(item: object, merge_key: str) -> bytes:
     """Raises ValueError for an item without the key."""
     if not isinstance(item, dict) or merge_key not in item:
-        raise ValueError(f"map: {orjson.dumps(item).decode()} does not contain declared merge key: {merge_key}")
+        raise ValueError(f"map: {golang.value_text(item)} does not contain declared merge key: {merge_key}")
     return orjson.dumps(item[merge_key])
 
 
@@ -152,9 +173,52 @@ def _merged_set(patch: Object, key: str, old: list[Tree], new: list[Tree], now: 
     before, wanted, there = ({orjson.dumps(value): value for value in values} for values in (old, new, now))
     added = [value for mark, value in wanted.items() if mark not in there]
     removed = [value for mark, value in before.items() if mark not in wanted]
-    if added or removed or list(there) != list(wanted):
-        patch[f"$setElementOrder/{key}"] = list(wanted.values())
+    if wanted and (added or removed or list(there) != list(wanted)):
+        patch[f"{ELEMENT_ORDER}{key}"] = list(wanted.values())
     if added:
         patch[key] = added
     if removed:
         patch[f"$deleteFromPrimitiveList/{key}"] = removed
+
+
+def _without_orders(changes: Object) -> Object:
+    """Without the orders of lists, and without what has nothing else."""
+    kept: Object = {}
+    for key, value in changes.items():
+        if key.startswith(ELEMENT_ORDER):
+            continue
+        if isinstance(value, dict) and value:
+            value = _without_orders(value)
+            if not value:
+                continue
+        elif isinstance(value, list) and f"{ELEMENT_ORDER}{key}" in changes:
+            value = [_without_orders(item) if isinstance(item, dict) else item for item in value]
+        kept[key] = value
+    return kept
+
+
+def _conflict(left: Tree, right: Tree, schema: Schema, strategies: str = "", merge_key: str = "") -> bool:
+    """Whether two patches of a value exclude each other (upstream: MergingMapsHaveConflicts).  Raises ValueError."""
+    ways = strategies.split(",")
+    if isinstance(left, dict) and isinstance(right, dict):
+        if left.get("$patch", _ABSENT) != right.get("$patch", _ABSENT):
+            return True
+        both = left.keys() & right.keys() - {"$patch", "$retainKeys"}
+        return "replace" not in ways and any(_conflict(left[key], right[key], *schema.field(key)) for key in both)
+    if not isinstance(left, list) or not isinstance(right, list):
+        return not _same(left, right)
+    if "merge" in ways and not isinstance((left or right or [None])[0], dict):
+        return False
+    if "merge" in ways:
+        known = {_mark(item, merge_key): item for item in right}
+        marks = ((_mark(item, merge_key), item) for item in left)
+        return any(mark in known and _conflict(item, known[mark], schema) for mark, item in marks)
+    if len(left) != len(right):
+        return True
+    if not any(isinstance(item, dict) for item in left):
+        left, right = sorted(left, key=_sorted), sorted(right, key=_sorted)
+    return any(_conflict(one, other, schema) for one, other in zip(left, right, strict=True))
+
+
+def _sorted(value: Tree) -> bytes:
+    return orjson.dumps(value)

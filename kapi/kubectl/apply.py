@@ -14,7 +14,8 @@ from twisted.internet.task import deferLater
 
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError, StatusError
-from kapi.client.three_way import OpenAPISchema, three_way_patch
+from kapi.client.three_way import OpenAPISchema, PatchConflict, three_way_patch
+from kapi.codecs.yaml_writing import dump_yaml
 from kapi.kubectl import last_applied
 from kapi.kubectl.apply_migration import migrate
 from kapi.kubectl.command import Help
@@ -198,14 +199,26 @@ class ClientSideApply:
 
     async def _patch(self, info: Info, modified: Object, current: Object) -> tuple[Object, bool]:
         """The patch, and whether it is a strategic one."""
-        original = _original(current)
-        mapping = info.mapping
+        mapping, text = info.mapping, str(dig(current, "metadata", "annotations", LAST_APPLIED) or "")
         document = await self._document(mapping.group, mapping.version)
         schema = OpenAPISchema.of_kind(document, mapping.group, mapping.version, mapping.kind)
+        overwrite = self._factory.flags.get_bool("overwrite")
         try:
-            return three_way_patch(original, modified, current, schema), schema is not None
+            return three_way_patch(_original(text), modified, current, schema, overwrite=overwrite), schema is not None
+        except PatchConflict as error:
+            patch, changes = (dump_yaml(tree).decode() for tree in (error.patch, error.changes))
+            why = f"patch:\n{patch}\nconflicts with changes made from original to current:\n{changes}\n"
         except ValueError as error:
-            raise CommandError(f'creating patch for: "{info.source}": {error}') from None
+            why = str(error)
+        if schema is not None and self._factory.flags.get_bool("openapi-patch"):
+            for spec in ("openapi v3", "openapi"):
+                self._factory.err.write(f"warning: error calculating patch from {spec} spec: {why}\n")
+        trees = f"original:\n{text}\nmodified:\n{json_text(modified)}\n\ncurrent:\n{json_text(current)}\n"
+        patching = "" if self._dry_run == "client" else f'error when patching "{info.source}": '
+        raise CommandError(
+            f"error when applying patch:\n\nto:\n{_where(info)}\n"
+            f'for: "{info.source}": {patching}creating patch with:\n{trees}\nfor: {why}'
+        )
 
     async def _document(self, group: str, version: str) -> Object:
         """The OpenAPI document of a group version, read once; {} when there is none."""
@@ -226,17 +239,14 @@ def _where(info: Info) -> str:
     return f'{what}\nName: "{info.name}", Namespace: "{info.namespace}"'
 
 
-def _original(current: Object) -> Object:
-    """The manifest that was applied last.  Raises CommandError."""
-    text = ((current.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
-    if not text:
-        return {}
+def _original(text: str) -> Object:
+    """The manifest that was applied last.  Raises ValueError."""
     try:
-        found = orjson.loads(text)
+        found = orjson.loads(text or "{}")
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise CommandError(f"the annotation {LAST_APPLIED} is no JSON object")
+        raise ValueError("invalid JSON document")
     return found
 
 
@@ -331,8 +341,6 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_bool("force") and dry_run == "server":
         raise CommandError("--dry-run=server cannot be used with --force")
     propagation(flags, factory.err)
-    if not flags.get_bool("overwrite"):
-        raise CommandError("--overwrite=false is not supported: the manifest's values always win")
     if flags.get_string("subresource") and not flags.get_bool("server-side"):
         raise CommandError("--subresource can only be specified for --server-side")
     check(factory)

@@ -16,8 +16,8 @@ from kapi.kubectl.writing import (
     dry_run_strategy,
     dry_run_suffix,
     file_builder,
+    saved,
     validation,
-    with_last_applied,
     with_source,
 )
 
@@ -64,8 +64,7 @@ async def run(factory: Factory, program: str) -> int:
             if code := await Creating(factory, program, [info], fields).run():
                 return code
             continue
-        if flags.get_bool("save-config"):
-            info.object = with_last_applied(info.object or {})
+        info.object = saved(info.object or {}, flags)
         if dry_run != "client":
             try:
                 await info.create(

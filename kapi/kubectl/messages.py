@@ -72,7 +72,7 @@ def standard_message(error: BaseException, host: str) -> str | None:
         return f"Error from server: {error.message}"
     if isinstance(error, ConnectionFailed):
         if "onnection refused" in str(error) or "refused by other side" in str(error):
-            place = urlsplit(host).netloc.rpartition("@")[2] or host
+            place = urlsplit(host).netloc.rpartition("@")[2].removesuffix(":") or host
             return f"The connection to the server {place} was refused - did you specify the right host or port?"
         if error.__cause__ is None:
             return f"Unable to connect to the server: {error}"

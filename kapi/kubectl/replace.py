@@ -15,14 +15,13 @@ from kapi.kubectl.visitor import Known, Result, is_url
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import FLAGS as DELETE
 from kapi.kubectl.writing import (
-    LAST_APPLIED,
     WRITE,
     delete_options,
     dry_run_strategy,
     dry_run_suffix,
     propagation,
+    saved,
     validation,
-    with_last_applied,
     with_source,
 )
 from kapi.machinery.status import NotFound
@@ -78,8 +77,7 @@ async def run(factory: Factory, program: str) -> int:
     found = 0
     async for info in result.visit():
         found += 1
-        if flags.get_bool("save-config") or LAST_APPLIED in (dig(info.object, "metadata", "annotations") or {}):
-            info.object = with_last_applied(info.object or {})
+        info.object = saved(info.object or {}, flags)
         try:
             if force:
                 await info.create(**options)

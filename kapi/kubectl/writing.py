@@ -13,7 +13,7 @@ from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.golang import NumberError, parse_bool
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, dig
 
 WRITE = (
     *FILENAME,
@@ -91,6 +91,12 @@ def with_last_applied(obj: Object) -> Object:
         **bare,
         "metadata": {**bare["metadata"], "annotations": {**annotations, LAST_APPLIED: json_text(bare) + "\n"}},
     }
+
+
+def saved(obj: Object, flags: Flags) -> Object:
+    """The manifest, with the annotation for ``--save-config``, or when it has an earlier one."""
+    known = dig(obj, "metadata", "annotations", LAST_APPLIED)
+    return with_last_applied(obj) if flags.get_bool("save-config") or known else obj
 
 
 def propagation(flags: Flags, err: TextIO | None = None) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.client.three_way import OpenAPISchema, three_way_patch
+from kapi.client.three_way import OpenAPISchema, PatchConflict, three_way_patch
 
 GVK = {"group": "", "version": "v1", "kind": "Thing"}
 DOCUMENT: dict[str, Any] = {
@@ -110,6 +110,8 @@ CASES = [
     ("items", [item("a")], [item("a")], [item("a", live=1)], {}),
     ("marks", ["x", "y"], ["y", "z"], ["x", "y", "live"],
      {"$setElementOrder/marks": ["y", "z"], "marks": ["z"], "$deleteFromPrimitiveList/marks": ["x"]}),
+    ("marks", ["x"], [], ["x"], {"$deleteFromPrimitiveList/marks": ["x"]}),
+    ("items", [item("a")], [], [item("a")], {"items": [{"$patch": "delete", "name": "a"}]}),
     ("plain", [1], [1, 2], [1, 3], {"plain": [1, 2]}),
     ("how", {"a": 1}, {"b": 1}, {"a": 1}, {"how": {"a": None, "b": 1, "$retainKeys": ["b"]}}),
     ("whole", {"a": 1}, {"b": 1}, {"a": 1}, {"whole": {"b": 1, "$patch": "replace"}}),
@@ -119,6 +121,42 @@ CASES = [
 @pytest.mark.parametrize(("key", "old", "new", "now", "patch"), CASES)
 def test_lists_and_directives(key: str, old: Any, new: Any, now: Any, patch: Any) -> None:
     assert strategic({key: old}, {key: new}, {key: now}) == patch
+
+
+EXCLUSIVE = [
+    ("plain", [1], [2], [3], True),
+    ("plain", [1], [2, 3], [3, 2], False),
+    ("plain", [1], [2], [2, 3], True),
+    ("plain", [1], [2], [1], False),
+    ("how", {"a": 1}, {"a": 2}, {"a": 1, "b": 1}, False),
+    ("how", {"a": 1}, {"a": 2}, {"b": 1}, True),
+    ("how", {"a": 1}, {"a": 2}, "text", True),
+    ("whole", {"a": 1}, {"a": 2}, {"a": 3}, False),
+    ("marks", ["x"], ["y"], ["z"], False),
+    ("items", [item("a", value=1)], [item("a", value=2)], [item("a", value=3)], True),
+    ("items", [item("a", value=1)], [item("a", value=2)], [item("b"), item("a", value=1)], False),
+    ("items", [item("a", value=1)], [item("a", value=2)], [], True),
+    ("items", [item("a"), item("b")], [item("b"), item("a")], [item("b"), item("a")], False),
+]
+
+
+@pytest.mark.parametrize(("key", "old", "new", "now", "conflict"), EXCLUSIVE)
+def test_what_others_have_changed_is_only_overwritten_on_demand(
+    key: str, old: Any, new: Any, now: Any, conflict: bool
+) -> None:
+    schema = OpenAPISchema.of_kind(DOCUMENT, "", "v1", "Thing")
+    trees = {key: old}, {key: new}, {key: now}
+    if conflict:
+        with pytest.raises(PatchConflict) as caught:
+            three_way_patch(*trees, schema, overwrite=False)
+        assert caught.value.patch == strategic(*trees)
+        assert key in caught.value.changes and f"$setElementOrder/{key}" not in caught.value.changes
+        return
+    assert three_way_patch(*trees, schema, overwrite=False) == strategic(*trees)
+
+
+def test_merge_patches_overwrite() -> None:
+    assert three_way_patch({"a": 1}, {"a": 2}, {"a": 3}, overwrite=False) == {"a": 2}
 
 
 def test_an_item_without_its_key_is_an_error() -> None:

@@ -392,5 +392,33 @@ def test_pruned_objects_are_gone_when_apply_waits(cluster: KapiProcess, tmp_path
     done = kapi(cluster, *prune, "--overwrite", "--openapi-patch=false")
     assert (done.stdout, done.stderr) == ("configmap/kept unchanged\nconfigmap/pruned pruned\n", "")
     assert kapi(cluster, "get", "cm", "pruned").returncode == 1
-    refused = kapi(cluster, *prune, "--overwrite=false")
-    assert refused.stderr == "error: --overwrite=false is not supported: the manifest's values always win\n"
+
+
+def test_apply_without_overwrite_changes_nothing_that_was_applied(cluster: KapiProcess, tmp_path: Path) -> None:
+    """Not even what nobody else has changed: as in kubectl, the annotation itself is a change since the last apply."""
+    file = tmp_path / "held.json"
+
+    def apply(value: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        file.write_text((MAP % "held").replace('"metadata"', f'"data": {{"a": "{value}"}}, "metadata"'))
+        return kapi(cluster, "apply", "--overwrite=false", "-f", str(file), *flags)
+
+    assert apply("1").stdout == "configmap/held created\n"
+    assert apply("1").stdout == "configmap/held unchanged\n"
+    kapi(cluster, "patch", "cm", "held", "-p", '{"data": {"a": "mine"}}')
+    done = apply("3")
+    assert (done.stdout, done.returncode) == ("", 1)
+    reason = (
+        'patch:\ndata:\n  a: "3"\nmetadata:\n  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: |\n'
+    )
+    specs = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert specs == [f"warning: error calculating patch from openapi{spec} spec: patch:" for spec in (" v3", "")]
+    assert done.stderr.count(reason) == 3
+    assert done.stderr.count("conflicts with changes made from original to current:\ndata:\n  a: mine\n") == 3
+    kind = 'Resource: "/v1, Resource=configmaps", GroupVersionKind: "/v1, Kind=ConfigMap"'
+    start = f"error: error when applying patch:\n\nto:\n{kind}\n"
+    named = f'Name: "held", Namespace: "default"\nfor: "{file}": '
+    assert f'{start}{named}error when patching "{file}": creating patch with:\noriginal:\n{{"apiVersion"' in done.stderr
+    pretended = apply("3", "--openapi-patch=false", "--dry-run=client").stderr
+    assert pretended.startswith(f"{start}{named}creating patch with:\n")
+    assert pretended.count(reason) == 1
+    kapi(cluster, "delete", "cm", "held")
