@@ -396,15 +396,15 @@ def test_pruned_objects_are_gone_when_apply_waits(cluster: KapiProcess, tmp_path
 
 def test_apply_without_overwrite_changes_nothing_that_was_applied(cluster: KapiProcess, tmp_path: Path) -> None:
     """Not even what nobody else has changed: as in kubectl, the annotation itself is a change since the last apply."""
-    file = tmp_path / "held.json"
+    file = tmp_path / "guarded.json"
 
     def apply(value: str, *flags: str) -> subprocess.CompletedProcess[str]:
-        file.write_text((MAP % "held").replace('"metadata"', f'"data": {{"a": "{value}"}}, "metadata"'))
+        file.write_text((MAP % "guarded").replace('"a": "1"', f'"a": "{value}"'))
         return kapi(cluster, "apply", "--overwrite=false", "-f", str(file), *flags)
 
-    assert apply("1").stdout == "configmap/held created\n"
-    assert apply("1").stdout == "configmap/held unchanged\n"
-    kapi(cluster, "patch", "cm", "held", "-p", '{"data": {"a": "mine"}}')
+    assert apply("1").stdout == "configmap/guarded created\n"
+    assert apply("1").stdout == "configmap/guarded unchanged\n"
+    kapi(cluster, "patch", "cm", "guarded", "-p", '{"data": {"a": "mine"}}')
     done = apply("3")
     assert (done.stdout, done.returncode) == ("", 1)
     reason = (
@@ -416,9 +416,9 @@ def test_apply_without_overwrite_changes_nothing_that_was_applied(cluster: KapiP
     assert done.stderr.count("conflicts with changes made from original to current:\ndata:\n  a: mine\n") == 3
     kind = 'Resource: "/v1, Resource=configmaps", GroupVersionKind: "/v1, Kind=ConfigMap"'
     start = f"error: error when applying patch:\n\nto:\n{kind}\n"
-    named = f'Name: "held", Namespace: "default"\nfor: "{file}": '
+    named = f'Name: "guarded", Namespace: "default"\nfor: "{file}": '
     assert f'{start}{named}error when patching "{file}": creating patch with:\noriginal:\n{{"apiVersion"' in done.stderr
     pretended = apply("3", "--openapi-patch=false", "--dry-run=client").stderr
     assert pretended.startswith(f"{start}{named}creating patch with:\n")
     assert pretended.count(reason) == 1
-    kapi(cluster, "delete", "cm", "held")
+    kapi(cluster, "delete", "cm", "guarded")
