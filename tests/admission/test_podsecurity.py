@@ -202,7 +202,9 @@ def test_a_look_at_running_pods_ends_after_a_second() -> None:
 def test_without_their_namespace_pods_are_refused_and_templates_let_pass() -> None:
     cluster = Cluster()
     cluster.client.resource("", "namespaces").objects.clear()
-    assert cluster.refused(attributes(BAD)) == 'Internal error occurred: failed to lookup namespace "n"'
+    request, text = attributes(BAD), 'Internal error occurred: failed to lookup namespace "n"'
+    assert cluster.refused(request) == text
+    assert request.annotations == {f"{PREFIX}error": f'{text}: namespaces "n" not found'}
     template = {"spec": {"template": {"spec": BAD["spec"]}}}
     request = attributes(template, group="apps", resource="deployments", kind="Deployment")
     assert cluster.ask(request).annotations == {

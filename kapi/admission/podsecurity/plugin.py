@@ -189,12 +189,14 @@ class PodSecurity(Plugin):
         namespace = await self.initializer.live("", "namespaces", name)
         if namespace is not None:
             self._pod_or_template(attributes, namespace)
-        elif attributes.resource.resource == "pods":
-            self._failed(attributes, fatal=True)
-            raise status.internal(f'failed to lookup namespace "{name}"')
-        else:
-            self._failed(attributes, fatal=True)
-            self._note(attributes, "error", f'failed to lookup namespace "{name}": namespaces "{name}" not found')
+            return
+        self._failed(attributes, fatal=True)
+        error = status.internal(f'failed to lookup namespace "{name}"')
+        is_pod = attributes.resource.resource == "pods"
+        text = error.message if is_pod else f'failed to lookup namespace "{name}"'
+        self._note(attributes, "error", f'{text}: namespaces "{name}" not found')
+        if is_pod:
+            raise error
 
     def _exemption(self, attributes: Attributes) -> str:
         if attributes.namespace in self.configuration.namespaces:
