@@ -29,6 +29,7 @@ from kapi.resources.certificates import certificatesigningrequests
 from kapi.runtime import workqueue
 from kapi.schema.managedfields import TIMESTAMP_COMPARISON
 from kapi.schema.structural.correlation import RATCHETING
+from kapi.servers.aggregator.availability import LOSSES
 from kapi.store.encryption import kms_metrics
 from kapi.wire.tls import faults as tls_faults
 
@@ -42,6 +43,7 @@ _PROCESS_COLLECTORS: tuple[Collector, ...] = (
     AGGREGATIONS,
     WITHOUT_PEERS,
     SELF_REQUESTS,
+    LOSSES,
     FAILURES,
     certificatesigningrequests.HONORED,
     certificatesigningrequests.REQUESTED,

@@ -33,6 +33,9 @@ class GroupEntry:
     name: str
     versions: list[VersionEntry]
     priority: int = 0  # of the whole group; the highest comes first
+    service: str = (
+        ""  # the name of its first APIService: of groups with the same priority the least comes first in ``/apis``
+    )
     # parts of documents, made once: the group never changes
     entry: Object | None = None  # in ``/apis``
     aggregated: orjson.Fragment | None = None  # in the aggregated document, encoded

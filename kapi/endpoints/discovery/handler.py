@@ -326,7 +326,8 @@ class DiscoveryHandler:
         if parts == ["api"]:
             return api_versions(self._address())
         if parts == ["apis"]:
-            return api_group_list(group for group in self._source() if group.name)
+            groups = sorted(self._source(), key=lambda group: (-group.priority, group.service))
+            return api_group_list(group for group in groups if group.name)
         name = "" if parts[0] == "api" else parts[1]
         group = self._find(name)
         if group is None or (parts[0] == "apis" and not name):

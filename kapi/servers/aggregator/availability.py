@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from kapi.machinery.meters import Counter
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration import available_condition, condition, is_available, local_available
 from kapi.resources.definition import Lister
@@ -35,6 +36,11 @@ class Target(NamedTuple):
 
 PASSED = Verdict("True", "Passed", "all checks passed")
 UNREACHABLE = "FailedDiscoveryCheck"  # the reason when the server itself fails
+LOSSES = Counter(
+    "aggregator_unavailable_apiservice_total",
+    "[ALPHA] Counter of APIServices which are marked as unavailable broken down by APIService name and reason.",
+    ("name", "reason"),
+)
 
 
 def server_name(service: Object) -> str:
@@ -49,10 +55,14 @@ def check(reference: Object, service: Object | None, slices: Iterable[Object]) -
     name, namespace = reference["name"], reference["namespace"]
     if service is None:
         return Verdict("False", "ServiceNotFound", f'service/{name} in "{namespace}" is not present')
-    if service["spec"].get("type", "ClusterIP") == "ExternalName":
+    type_ = service["spec"].get("type", "ClusterIP")
+    if type_ == "ExternalName":
         return None
     number = reference.get("port", 443)
     port = next((port for port in service["spec"].get("ports") or () if port.get("port") == number), None)
+    if type_ != "ClusterIP":  # these are not checked, only resolved
+        text = f'no service port {number} found for service "{name}"'
+        return Verdict("False", UNREACHABLE, text) if port is None else None
     if port is None:
         return Verdict(
             "False", "ServicePortError", f'service/{name} in "{namespace}" is not listening on port {number}'
@@ -112,8 +122,9 @@ def updated_status(obj: Object, verdict: Verdict, now: str) -> Object | None:
         return None
     if old is not None and old.get("status") == new["status"]:
         new["lastTransitionTime"] = old.get("lastTransitionTime", now)
-    rest = [item for item in (obj.get("status") or {}).get("conditions") or () if item.get("type") != "Available"]
-    return {**obj, "status": {**(obj.get("status") or {}), "conditions": [*rest, new]}}
+    kept = (obj.get("status") or {}).get("conditions") or []
+    conditions = [*kept, new] if old is None else [new if item is old else item for item in kept]
+    return {**obj, "status": {**(obj.get("status") or {}), "conditions": conditions}}
 
 
 def unavailable_services(lister: Lister) -> Iterator[Metric]:

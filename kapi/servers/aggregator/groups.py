@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, version_rank
+from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, sort_versions
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Resource
-from kapi.servers.aggregator.registration import group_priority, version_priority
+from kapi.servers.aggregator.registration import group_priority, service_name, version_priority
 
 
 class ServedTables:
@@ -115,9 +115,11 @@ def merged_group(
     for entry in versions.values():  # custom resources do not add to a version that is built in
         entry.resources = [row for row in entry.resources if not row.typed_items] or entry.resources
     priorities = {version: (group_priority(name), version_priority(name, version)) for version in versions}
+    names = {version: service_name(GroupVersion(name, version)) for version in versions}
     for service in services:
         spec = service["spec"]
         gv = GroupVersion(name, spec.get("version", ""))
+        names[gv.version] = service["metadata"]["name"]
         priorities[gv.version] = (spec.get("groupPriorityMinimum", 0), spec.get("versionPriority", 0))
         if spec.get("service") is not None:
             known = remote.get(gv)
@@ -127,9 +129,10 @@ def merged_group(
             versions[gv.version] = VersionEntry(gv.version, remote=[], stale=True)
     if not versions:
         return None
-    ranked = sorted(versions, key=lambda version: (priorities[version][1], version_rank(version)), reverse=True)
+    ranked = sorted(sort_versions(versions), key=lambda version: -priorities[version][1])
     highest = max(minimum for minimum, _ in priorities.values())
-    return GroupEntry(name, [versions[version] for version in ranked], highest)
+    first = min(names[version] for version, (minimum, _) in priorities.items() if minimum == highest)
+    return GroupEntry(name, [versions[version] for version in ranked], highest, first)
 
 
 def from_legacy(document: Object) -> list[Object]:

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
-from kapi.resources.apiregistration import available_condition
+from kapi.resources.apiregistration import available_condition, is_available
 from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 from kapi.servers.aggregator import availability
@@ -108,6 +108,10 @@ class AvailabilityController:
             await self._services.update(new, subresource="status")
         except status.NotFound as error:
             self.log.info("apiservice: {message}", message=error.message)
+            return
+        assert service is not None
+        if is_available(service) and not is_available(new):
+            availability.LOSSES.add(name, verdict.reason)
 
     async def _check(self, service: Object, reference: Object) -> Verdict:
         name, namespace = service["metadata"]["name"], reference["namespace"]
@@ -132,7 +136,7 @@ class AvailabilityController:
     async def _probe(self, service: Object, backend: Backend) -> Verdict:
         """Asks the server for its resources: it is available when it answers."""
         name, gv = service["metadata"]["name"], GroupVersion(service["spec"]["group"], service["spec"]["version"])
-        path = f"/apis/{gv}"
+        path = f"/apis/{gv}" if gv.group else f"/api/{gv}"
         first = backend.targets[0]
         # with several targets the message names no address
         host = first.host if len(backend.targets) == 1 else first.name

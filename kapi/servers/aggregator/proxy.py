@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import NoReturn
 
 from twisted.internet.defer import Deferred
 
@@ -21,12 +22,20 @@ UNAVAILABLE = b"service unavailable\n"
 #: the most servers that a request may have passed.  Two servers that aggregate each other pass a request on in a circle, with a
 #: connection for each round, until a probe finds out
 MAX_HOPS = 16
+DISCOVERY_SECONDS = (
+    5.0  # for the answer to a request for the resources of a group version: clients wait for all of them
+)
 LOOP = b"the request has come through too many servers: APIServices of these servers lead in a circle\n"
 
 
 def unavailable() -> Response:
     """The answer (503) while no endpoint of the service is available."""
     return Response(503, UNAVAILABLE, PLAIN, ((b"x-content-type-options", b"nosniff"),))
+
+
+def _late(result: object, seconds: float) -> NoReturn:
+    text = "error trying to reach service: context deadline exceeded"
+    raise NotPassedOn(text, TimeoutError(text))
 
 
 class ReverseProxy:
@@ -45,6 +54,7 @@ class ReverseProxy:
         sends_uid: bool = True,
     ) -> None:
         self._handler = ProxyHandler(reactor, rejects_redirects=rejects_redirects)
+        self._reactor = reactor
         self._failed = failed
         self._sends_uid = sends_uid
         self.backends = backends
@@ -62,8 +72,11 @@ class ReverseProxy:
         return self._pass_on(ctx, key, self._destination(ctx, key, backend))
 
     async def _pass_on(self, ctx: RequestContext, key: str, destination: Destination) -> Response:
+        answer = self._handler.handle(ctx, destination)
         try:
-            return await self._handler.handle(ctx, destination)
+            if ctx.path.strip("/").count("/") != 2:
+                return await answer
+            return await Deferred.fromCoroutine(answer).addTimeout(DISCOVERY_SECONDS, self._reactor, _late)
         except NotPassedOn as problem:
             if problem.is_backends_fault:
                 self._failed(key)

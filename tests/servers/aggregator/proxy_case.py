@@ -114,7 +114,7 @@ class ProxyCase(TestCase):
     user = UserInfo("alice", groups=("dev",), extra={"example.com/a": ("1",)})
 
     def context(self, http: Http) -> RequestContext:
-        ctx = RequestContext(http, http.method.decode(), "/", {})
+        ctx = RequestContext(http, http.method.decode(), http.uri.decode().partition("?")[0], {})
         ctx.user = self.user
         ctx.audit_id = "audit"
         return ctx

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from kapi.machinery.gvk import GroupVersion
-from kapi.servers.aggregator.availability import Target
+from kapi.servers.aggregator.availability import LOSSES, Target
 from tests.servers.aggregator.controller_case import ControllerCase, remote
 
 
@@ -63,11 +63,13 @@ class ControllerTests(ControllerCase):
         self.assertEqual(self.targets(), tuple(Target(f"10.1.0.{i}", 8443, "svc.ns.svc") for i in (1, 3)))
 
     def test_a_server_that_dies_is_noticed_by_the_next_look(self) -> None:
+        before, key = dict(LOSSES.rows), ("v1.a.example.com", "FailedDiscoveryCheck")
         self.make_available()
         self.backend_client.dead.add("v1.a.example.com")
         self.clock.advance(31)
         self.turn()
         self.assertEqual(self.condition()["reason"], "FailedDiscoveryCheck")
+        self.assertEqual(LOSSES.rows, {**before, key: before.get(key, 0) + 1})
         self.backend_client.dead.clear()
         self.clock.advance(31)
         self.turn()

@@ -87,6 +87,15 @@ def test_availability_is_judged_by_service_and_endpoints(
     assert (verdict and verdict.reason) == reason
 
 
+@pytest.mark.parametrize("type_", ["NodePort", "LoadBalancer"])
+def test_services_of_other_types_are_only_resolved(type_: str) -> None:
+    service = {"spec": {**SERVICE["spec"], "type": type_}}
+    assert availability.check(REFERENCE, service, []) is None
+    text = 'no service port 80 found for service "svc"'
+    found = availability.check({**REFERENCE, "port": 80}, service, [SLICE])
+    assert found == Verdict("False", "FailedDiscoveryCheck", text)
+
+
 def test_requests_go_to_a_ready_endpoint_and_expect_the_services_name() -> None:
     assert availability.resolve(REFERENCE, SERVICE, [SLICE]) == (Target("10.1.0.2", 8443, "svc.ns.svc"),)
     assert availability.resolve(REFERENCE, SERVICE, []) == (Target("10.0.0.7", 443, "svc.ns.svc"),)
@@ -103,6 +112,10 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     third = availability.updated_status(second, PASSED, "t3")
     assert third is not None and third["status"]["conditions"][1]["lastTransitionTime"] == "t3"
     assert availability.updated_status(third, PASSED, "t4") is None
+    third["status"]["conditions"].reverse()
+    last = availability.updated_status(third, Verdict("False", "B", "b"), "t5")
+    assert last is not None
+    assert [item["type"] for item in last["status"]["conditions"]] == ["Available", "Other"]
 
 
 def service_object(name: str, group: str, version: str, minimum: int, priority: int, remote: bool) -> Object:
@@ -145,13 +158,36 @@ def test_a_server_that_was_never_reached_is_stale() -> None:
     assert handler.aggregated(groups)["items"][0]["versions"] == [{"version": "v1", "freshness": "Stale"}]
 
 
-def test_versions_of_equal_priority_are_sorted_by_what_they_promise() -> None:
+@pytest.mark.parametrize(
+    ("versions", "ranked"),
+    [
+        ("v1 v10 v1beta1 v2", "v10 v2 v1 v1beta1"),
+        ("v2 v2beta1 v10beta2 v10beta1 v10alpha1 v1", "v2 v1 v10beta2 v10beta1 v2beta1 v10alpha1"),
+        ("v1 v2 test foo10 final foo2 foo1", "v2 v1 final foo1 foo10 foo2 test"),
+    ],
+)
+def test_versions_of_equal_priority_are_sorted_by_what_they_promise(versions: str, ranked: str) -> None:
     services = [
         service_object(f"{version}.a.example.com", "a.example.com", version, 1000, 100, False)
-        for version in ("v1", "v10", "v1beta1", "v2")
+        for version in versions.split()
     ]
     (group,) = index([], services).all()
-    assert [entry.version for entry in group.versions] == ["v10", "v2", "v1", "v1beta1"]
+    assert [entry.version for entry in group.versions] == ranked.split()
+
+
+def test_groups_of_equal_priority_are_sorted_by_an_api_service_in_the_list_and_by_name_in_the_aggregated_document() -> (
+    None
+):
+    services = [
+        service_object(f"{version}.{group}", group, version, 1000, 100, True)
+        for group, version in (("a.io", "v1beta1"), ("b.io", "v1"), ("b.io", "v2"), ("c.io", "v1alpha1"))
+    ]
+    services[-1]["spec"]["groupPriorityMinimum"] = 2000
+    groups = index([], services)
+    assert [item["metadata"]["name"] for item in handler.aggregated(groups.all())["items"]] == ["c.io", "a.io", "b.io"]
+    document = handler.DiscoveryHandler(groups.all, lambda: "")._document(["apis"])
+    assert document is not None
+    assert [entry["name"] for entry in document["groups"]] == ["c.io", "b.io", "a.io"]
 
 
 def test_groups_come_and_go_one_by_one() -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, inlineCallbacks
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.request.user import UserInfo
+from kapi.servers.aggregator import proxy
 from kapi.servers.aggregator.availability import Target
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.proxy import MAX_HOPS, ReverseProxy
@@ -72,6 +73,22 @@ class ProxyTests(ProxyCase):
         self.assertIn(b"host: svc.ns.svc\r\n", head)
         for word in (b"secret", b"system:masters", b"root", b"x-hop"):
             self.assertNotIn(word, head)
+
+    @inlineCallbacks
+    def test_a_request_for_a_group_version_waits_for_seconds(self) -> Any:
+        self.patch(proxy, "DISCOVERY_SECONDS", 0.05)
+        for path in (b"/apis/example.com/v1?a=b", b"/apis/example.com/v1/"):
+            response = yield self.request(Http(b"GET", path, {}))
+            self.assertEqual(response.status, 503)
+            self.assertEqual(response.body, b"error trying to reach service: context deadline exceeded\n")
+        self.assertEqual(self.failed, [KEY, KEY])
+        while any(connection.connected for connection in self.factory.connections):
+            yield deferLater(reactor, 0.005)  # type: ignore[arg-type]
+        waiting = ensureDeferred(self.proxy.handle(self.context(Http(b"GET", b"/apis/example.com/v1/a", {})), KEY))
+        yield deferLater(reactor, 0.1)  # type: ignore[arg-type]
+        self.assertFalse(waiting.called)
+        waiting.cancel()
+        yield self.assertFailure(waiting, CancelledError)
 
     @inlineCallbacks
     def test_the_backend_learns_of_the_trace_instead_of_the_clients(self) -> Any:
