@@ -243,6 +243,7 @@ _GATED = (
     gated("DRANodeAllocatableResources", "nodeAllocatableResourceClaimStatuses"),
     gated("ImageVolumeWithDigest", f"{_ENTRY}.volumeMounts.*.volumeStatus"),
     gated("DRAExtendedResource", "extendedResourceClaimStatus"),
+    gated("InPlacePodLevelResourcesVerticalScaling", "resources", "allocatedResources"),
     gated("ResourceHealthStatus", f"{_ENTRY}.allocatedResourcesStatus", kept=False),
     gated("ResourceHealthStatusMessage", f"{_ENTRY}.allocatedResourcesStatus.*.resources.*.message", kept=False),
 )

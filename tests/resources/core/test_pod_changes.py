@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
+from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from tests.resources.core.test_pods import CTX, after, pod, problems, strategy_of
 
 
@@ -51,6 +54,18 @@ def test_what_was_stored_of_them_stays_and_is_judged() -> None:
     old["status"]["nodeAllocatableResourceClaimStatuses"] = [{"resourceClaimName": "nowhere"}]
     _, lines = after(old, lambda p: p["status"].update(phase="Running"), strategy_of("status"))
     assert any("no mapping found in pod reference" in line for line in lines)
+
+
+@pytest.mark.parametrize("stored", [{}, {"resources": {"limits": {"cpu": "1"}}}])
+def test_the_resources_of_a_pod_as_a_whole_need_their_gate_or_stored_ones(stored: Object) -> None:
+    old = pod()
+    old["status"].update(stored)
+    new = tree.copy(old)
+    new["status"].update(resources={"limits": {"cpu": "2"}}, allocatedResources={"cpu": "2"})
+    ctx = msgspec.structs.replace(CTX, features={"InPlacePodLevelResourcesVerticalScaling": False})
+    strategy_of("status").prepare_for_update(new, old, ctx)
+    found = new["status"].get("resources"), new["status"].get("allocatedResources")
+    assert found == (({"limits": {"cpu": "2"}}, {"cpu": "2"}) if stored else (None, None))
 
 
 def test_addresses_that_are_none_are_no_pair() -> None:
