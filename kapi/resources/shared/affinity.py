@@ -211,7 +211,7 @@ def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: 
                 errors.append(not_supported(here.child(name), policy, ("Honor", "Ignore")))
         if ctx.selector_merge and not ctx.old_violates_match_label_keys:
             validate_match_label_keys(constraint, here, errors, mismatch=False)
-        else:
+        elif ctx.selector_merge or not ctx.old_violates_match_label_keys:
             validate_spread_keys(constraint, here.child("matchLabelKeys"), errors)
         if not ctx.allow_invalid_spread_selectors:
             validate_label_selector(constraint.get("labelSelector"), here.child("labelSelector"), errors)

@@ -15,6 +15,7 @@ from kapi.resources.shared.affinity import (
     has_invalid_node_values,
     pod_terms,
     validate_match_label_keys,
+    validate_spread_keys,
     validate_tolerations,
 )
 from kapi.resources.shared.annotated_tolerations import read_tolerations
@@ -182,7 +183,10 @@ def relax(options: PodOptions, old: Object, metadata: Object) -> None:
         selectors.validate_label_selector(constraint.get("labelSelector"), Path(""), found)
         options.allow_invalid_spread_selectors |= bool(found)
         found = []
-        validate_match_label_keys(constraint, Path(""), found, mismatch=False)
+        if options.selector_merge:
+            validate_match_label_keys(constraint, Path(""), found, mismatch=False)
+        else:
+            validate_spread_keys(constraint, Path(""), found)
         options.old_violates_match_label_keys |= bool(found)
     for volume in elements(old, "volumes"):
         for source in elements(volume, "projected", "sources"):

@@ -494,3 +494,17 @@ def test_what_a_stored_template_has_may_stay(given: Object, other: Object, texts
         errors: list[FieldError] = []
         validate_pod_template(template, Path("t"), errors, template_options(CTX, stored))
         assert short([str(error) for error in errors], "t.spec.") == wanted, stored
+
+
+def test_keys_that_were_merged_into_a_stored_selector_may_stay_when_the_gate_is_off() -> None:
+    given = spread(matchLabelKeys=["a"], labelSelector={"matchExpressions": [{"key": "a", "operator": "Exists"}]})
+    template: Object = {"spec": {"containers": [{"name": "c", "image": "i:1"}], **given}}
+    default_pod_template(template)
+    ctx = replace(CTX, features={"MatchLabelKeysInPodTopologySpreadSelectorMerge": False})
+    for stored, wanted in (
+        (None, [f"topologySpreadConstraints[0].matchLabelKeys[0]: {IN_BOTH}"]),
+        ({"spec": given}, []),
+    ):
+        errors: list[FieldError] = []
+        validate_pod_template(template, Path("t"), errors, template_options(ctx, stored))
+        assert short([str(error) for error in errors], "t.spec.") == wanted
