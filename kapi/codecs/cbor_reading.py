@@ -296,12 +296,8 @@ class _Reader:
             return self._chunks(major)
         if size >> 63:
             raise CBORError(f"cbor: {_KINDS[major]} length {size} is too large, causing integer overflow")
-        end = self.at + size
-        if end > len(self.data):
-            raise CBORError(_ENDED)
-        raw = self.data[self.at : end]
-        self.at = end
-        return raw
+        begin, self.at = self.at, self.at + size  # behind the end of the data if some of it is missing
+        return self.data[begin : self.at]
 
     def _chunks(self, major: int) -> bytes:
         parts: list[bytes] = []

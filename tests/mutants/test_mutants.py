@@ -138,7 +138,7 @@ def test_each_place_is_listed_once_and_changes_its_line() -> None:
 
 RULES = """
 LEVELS = ("low", "high")
-BOTH = {"a": 1, **OTHERS}
+BOTH: dict[str, int] = {"a": 1, **OTHERS}
 SPEC = struct(at("name", check(is_name)), at("level", enum(*LEVELS), second))
 
 
@@ -149,7 +149,7 @@ def validate(obj, errors):
     check_name(obj, errors)
     if not obj:
         raise ValueError
-    return obj
+    raise NotImplementedError
 """
 
 
@@ -159,8 +159,8 @@ def test_each_rule_is_left_out_once() -> None:
     assert lines == [
         ("DropEntry", 'LEVELS = ("high")', None),
         ("DropEntry", 'LEVELS = ("low",)', None),
-        ("DropEntry", "BOTH = {**OTHERS}", None),
-        ("DropEntry", 'BOTH = {"a": 1,}', None),
+        ("DropEntry", "BOTH: dict[str, int] = {**OTHERS}", None),
+        ("DropEntry", 'BOTH: dict[str, int] = {"a": 1,}', None),
         ("DropRule", 'SPEC = struct((lambda *_: ()), at("level", enum(*LEVELS), second))', None),
         ("DropRule", 'SPEC = struct(at("name", check(is_name)), (lambda *_: ()))', None),
         ("DropRule", 'SPEC = struct(at("name", check(is_name)), at("level", (lambda *_: ()), second))', None),

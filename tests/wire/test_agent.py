@@ -147,6 +147,7 @@ class ServerAgentCase(TestCase):
             (b"SSH-2.0-nonsense", 'malformed HTTP response "SSH-2.0-nonsense"'),
             (b"x" * 201, f'malformed HTTP response "{"x" * 200}"'),
             (b"HTTP/1.1 200 OK\r\nno colon", "malformed MIME header line: no colon"),
+            (b"HTTP/1.1 200 OK\r\na b: c", "malformed MIME header line: a b: c"),
             (b"HTTP/1.1 200 OK\r\n" + b"y" * 300, f"malformed MIME header line: {'y' * 200}"),
             (b"HTTP/1.1 200 OK\r\n folded: into nothing", "malformed MIME header initial line:  folded: into nothing"),
         ):

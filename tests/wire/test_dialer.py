@@ -104,6 +104,11 @@ class Dialling(SynchronousTestCase):
 
     def test_a_name_nobody_knows(self) -> None:
         self.failureResultOf(self.dial(Resolver([])), DNSLookupError)
+        for method in (Dialer.resolve, Dialer.proxyable):
+            self.reactor.nameResolver = Resolver([])
+            looking = Deferred.fromCoroutine(method(Dialer(self.reactor, 5), "node.example"))
+            failure = self.failureResultOf(looking, DNSLookupError)
+            self.assertIn("no results for hostname lookup: node.example", str(failure.value))
 
     def test_a_name_server_that_never_answers_is_not_waited_for_longer(self) -> None:
         resolver = Resolver(None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.wire.head import BadHead, checked, request_head
+from kapi.request.user import UserInfo
+from kapi.wire.head import BadHead, checked, identity_headers, request_head
 
 
 def test_a_head_is_its_lines() -> None:
@@ -34,3 +35,34 @@ def test_a_target_stays_on_its_line(target: bytes) -> None:
 def test_a_method_is_a_token() -> None:
     with pytest.raises(BadHead):
         request_head(b"GET / HTTP/1.1\r\n", b"/", [])
+
+
+def test_a_user_in_headers() -> None:
+    user = UserInfo("jürgen", "u-1", ("a", "b"), {"example.com/scopes": ("x", "y")})
+    assert identity_headers(user) == [
+        (b"X-Remote-User", b"j\xc3\xbcrgen"),
+        (b"X-Remote-Uid", b"u-1"),
+        (b"X-Remote-Group", b"a"),
+        (b"X-Remote-Group", b"b"),
+        (b"X-Remote-Extra-example.com%2Fscopes", b"x"),
+        (b"X-Remote-Extra-example.com%2Fscopes", b"y"),
+    ]
+    assert identity_headers(UserInfo("ann")) == [(b"X-Remote-User", b"ann")]
+
+
+@pytest.mark.parametrize(
+    ("user", "header"),
+    [
+        (UserInfo("ann\nX-Remote-Group: system:masters"), 'value for "X-Remote-User"'),
+        (UserInfo("ann "), 'value for "X-Remote-User"'),
+        (UserInfo("\ud800"), 'value for "X-Remote-User"'),
+        (UserInfo("ann", uid="\t1"), 'value for "X-Remote-Uid"'),
+        (UserInfo("ann", groups=("a\r",)), 'value for "X-Remote-Group"'),
+        (UserInfo("ann", extra={"k": ("\0",)}), 'value for "X-Remote-Extra-k"'),
+        (UserInfo("ann", extra={"\ud800": ("a",)}), "name"),
+    ],
+)
+def test_a_user_that_headers_cannot_hold_is_refused(user: UserInfo, header: str) -> None:
+    with pytest.raises(BadHead) as caught:
+        identity_headers(user)
+    assert str(caught.value) == f"net/http: invalid header field {header}"
