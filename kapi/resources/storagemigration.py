@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -22,6 +23,7 @@ _SPEC, _STATUS = Path("spec"), Path("status")
 _RESOURCE = _SPEC.child("resource")
 #: a resourceVersion that can be compared: no sign, no zero in front
 _COMPARABLE = re.compile(r"[1-9][0-9]*", re.ASCII)
+_STATES = ("Running", "Failed", "Succeeded")
 
 
 def _resource(obj: Object) -> Object:
@@ -74,9 +76,16 @@ def _true(conditions: list[Object]) -> set[str]:
     return {str(one.get("type")) for one in conditions if one.get("status") == "True"}
 
 
-def _fully_qualified(obj: Object, now: float) -> str:
+def _group_resource(obj: Object, now: float) -> str:
     resource = _resource(obj)
     return ".".join(part for part in (resource.get("resource", ""), resource.get("group", "")) if part)
+
+
+def _state(obj: Object, now: float) -> str:
+    """The last of the states that are true."""
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    states = [one["type"] for one in elements(conditions) if one.get("status") == "True" and one.get("type") in _STATES]
+    return states[-1] if states else "Unknown"
 
 
 STORAGE_VERSION_MIGRATION = Resource(
@@ -87,7 +96,8 @@ STORAGE_VERSION_MIGRATION = Resource(
     status=MigrationStatusStrategy,
     table=printing.table(
         printing.column("Name", printing.name, printing.NAME_TEXT),
-        printing.column("Resource", _fully_qualified, "Fully qualified resource to migrate"),
+        printing.column("Resource", _group_resource, "GroupResource to migrate"),
+        printing.column("Status", _state, "Status of the migration"),
     ),
     gates=("StorageVersionMigrator",),
 )

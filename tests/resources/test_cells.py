@@ -14,6 +14,7 @@ from kapi.resources.core.resourcequotas import RESOURCE as QUOTAS
 from kapi.resources.definition import Resource
 from kapi.resources.discovery import ENDPOINT_SLICE as SLICES
 from kapi.resources.resource.devicetaintrules import RESOURCE as TAINTS
+from kapi.resources.storagemigration import STORAGE_VERSION_MIGRATION as MIGRATIONS
 
 CLAIM = {"claimRef": {"namespace": "n", "name": "c"}}
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}
@@ -29,6 +30,10 @@ def metrics(*specs: Object, current: list[Object] | None = None) -> Object:
 
 def endpoints(count: int) -> Object:
     return {"endpoints": [{"addresses": [f"10.0.0.{number}"]} for number in range(count)]}
+
+
+def conditions(**states: str) -> Object:
+    return {"status": {"conditions": [{"type": kind, "status": state} for kind, state in states.items()]}}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +67,11 @@ def endpoints(count: int) -> Object:
         (TAINTS, {"spec": {"taint": TAINT}}, "Effect", "NoExecute"),
         (TAINTS, {"spec": {"taint": TAINT}}, "TimeAdded", "30s"),
         (TAINTS, {"spec": {}}, "TimeAdded", ""),
+        (MIGRATIONS, {"spec": {"resource": {"resource": "pods"}}}, "Resource", "pods"),
+        (MIGRATIONS, {}, "Status", "Unknown"),
+        (MIGRATIONS, conditions(Other="True", Running="Unknown"), "Status", "Unknown"),
+        (MIGRATIONS, conditions(Failed="True", Running="False"), "Status", "Failed"),
+        (MIGRATIONS, conditions(Failed="True", Running="True"), "Status", "Running"),
     ],
 )
 def test_cell(row: Resource, parts: Object, column: str, cell: Any) -> None:

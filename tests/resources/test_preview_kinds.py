@@ -169,7 +169,7 @@ def test_a_storage_version_migration(api: MemoryAPI) -> None:
         "status.conditions",
     ]
     table = api.ask("GET", MIGRATIONS, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}).json
-    assert table["rows"][0]["cells"] == ["m", "deployments.apps"]
+    assert table["rows"][0]["cells"] == ["m", "deployments.apps", "Succeeded"]
 
 
 @pytest.mark.parametrize(
