@@ -9,6 +9,7 @@ import pytest
 from kapi.machinery.tree import Object
 from kapi.resources.apps.deployments import RESOURCE as DEPLOYMENTS
 from kapi.resources.autoscaling.horizontalpodautoscalers import RESOURCE as SCALERS
+from kapi.resources.certificates.podcertificaterequests import RESOURCE as POD_CERTIFICATES
 from kapi.resources.core.persistentvolumes import RESOURCE as VOLUMES
 from kapi.resources.core.resourcequotas import RESOURCE as QUOTAS
 from kapi.resources.definition import Resource
@@ -69,6 +70,13 @@ def conditions(**states: str) -> Object:
         (TAINTS, {"spec": {}}, "TimeAdded", ""),
         (MIGRATIONS, {"spec": {"resource": {"resource": "pods"}}}, "Resource", "pods"),
         (MIGRATIONS, {}, "Status", "Unknown"),
+        (POD_CERTIFICATES, {}, "UnverifiedUserAnnotations", "<none>"),
+        (
+            POD_CERTIFICATES,
+            {"spec": {"unverifiedUserAnnotations": {"b.c/d": "", "a.b/c": "x"}}},
+            "UnverifiedUserAnnotations",
+            "a.b/c=x,b.c/d=",
+        ),
         (MIGRATIONS, conditions(Other="True", Running="Unknown"), "Status", "Unknown"),
         (MIGRATIONS, conditions(Failed="True", Running="False"), "Status", "Failed"),
         (MIGRATIONS, conditions(Failed="True", Running="True"), "Status", "Running"),

@@ -23,7 +23,7 @@ from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.mail import is_address
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable, validate_user_annotations
 from kapi.resources.shared.names import subdomain_name
@@ -352,7 +352,11 @@ RESOURCE = Resource(
         ),
         printing.column("SignerName", printing.of_spec("signerName"), "signerName indicates the requested signer."),
         printing.column("State", _state, "Is the request Pending, Issued, Denied, or Failed?"),
-        printing.AGE,
+        printing.column(
+            "UnverifiedUserAnnotations",
+            lambda obj, now: printing.labels((obj.get("spec") or {}).get("unverifiedUserAnnotations")),
+            FieldText("api.certificates.v1beta1.PodCertificateRequestSpec", "unverifiedUserAnnotations"),
+        ),
     ),
     gates=("PodCertificateRequest",),
 )
