@@ -45,8 +45,12 @@ def default_claim_spec(spec: Object) -> None:
             wish["allocationMode"] = wish.get("allocationMode") or "ExactCount"
             if wish["allocationMode"] == "ExactCount" and not wish.get("count"):
                 wish["count"] = 1
-            for toleration in elements(wish, "tolerations"):
-                toleration["operator"] = toleration.get("operator") or "Equal"
+            default_tolerations(wish)
+
+
+def default_tolerations(owner: Object) -> None:
+    for toleration in elements(owner, "tolerations"):
+        toleration["operator"] = toleration.get("operator") or "Equal"
 
 
 def requests_of(spec: Object) -> Requests:

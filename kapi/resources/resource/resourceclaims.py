@@ -22,6 +22,7 @@ from kapi.resources.resource.claim_spec import (
     check_references,
     check_request_reference,
     default_claim_spec,
+    default_tolerations,
     requests_of,
     validate_claim_spec,
 )
@@ -73,6 +74,8 @@ class ResourceClaimStrategy(PlainStrategy):
 
     def default(self, obj: Object) -> None:
         default_claim_spec(obj.get("spec") or {})
+        for result in elements(_results(obj.get("status") or {})):
+            default_tolerations(result)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         super().prepare(obj, old, ctx)

@@ -40,6 +40,7 @@ Rule = Callable[[Tree, Path, Errors], None]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _MAX_TEMPLATES = 8
 _NULLS = ("schedulingConstraints",)  # fields of a template that the API shows even without a value
+_DISRUPTION_MODE = "Pod"  # the default of a group, also while the gate is off
 
 
 def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: object, shown: Collection[str] = ()) -> None:
@@ -48,13 +49,17 @@ def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: objec
     ``shown``: fields that an object also has without a value, as null.
     """
     for field, name in _GATED.items():
-        if gate(ctx, name) or any(spec.get(field) not in (None, "", []) for spec in elements(old)):
+        if gate(ctx, name) or any(_is_set(field, spec.get(field)) for spec in elements(old)):
             continue
         for spec in elements(specs):
             if field in shown:
                 spec[field] = None
             else:
                 spec.pop(field, None)
+
+
+def _is_set(field: str, value: Tree) -> bool:
+    return value not in (None, []) and (value != "" or field == "disruptionMode")  # a pointer in Go
 
 
 def check_fixed(new: Tree, old: Tree, path: Path, errors: Errors) -> bool:
@@ -75,11 +80,11 @@ def check_group(spec: Object, old: Object | None, path: Path, errors: Errors, ct
             return
         name = _GATED.get(field)
         if name is not None and name != _CLAIMS_GATE and not gate(ctx, name):
-            if value not in (None, "", []):
+            if _is_set(field, value):
                 errors.append(forbidden(here, ""))
         elif old is not None:
             check_fixed(value, before, here, errors)
-        elif value not in (None, "", []) or field == "schedulingPolicy":
+        elif _is_set(field, value) or field == "schedulingPolicy":
             rule(value, here, errors)
 
     check("schedulingPolicy", _check_policy)
@@ -176,20 +181,29 @@ class PodGroupStrategy(PlainStrategy):
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
 
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {}).setdefault("disruptionMode", _DISRUPTION_MODE)
+
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        spec = obj.setdefault("spec", {})
-        drop_disabled([spec], [old["spec"]] if old and old.get("spec") else [], ctx)
-        if gate(ctx, "WorkloadAwarePreemption"):
-            spec.setdefault("disruptionMode", "Pod")
+        drop_disabled([obj["spec"]], [] if old is None else [_stored(old)], ctx)
+
+    def canonicalize(self, obj: Object) -> None:
+        """Sets the default of a dropped field, as decoding the stored object does."""
+        self.default(obj)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        spec, before = obj.get("spec") or {}, None if old is None else old.get("spec") or {}
+        spec, before = obj["spec"], None if old is None else _stored(old)
         reference, here = spec.get("podGroupTemplateRef"), _SPEC.child("podGroupTemplateRef")
         if before is not None:
             check_fixed(reference, before.get("podGroupTemplateRef"), here, errors)
         elif reference is not None:
             _check_reference(reference, here, errors)
         check_group(spec, before, _SPEC, errors, ctx)
+
+
+def _stored(group: Object) -> Object:
+    """The spec of a stored group, with the default that older objects lack."""
+    return {"disruptionMode": _DISRUPTION_MODE, **(group.get("spec") or {})}
 
 
 def _check_reference(reference: Object, path: Path, errors: Errors) -> None:

@@ -10,7 +10,7 @@ from kapi.machinery import tree
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
-from kapi.resources.resource import deviceclasses, devicetaintrules
+from kapi.resources.resource import deviceclasses, devicetaintrules, resourceclaims
 from kapi.resources.resource.resourceclaims import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
@@ -518,3 +518,10 @@ def test_defaults_of_requests() -> None:
     assert second["firstAvailable"] == [{"name": "a", "allocationMode": "ExactCount", "count": 2}]
     template = made(RESOURCE_CLAIM_TEMPLATE, spec={"spec": {"devices": {"requests": [tree.copy(REQUEST)]}}})
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1
+
+
+def test_tolerations_of_results_have_the_default_operator() -> None:
+    tolerations = [{"key": "a"}, {"key": "b", "operator": "Exists"}]
+    claim = {"metadata": {"name": "a"}, "status": allocation(results=[result(tolerations=tolerations)])}
+    resourceclaims.STATUS_STRATEGY.default(claim)
+    assert [one["operator"] for one in tolerations] == ["Equal", "Exists"]

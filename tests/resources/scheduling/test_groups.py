@@ -66,7 +66,8 @@ def test_a_pod_group() -> None:
 def test_fields_whose_gate_is_off_are_dropped() -> None:
     api = started()
     made = api.ask("POST", GROUPS, group(**EVERYTHING)).json
-    assert {name for name, value in made["spec"].items() if value is not None} == {"schedulingPolicy"}
+    kept = {name: value for name, value in made["spec"].items() if value is not None}
+    assert kept == {"schedulingPolicy": GANG, "disruptionMode": "Pod"}  # the default, as for every group that is read
     made = api.ask("POST", WORKLOADS, workload(template(**EVERYTHING))).json
     left = made["spec"]["podGroupTemplates"][0]
     assert {name for name, value in left.items() if value is not None} == {"name", "schedulingPolicy"}
@@ -84,6 +85,14 @@ def test_fields_that_are_stored_stay_when_their_gate_goes_off() -> None:
 
 def test_a_group_is_disrupted_pod_by_pod_unless_it_says_so() -> None:
     assert started(*ALL).ask("POST", GROUPS, group()).json["spec"]["disruptionMode"] == "Pod"
+
+
+def test_a_group_without_a_disruption_mode_outlasts_a_change_of_the_gates() -> None:
+    api = started()
+    made = api.ask("POST", GROUPS, group()).json
+    api.environment.features = started(*ALL).environment.features
+    labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}, "spec": group()["spec"]}
+    assert api.ask("PUT", f"{GROUPS}/g", labelled).code == 200
 
 
 @pytest.mark.parametrize(
@@ -128,6 +137,7 @@ def test_a_group_is_disrupted_pod_by_pod_unless_it_says_so() -> None:
             'spec.resourceClaims[0]: Invalid value: "": must specify one of: `resourceClaimName`, '
             "`resourceClaimTemplateName`",
         ),
+        ({"disruptionMode": ""}, 'spec.disruptionMode: Unsupported value: "": supported values: "Pod", "PodGroup"'),
         ({"disruptionMode": "x"}, 'spec.disruptionMode: Unsupported value: "x": supported values: "Pod", "PodGroup"'),
         (
             {"priority": 2_000_000_000},
