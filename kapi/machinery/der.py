@@ -46,5 +46,10 @@ def certificate(der: bytes) -> x509.Certificate:
 
 
 def signing_request(der: bytes) -> x509.CertificateSigningRequest:
-    """A request whose key and signature can be checked safely.  Raises ValueError."""
-    return x509.load_der_x509_csr(_known(der))
+    """A request whose subject can be read, and whose key and signature can be checked safely.  Raises ValueError."""
+    try:
+        request = x509.load_der_x509_csr(_known(der))
+        request.subject  # noqa: B018  decoded when it is read
+    except ValueError:
+        raise ValueError("x509: malformed certificate request") from None
+    return request

@@ -313,6 +313,30 @@ def test_a_signing_request_with_an_unreadable_subject_is_refused(signer: str) ->
 
 
 @pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (b"", "PEM block type must be CERTIFICATE REQUEST"),
+        (
+            b"-----BEGIN CERTIFICATE REQUEST-----\nYWJj\n-----END CERTIFICATE REQUEST-----\n",
+            "x509: malformed certificate request",
+        ),
+    ],
+)
+def test_why_a_signing_request_cannot_be_read(request_: bytes, why: str) -> None:
+    for signer, made, text in (
+        ("kube-apiserver-client", certificates.CertificateSubjectRestriction, "failed to parse CSR: "),
+        ("kubelet-serving", node_restriction.NodeRestriction, "unable to parse csr: "),
+    ):
+        spec = {"signerName": f"kubernetes.io/{signer}", "request": base64.b64encode(request_).decode()}
+        request = attributes(
+            {"metadata": {"name": "r"}, "spec": spec}, group="certificates.k8s.io",
+            resource="certificatesigningrequests", kind="CertificateSigningRequest",
+            user=UserInfo("system:node:n1", groups=("system:nodes",)),
+        )  # fmt: skip
+        assert refusal(made(initializer()), request).endswith(f" is forbidden: {text}{why}")
+
+
+@pytest.mark.parametrize(
     ("signer", "allowed", "forbidden"),
     [
         ("kubernetes.io/kube-apiserver-client", ("jane", "dev"), ("jane", "system:masters")),

@@ -6,7 +6,6 @@ For its pods it may request tokens, for the audiences of their volumes (KEP-4935
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable, Iterator
 
 from cryptography import x509
@@ -387,9 +386,8 @@ class NodeRestriction(Plugin):
             return
         try:
             subject = signing_request(base64.b64decode(spec.get("request") or "", validate=True)).subject
-        except (ValueError, binascii.Error):
-            why = "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"
-            raise denied(attributes, why) from None
+        except ValueError as error:
+            raise denied(attributes, f"unable to parse csr: {error}") from None
         names = subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         if [name.value for name in names][-1:] != [f"system:node:{node}"]:
             raise denied(attributes, f"can only create a node CSR with CN=system:node:{node}")

@@ -230,7 +230,6 @@ def request_error(encoded: str | None) -> str:
         return pem.NO_REQUEST
     try:
         request = der.signing_request(block.der)
-        request.subject  # noqa: B018  decoded when it is read
         good = request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return "x509: malformed certificate request"
