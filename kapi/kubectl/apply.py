@@ -88,11 +88,16 @@ HELP = Help(
 class ClientSideApply:
     """``dry_run`` is "none", "client" or "server", ``fields`` the value of ``fieldValidation``.
 
-    ``whole``: the complete object will be printed.
+    ``whole``: the complete object will be printed.  ``overwrite``: also what was changed since the last apply.
+    ``openapi``: problems of patches are told for each schema of the server.
     """
 
-    def __init__(self, factory: Factory, program: str, dry_run: str, fields: str, *, whole: bool) -> None:
+    def __init__(
+        self, factory: Factory, program: str, dry_run: str, fields: str, *,
+        whole: bool, overwrite: bool = True, openapi: bool = True,
+    ) -> None:  # fmt: skip
         self._factory, self._program, self._dry_run, self._whole = factory, program, dry_run, whole
+        self._overwrite, self._openapi = overwrite, openapi
         self._options = {
             "dryRun": "All" if dry_run == "server" else None,
             "fieldManager": factory.flags.get_string("field-manager") or f"{program}-client-side-apply",
@@ -202,15 +207,15 @@ class ClientSideApply:
         mapping, text = info.mapping, str(dig(current, "metadata", "annotations", LAST_APPLIED) or "")
         document = await self._document(mapping.group, mapping.version)
         schema = OpenAPISchema.of_kind(document, mapping.group, mapping.version, mapping.kind)
-        overwrite = self._factory.flags.get_bool("overwrite")
         try:
-            return three_way_patch(_original(text), modified, current, schema, overwrite=overwrite), schema is not None
+            patch = three_way_patch(_original(text), modified, current, schema, overwrite=self._overwrite)
+            return patch, schema is not None
         except PatchConflict as error:
-            patch, changes = (dump_yaml(tree).decode() for tree in (error.patch, error.changes))
-            why = f"patch:\n{patch}\nconflicts with changes made from original to current:\n{changes}\n"
+            wanted, changes = (dump_yaml(tree).decode() for tree in (error.patch, error.changes))
+            why = f"patch:\n{wanted}\nconflicts with changes made from original to current:\n{changes}\n"
         except ValueError as error:
             why = str(error)
-        if schema is not None and self._factory.flags.get_bool("openapi-patch"):
+        if schema is not None and self._openapi:
             for spec in ("openapi v3", "openapi"):
                 self._factory.err.write(f"warning: error calculating patch from {spec} spec: {why}\n")
         trees = f"original:\n{text}\nmodified:\n{json_text(modified)}\n\ncurrent:\n{json_text(current)}\n"
@@ -350,7 +355,9 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_bool("server-side"):
         apply = _by_server(factory, program, dry_run, fields)
     else:
-        apply = ClientSideApply(factory, program, dry_run, fields, whole=whole).apply
+        overwrite, openapi = flags.get_bool("overwrite"), flags.get_bool("openapi-patch")
+        side = ClientSideApply(factory, program, dry_run, fields, whole=whole, overwrite=overwrite, openapi=openapi)
+        apply = side.apply
     pruner = None
     if flags.get_bool("prune"):
         namespaces = (factory.namespace,) if flags.get_string("namespace") else ()
