@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -41,21 +42,15 @@ class Attributes(msgspec.Struct):
     name: str = ""
     field_requirements: tuple[tuple[str, str, str], ...] = ()  # (field, operator, value) when parsed from a selector
     label_requirements: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    field_selector_error: str = ""
-    label_selector_error: str = ""
+    fields_ignored: bool = False  # of a review: a part of the field selector cannot be read, and is ignored
+    labels_ignored: bool = False
 
     def read_selectors(self, fields: str | None, labels: str | None) -> None:
-        """Sets the requirements of selectors, or the error of one that cannot be read."""
-        if fields:
-            try:
-                self.field_requirements = field_terms(fields)
-            except SelectorError as error:
-                self.field_selector_error = str(error)
-        if labels:
-            try:
-                self.label_requirements = label_terms(labels)
-            except SelectorError as error:
-                self.label_selector_error = str(error)
+        """Sets the requirements of selectors.  One that cannot be read is ignored."""
+        with suppress(SelectorError):
+            self.field_requirements = field_terms(fields or "")
+        with suppress(SelectorError):
+            self.label_requirements = label_terms(labels or "")
 
 
 def field_terms(selector: str) -> tuple[tuple[str, str, str], ...]:

@@ -59,11 +59,32 @@ def test_others_may_be_asked_about_only_by_those_who_may_ask(api: SecuredAPI) ->
     assert answer.code == 403
 
 
-def test_selectors_that_cannot_be_read_are_ignored_and_told(api: SecuredAPI) -> None:
-    selector = {"requirements": [{"key": "a", "operator": "In", "values": ["1", "2"]}]}
-    spec = {"user": "alice", **pods("get", fieldSelector=selector)}
-    status = review(api, "admin", "subjectaccessreviews", spec)
-    assert status["evaluationError"] == "spec.resourceAttributes.fieldSelector ignored due to parse error"
+def requirement(operator: str, *values: str) -> dict[str, Any]:
+    return {"key": "a", "operator": operator, "values": values}
+
+
+PARTLY, IGNORED = "partially ignored due to parse error", "ignored due to parse error"
+
+
+@pytest.mark.parametrize(
+    ("kind", "selector", "told"),
+    [
+        ("fieldSelector", {"requirements": [requirement("In", "1", "2")]}, IGNORED),
+        ("fieldSelector", {"requirements": [requirement("NotIn", "1"), requirement("Exists")]}, PARTLY),
+        ("fieldSelector", {"requirements": [requirement("In", "1"), requirement("Like", "1")]}, PARTLY),
+        ("fieldSelector", {"requirements": [requirement("In", "1")]}, ""),
+        ("fieldSelector", {"rawSelector": "a"}, IGNORED),
+        ("fieldSelector", {"rawSelector": "a=b,c!=d"}, ""),
+        ("labelSelector", {"requirements": [requirement("In", "1"), requirement("Gt", "1")]}, PARTLY),
+        ("labelSelector", {"requirements": [requirement("NotIn", "1"), requirement("Exists")]}, ""),
+        ("labelSelector", {"rawSelector": "a in"}, IGNORED),
+    ],
+)
+def test_selectors_that_cannot_be_read_are_ignored_and_told(
+    api: SecuredAPI, kind: str, selector: dict[str, Any], told: str
+) -> None:
+    status = review(api, "admin", "subjectaccessreviews", {"user": "alice", **pods("get", **{kind: selector})})
+    assert status.get("evaluationError", "") == (told and f"spec.resourceAttributes.{kind} {told}")
 
 
 @pytest.mark.parametrize(
@@ -221,10 +242,15 @@ def test_paths_and_users_that_are_no_utf8_are_answered(api: SecuredAPI) -> None:
 
 
 def test_requirements_reach_the_authorizer_as_they_were_sent_and_raw_ones_by_key() -> None:
+    def attributes(**selectors: Any) -> Any:
+        resource = {"resource": "pods", "verb": "list", **selectors}
+        return attributes_from({"resourceAttributes": resource}, UserInfo("alice"))
+
     def requirements(**selector: Any) -> Any:
-        resource = {"resource": "pods", "verb": "list", "labelSelector": selector}
-        return attributes_from({"resourceAttributes": resource}, UserInfo("alice")).label_requirements
+        return attributes(labelSelector=selector).label_requirements
 
     named = [{"key": "z", "operator": "In", "values": ["b", "a"]}, {"key": "c", "operator": "Exists"}]
     assert requirements(requirements=named) == (("z", "in", ("b", "a")), ("c", "exists", ()))
     assert requirements(rawSelector="z in (b,a),c") == (("c", "exists", ()), ("z", "in", ("a", "b")))
+    two = [requirement("In", "1"), requirement("Exists"), requirement("NotIn", "2")]
+    assert attributes(fieldSelector={"requirements": two}).field_requirements == (("a", "=", "1"), ("a", "!=", "2"))

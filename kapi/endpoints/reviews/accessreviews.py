@@ -7,16 +7,16 @@ Upstream: ``pkg/registry/authorization/*accessreview``, ``pkg/registry/authoriza
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from kapi.authorization.interface import Attributes, Decision, decided, field_terms, label_terms
 from kapi.endpoints.reviews.posted_review import PostedReview, ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
-from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.names import label_value, qualified_name
-from kapi.machinery.selectors import SelectorError, label_requirement
+from kapi.machinery.selectors import SelectorError
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -24,7 +24,9 @@ from kapi.request.user import UserInfo
 from kapi.schema.builtin import definition
 from kapi.schema.quoted import go_order
 
+Term = TypeVar("Term")
 _LABEL_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+_FIELD_OPERATORS = {"In": "=", "NotIn": "!="}
 _SPEC = Path("spec")
 _RESOURCE = Path("spec.resourceAttributes")
 _METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -48,70 +50,47 @@ def attributes_from(spec: Object, user: UserInfo) -> Attributes:
         namespace=resource.get("namespace", ""),
         name=resource.get("name", ""),
     )
-    _read_labels(resource.get("labelSelector") or {}, attributes)
-    _read_fields(resource.get("fieldSelector") or {}, attributes)
+    labels = _read(resource.get("labelSelector") or {}, label_terms, _label)
+    fields = _read(resource.get("fieldSelector") or {}, field_terms, _field)
+    attributes.label_requirements = tuple(term for term in labels if term is not None)
+    attributes.field_requirements = tuple(term for term in fields if term is not None)
+    attributes.labels_ignored, attributes.fields_ignored = None in labels, None in fields
     return attributes
 
 
-def _read_labels(selector: Object, attributes: Attributes) -> None:
-    terms: list[tuple[str, str, tuple[str, ...]]] = []
-    errors: list[str] = []
+def _read(
+    selector: Object, parse: Callable[[str], tuple[Term, ...]], read: Callable[[Object], Term | None]
+) -> list[Term | None]:
+    """The requirements of a selector; None for one that cannot be read, or for all of a text."""
+    found = [read(term) for term in selector.get("requirements") or ()]
     raw = selector.get("rawSelector")
     if raw:
         try:
-            terms = list(label_terms(raw))
-        except SelectorError as error:
-            errors.append(str(error))
-    for term in selector.get("requirements") or ():
-        operator = _LABEL_OPERATORS.get(term.get("operator", ""))
-        if operator is None:
-            errors.append(f'"{term.get("operator", "")}" is not a valid label selector operator')
-            continue
-        try:
-            values = tuple(term.get("values") or ())
-            requirement = label_requirement(term.get("key", ""), operator, frozenset(values))
-        except SelectorError as error:
-            errors.append(str(error))
-            continue
-        terms.append((requirement.key, operator, values))
-    attributes.label_requirements = tuple(terms)
-    attributes.label_selector_error = aggregate(errors)
+            found += parse(raw)
+        except SelectorError:
+            found.append(None)
+    return found
 
 
-def _read_fields(selector: Object, attributes: Attributes) -> None:
-    terms: list[tuple[str, str, str]] = []
-    errors: list[str] = []
-    raw = selector.get("rawSelector")
-    if raw:
-        try:
-            terms = list(field_terms(raw))
-        except SelectorError as error:
-            errors.append(str(error))
-    for term in selector.get("requirements") or ():
-        operator, values = term.get("operator", ""), term.get("values") or []
-        if len(values) > 1:
-            errors.append("fieldSelectors do not yet support multiple values")
-        elif operator in ("In", "NotIn"):
-            if len(values) != 1:
-                errors.append(f"fieldSelectors {'in' if operator == 'In' else 'not in'} must have one value")
-            else:
-                terms.append((term.get("key", ""), "=" if operator == "In" else "!=", values[0]))
-        elif operator in ("Exists", "DoesNotExist"):
-            errors.append(f"fieldSelectors do not yet support {operator}")
-        else:
-            errors.append(f'"{operator}" is not a valid field selector operator')
-    attributes.field_requirements = tuple(terms)
-    attributes.field_selector_error = aggregate(errors)
+def _label(term: Object) -> tuple[str, str, tuple[str, ...]] | None:
+    operator = _LABEL_OPERATORS.get(term.get("operator", ""))
+    return None if operator is None else (term.get("key", ""), operator, tuple(term.get("values") or ()))
+
+
+def _field(term: Object) -> tuple[str, str, str] | None:
+    """Only one value can be compared as yet."""
+    operator, values = _FIELD_OPERATORS.get(term.get("operator", "")), term.get("values") or []
+    return None if operator is None or len(values) != 1 else (term.get("key", ""), operator, values[0])
 
 
 def evaluation_error(error: str, attributes: Attributes) -> str:
     """The evaluationError of a review's status: the authorizer's error, and which selectors were ignored."""
     texts = [error] if error else []
-    for name, problem, kept in (
-        ("fieldSelector", attributes.field_selector_error, attributes.field_requirements),
-        ("labelSelector", attributes.label_selector_error, attributes.label_requirements),
+    for name, ignored, kept in (
+        ("fieldSelector", attributes.fields_ignored, attributes.field_requirements),
+        ("labelSelector", attributes.labels_ignored, attributes.label_requirements),
     ):
-        if problem:
+        if ignored:
             partly = "partially ignored" if kept else "ignored"
             texts.append(f"spec.resourceAttributes.{name} {partly} due to parse error")
     return "; ".join(texts)
