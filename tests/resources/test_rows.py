@@ -338,8 +338,8 @@ def condition(kind: str, status: str = "True", **more: str) -> Object:
              "2",
          ]),
         ("podcertificaterequests", {"spec": {"podName": "p", "serviceAccountName": "s", "nodeName": "n",
-            "signerName": "x"}, "status": {"conditions": [condition("Issued")]}}, ["p", "s", "n", "x", "Issued"]),
-        ("podcertificaterequests", {"spec": {"podName": "p"}, "status": {}}, ["p", "", "", "", "Pending"]),
+            "signerName": "x"}, "status": {"conditions": [condition("Issued")]}}, ["p", "s", "n", "x", "Issued", "<none>"]),
+        ("podcertificaterequests", {"spec": {"podName": "p"}, "status": {}}, ["p", "", "", "", "Pending", "<none>"]),
         ("storageversions", {"spec": {}, "status": {"commonEncodingVersion": "v1", "storageVersions": [
             {"apiServerID": "a", "encodingVersion": "v1"}, {"apiServerID": "b", "encodingVersion": "v2"}]}}, [
              "v1",
