@@ -21,7 +21,6 @@ from kapi.kubectl.apply_migration import migrate
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, shared
-from kapi.kubectl.go_json import json_text, sorted_fields
 from kapi.kubectl.info import Info, items_of
 from kapi.kubectl.messages import CommandError, ListErrors, raise_errors
 from kapi.kubectl.print_flags import printer_for
@@ -39,6 +38,7 @@ from kapi.kubectl.writing import (
     with_last_applied,
     with_source,
 )
+from kapi.machinery.go_json import json_text, sorted_fields
 from kapi.machinery.status import Conflict, Invalid, NotFound
 from kapi.machinery.tree import Object, dig
 

@@ -13,8 +13,8 @@ from kapi.kubectl.command import Command, Help
 from kapi.kubectl.creating import CREATE, create, metadata, one_name
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
-from kapi.kubectl.go_json import json_text
 from kapi.kubectl.messages import CommandError
+from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 

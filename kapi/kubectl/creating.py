@@ -8,10 +8,10 @@ from __future__ import annotations
 from kapi.client.errors import StatusError
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag, shared
-from kapi.kubectl.go_json import json_text
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation
+from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object
 
 CREATE = (

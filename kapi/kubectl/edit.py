@@ -181,7 +181,7 @@ class Editing:
         if len(objects) == 1:
             whole = objects[0]
         if self._json:
-            from kapi.kubectl.go_json import json_text
+            from kapi.machinery.go_json import json_text
 
             return json_text(whole, 4).encode() + b"\n"
         if self._factory.flags.get_string("output") == "kyaml":

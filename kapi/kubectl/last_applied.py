@@ -13,11 +13,11 @@ from kapi.kubectl.command import Command, Help
 from kapi.kubectl.edit import Editing, Results
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
-from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation, with_source
+from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object, Tree, dig

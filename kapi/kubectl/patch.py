@@ -11,11 +11,11 @@ from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
-from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.writing import dry_run_strategy
+from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Tree
 

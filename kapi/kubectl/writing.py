@@ -9,9 +9,9 @@ from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder, builder_of
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, Flags, shared
-from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
+from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import NumberError, parse_bool
 from kapi.machinery.tree import Object, dig
 

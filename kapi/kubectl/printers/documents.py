@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kapi.kubectl.go_json import json_text
 from kapi.kubectl.printers.interface import Printer, without_managed_fields
+from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object
 
 

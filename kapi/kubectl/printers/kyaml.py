@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from math import isinf
 
-from kapi.kubectl.go_json import json_text
 from kapi.kubectl.printers.interface import Printer, without_managed_fields
+from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object, Tree
 
 Order = Callable[[Iterable[str]], list[str]]

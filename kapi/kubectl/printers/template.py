@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kapi.kubectl.go_json import json_text
 from kapi.kubectl.go_template.execution import Template
 from kapi.kubectl.go_template.lexer import TemplateError
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
+from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote, value_text
 from kapi.machinery.tree import Object
 

@@ -7,19 +7,21 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import overload
 
-import orjson
 from msgspec import Raw
 
-from kapi.cel.values import format_double
-from kapi.machinery.ages import human_duration
+from kapi.machinery.ages import since
 from kapi.machinery.each import costly, elements
-from kapi.machinery.time import seconds_of
+from kapi.machinery.go_json import json_text
+from kapi.machinery.golang import is_int64, value_text
+from kapi.machinery.jsonpath import Below, JSONPathError, Template
+from kapi.machinery.time import time
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Column, TableColumns
 from kapi.resources.shared import printing
-from kapi.servers.apiextensions.jsonpath import Below, JSONPathError, Path
 from kapi.servers.apiextensions.outline import decode_raw
 
+MAX_FOUND = 100_000  # values of a step: ``..`` after ``..`` finds each value many times
+_NO_INT64 = -(1 << 63)  # Go's conversion of a float that is too large
 _AGE_COLUMN = {
     "name": "Age",
     "type": "date",
@@ -45,22 +47,33 @@ class _Columns(Sequence[Column]):
         return self._shown[index]
 
     @cached_property
-    def _given(self) -> list[Object]:
-        return decode_raw(self._raw) or [_AGE_COLUMN]
+    def _given(self) -> list[tuple[Object, Template]]:
+        """The columns before the first one whose path cannot be read."""
+        found = []
+        for column in elements(decode_raw(self._raw) or [_AGE_COLUMN]):
+            try:
+                found.append((column, _template(column.get("jsonPath", ""))))
+            except JSONPathError:
+                break
+        return found
 
     @cached_property
     def _shown(self) -> list[Column]:
-        return [Column("Name", "string", printing.NAME_TEXT, "name"), *map(_column, elements(self._given))]
+        columns = [_column(column) for column, _ in elements(self._given)]
+        return [Column("Name", "string", printing.NAME_TEXT, "name"), *columns]
 
     @cached_property
-    def _readers(self) -> list[tuple[str, Path | None]]:
-        return [(column.get("type", ""), _path(column.get("jsonPath", ""))) for column in elements(self._given)]
+    def _readers(self) -> list[tuple[str, Template]]:
+        return [(column.get("type", ""), template) for column, template in elements(self._given)]
 
     def cells(self, obj: Object, now: float) -> list[Tree]:
         row: list[Tree] = [obj["metadata"].get("name", "")]
         below = Below(obj)
-        for type_, path in costly(self._readers):
-            found = path.find(obj, below) if path is not None else None
+        for type_, template in costly(self._readers):
+            try:
+                found = template.first(obj, below)
+            except JSONPathError:
+                found = []
             row.append(cell(type_, found[0], now) if found else None)
         return row
 
@@ -82,17 +95,14 @@ def table(columns: Raw | None) -> TableColumns:
     return TableColumns(made, made.cells)
 
 
-def _path(text: str) -> Path | None:
-    try:
-        return Path(text)
-    except JSONPathError:
-        return None  # a path that finds nothing
+def _template(path: str) -> Template:
+    return Template(f"{{{path}}}", limit=MAX_FOUND)
 
 
 def cell(type_: str, value: object, now: float) -> Tree:
     """The cell of a value in a column of a type; null for a value that does not fit."""
     if type_ == "string":
-        return as_text(value)
+        return _text(value)
     if value is None:
         return None
     if type_ == "boolean":
@@ -101,37 +111,37 @@ def cell(type_: str, value: object, now: float) -> Tree:
         return _since(value, now) if isinstance(value, str) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return int(value) if type_ == "integer" else float(value)
+    if type_ != "integer":
+        return float(value)
+    return number if is_int64(number := int(value)) else _NO_INT64
 
 
 def _since(text: str, now: float) -> str:
     try:
-        return human_duration(now - seconds_of(text))
-    except (ValueError, TypeError, IndexError):
+        return since(text if text not in ("", "null") and time(text) else None, now)
+    except ValueError:
         return "<invalid>"
 
 
-def as_text(value: object) -> str:
+def _text(value: object) -> str:
     """A value as Go prints it, objects and lists as JSON."""
     if value is None:
-        return "<nil>"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return format_double(value)
-    if isinstance(value, (dict, list)):
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    return str(value)
+        return "<no value>"
+    return json_text(value) if isinstance(value, dict | list) else value_text(value)
 
 
 def selectable(path: str) -> Callable[[Object], str]:
     """A function that returns the text of a selectable field, "" when it is absent."""
-    compiled = _path(path)
+    try:
+        template = _template(path)
+    except JSONPathError:
+        return lambda obj: ""
 
     def read(obj: Object) -> str:
-        found = compiled.find(obj) if compiled is not None else None
-        return "" if not found or found[0] is None else as_text(found[0])
+        try:
+            found = template.first(obj)
+        except JSONPathError:
+            return ""
+        return "" if not found or found[0] is None else value_text(found[0])
 
     return read

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.golang import type_name, value_text
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.names import qualified_name
 from kapi.machinery.tree import Object, Tree
@@ -209,9 +210,7 @@ class CustomResourceStrategy(Strategy):
         path = self.scale.get("labelSelectorPath")
         if path:
             try:
-                value = _nested(obj, path)
-                if value is not None and not isinstance(value, str):
-                    raise ValueError(_accessor(path, value, "string"))
+                _nested(obj, path, str, "string")
             except ValueError as error:
                 errors.append(invalid(path, "", str(error)))
         return errors
@@ -267,38 +266,31 @@ def _without_metadata(obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion")}
 
 
-def _nested(obj: Object, path: str) -> Tree:
+def _nested(obj: Object, path: str, type_: type, expected: str) -> Tree:
+    """The value of this type at a path, None when it is absent.  Raises ValueError (upstream: ``unstructured.NestedInt64``)."""
     node: Tree = obj
-    for part in path.removeprefix(".").split("."):
+    parts = path.removeprefix(".").split(".")
+    for number, part in enumerate(parts, 1):
         if node is None:
             return None
         if not isinstance(node, dict):
-            raise ValueError(_accessor(path, node, "map[string]interface{}"))
-        node = node.get(part)
+            raise ValueError(_accessor(parts[:number], node, "map[string]interface{}"))
+        if part not in node:
+            return None
+        node = node[part]
+    if type(node) is not type_:
+        raise ValueError(_accessor(parts, node, expected))
     return node
 
 
-def _accessor(path: str, value: object, expected: str) -> str:
-    names: dict[type, str] = {
-        str: "string",
-        bool: "bool",
-        int: "int64",
-        float: "float64",
-        list: "[]interface {}",
-        dict: "map[string]interface {}",
-    }
-    from kapi.servers.apiextensions.columns import as_text
-
-    return (
-        f"{path} accessor error: {as_text(value)} is of the type {names.get(type(value), 'nil')}, expected {expected}"
-    )
+def _accessor(parts: list[str], value: object, expected: str) -> str:
+    found = "<nil>" if value is None else type_name(value)
+    return f".{'.'.join(parts)} accessor error: {value_text(value)} is of the type {found}, expected {expected}"
 
 
 def _replicas(obj: Object, path: str) -> list[FieldError]:
     try:
-        value = _nested(obj, path)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise ValueError(_accessor(path, value, "int64"))
+        value = _nested(obj, path, int, "int64")
     except ValueError as error:
         return [invalid(path, 0, str(error))]
     if value is not None and value < 0:

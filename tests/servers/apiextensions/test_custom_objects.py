@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kapi.endpoints.openapi.handler import OpenAPIHandler
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.servers.apiextensions.outline import outline
 from kapi.servers.apiextensions.rows import Rows
 from kapi.testing.memory_api import MemoryAPI
@@ -117,6 +117,33 @@ SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "
 
 def scaled(api: MemoryAPI) -> None:
     install(api, definition(version(spec={"size": {"type": "integer"}, "o": TEXT}, subresources={"scale": PATHS})))
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"size": "2"}, ".spec.size accessor error: 2 is of the type string, expected int64"),
+        ({"size": 2.5}, ".spec.size accessor error: 2.5 is of the type float64, expected int64"),
+        ({"size": None}, ".spec.size accessor error: <nil> is of the type <nil>, expected int64"),
+        (
+            {"size": {"a": [1, None]}},
+            ".spec.size accessor error: map[a:[1 <nil>]] is of the type map[string]interface {}, expected int64",
+        ),
+        ([], ".spec.size accessor error: [] is of the type []interface {}, expected map[string]interface{}"),
+        (None, None),
+        ({}, None),
+    ],
+)
+def test_replicas_that_are_no_integers_are_refused(api: MemoryAPI, spec: Tree, found: str | None) -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    install(api, definition(version(subresources={"scale": PATHS}, schema=schema)))
+    answer = api.ask(
+        "POST", FOOS, {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": spec}
+    )
+    causes = (answer.json.get("details") or {}).get("causes", [])
+    assert [(cause["field"], cause["message"]) for cause in causes] == (
+        [(".spec.size", f"Invalid value: 0: {found}")] if found else []
+    )
 
 
 def test_an_apply_to_a_custom_scale_has_conflicts_and_succeeds_only_without_a_change(api: MemoryAPI) -> None:
