@@ -143,6 +143,23 @@ def lifecycle(group: str, version: str, kind: str) -> Lifecycle | None:
     return TABLE.kinds.get((group, version, kind))
 
 
+def stored_version(group: str, version: str, kind: str) -> str:
+    """The version in which upstream stores a kind of this version: one that the oldest compatible release also has.
+
+    Upstream: apiserver ``pkg/server/storage/resource_encoding_config.go``.
+    """
+    since = CURRENT.min_compatibility
+    found = lifecycle(group, version, kind)
+    if found is None or found.introduced <= since:
+        return version
+    older = [
+        (known.introduced, name)
+        for (of, name, other), known in TABLE.kinds.items()
+        if (of, other) == (group, kind) and known.introduced <= since and not known.gone(RELEASE)
+    ]
+    return max(older)[1] if older else version
+
+
 def deprecation(group: str, version: str, kind: str) -> tuple[str, str]:
     """The warning for a deprecated kind and the release that removes it; ("", "") when it is not deprecated.
 

@@ -19,7 +19,7 @@ import msgspec
 from kapi.machinery.field import FieldError
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource
-from kapi.machinery.lifecycles import deprecation
+from kapi.machinery.lifecycles import deprecation, stored_version
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object, Tree
 from kapi.request.user import UserInfo
@@ -334,7 +334,8 @@ class Resource:
         object.__setattr__(self, "group_version_kind", GroupVersionKind(group, version, self.kind))
         object.__setattr__(self, "storage_resource", _stored_as(self.storage_group or group, self.plural))
         if self.storage_version_hash is None:
-            stored = f"{self.storage_resource.group}/{self.storage_version or self.version}/{self.kind}"
+            kept = stored_version(group, self.storage_version or version, self.kind)
+            stored = f"{self.storage_resource.group}/{kept}/{self.kind}"
             digest = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
             object.__setattr__(self, "storage_version_hash", "" if self.handler else digest)
         if self.schema is None:  # it is a built-in kind

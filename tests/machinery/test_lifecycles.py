@@ -17,6 +17,7 @@ from kapi.machinery.lifecycles import (
     lifecycle,
     parse,
     stage,
+    stored_version,
 )
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.previews import PREVIEWS
@@ -99,3 +100,19 @@ def test_stages_are_in_the_order_of_releases() -> None:
         assert releases == sorted(set(releases)), gate
         needed = TABLE.needs.get(gate, ())
         assert set(needed) <= TABLE.stages.keys(), gate
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "stored"),
+    [
+        ("admissionregistration.k8s.io MutatingAdmissionPolicy", "v1", "v1beta1"),  # v1 is as new as this release
+        ("admissionregistration.k8s.io ValidatingAdmissionPolicy", "v1", "v1"),
+        ("resource.k8s.io DeviceTaintRule", "v1beta2", "v1alpha3"),
+        ("resource.k8s.io ResourcePoolStatusRequest", "v1alpha3", "v1alpha3"),  # there is no older version
+        ("apps Deployment", "v1", "v1"),
+        ("example.com Deployment", "v1", "v1"),
+    ],
+)
+def test_kinds_are_stored_in_a_version_that_the_release_before_has(kind: str, version: str, stored: str) -> None:
+    group, name = kind.split()
+    assert stored_version(group, version, name) == stored

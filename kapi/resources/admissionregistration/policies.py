@@ -373,7 +373,6 @@ MUTATING = Resource(
     version="v1",
     kind="MutatingAdmissionPolicy",
     categories=("api-extensions",),
-    storage_version_hash="LYmCf+UMVdg=",
     strategy=MutatingPolicyStrategy(),
     table=policy_table(
         "mutations", "Mutations", "Mutation indicates the number of mutations rules defined in this configuration"
@@ -386,7 +385,6 @@ MUTATING_BINDING = Resource(
     version="v1",
     kind="MutatingAdmissionPolicyBinding",
     categories=("api-extensions",),
-    storage_version_hash="90V5FRZZ3Zg=",
     strategy=BindingStrategy(actions=False),
     table=BINDING_TABLE,
 )
