@@ -162,15 +162,6 @@ class CompletedConfig:
         return f"{self.options.generic.external_hostname or self.given.advertise}:{self.given.port}"
 
 
-def is_fair(options: Options) -> bool:
-    """Whether priority and fairness is enabled."""
-    generic = options.generic
-    return bool(
-        options.features.enable_priority_and_fairness
-        and generic.max_requests_inflight + generic.max_mutating_requests_inflight
-    )
-
-
 def _observe_store(metrics: Metrics) -> Callable[[str, str, float], None]:
     observe = metrics.store.observe
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kapi.assembly.config import CompletedConfig, is_fair
+from kapi.assembly.config import CompletedConfig
 from kapi.assembly.identity import Identity
 from kapi.assembly.storage import Storage
 from kapi.authorization.interface import Authorizer
@@ -35,7 +35,7 @@ def flow_control(config: CompletedConfig, storage: Storage, core: GenericServer)
     """Priority and fairness, or the plain in-flight limits; None when there is no limit at all."""
     reactor, generic = config.reactor, config.options.generic
     reads, writes = generic.max_requests_inflight, generic.max_mutating_requests_inflight
-    if not is_fair(config.options):
+    if not config.options.features.enable_priority_and_fairness:
         return max_in_flight(reads, writes) if reads or writes else None
     concurrency = config.metrics.requests.concurrency
     concurrency.limit, concurrency.seconds = reads + writes, reactor.seconds

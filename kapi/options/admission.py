@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kapi.machinery.golang import quote
 from kapi.options.flags import FlagSet, integer, string, strings, value
 
 _SERVICE_ADDRESS = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+(:[0-9]+)?=.+:[0-9]+")
@@ -33,14 +34,27 @@ class AdmissionOptions(FlagSet):
 
     def validate(self) -> list[str]:
         wrong = [pair for pair in self.service_address if not _SERVICE_ADDRESS.fullmatch(pair)]
+        errors = [f'--service-address: "{pair}" is not namespace/name[:port]=host:port' for pair in wrong]
         if self.conflict:
-            return [
+            errors.append(
                 "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"
-            ]
+            )
+        errors += self._unknown()
         both = sorted(set(self.enable_admission_plugins) & set(self.disable_admission_plugins))
-        return [f'--service-address: "{pair}" is not namespace/name[:port]=host:port' for pair in wrong] + [
-            f"{name} in enable-admission-plugins and disable-admission-plugins overlapped" for name in both
-        ]
+        if both and not self.admission_control:
+            errors.append(f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped")
+        return errors
+
+    def _unknown(self) -> list[str]:
+        errors = []
+        for flag in ("admission-control", "enable-admission-plugins", "disable-admission-plugins"):
+            if flag in self.given:
+                from kapi.admission.catalogue import INACTIVE, PLUGINS  # many modules, so only with the flag
+
+                names = getattr(self, flag.replace("-", "_"))
+                unknown = [name for name in names if name not in PLUGINS and name not in INACTIVE]
+                errors += [f"{flag} plugin {quote(name)} is unknown" for name in unknown]
+        return errors
 
     @property
     def service_addresses(self) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from kapi.machinery.golang import quote
+from kapi.options.features import FeatureOptions
 from kapi.options.flags import FlagSet, mapping, pairs
 from kapi.schema.builtin import names_by_kind
 
@@ -39,10 +40,14 @@ class APIEnablementOptions(FlagSet):
 
     runtime_config = mapping(pairs, "group/version[/resource]=true|false pairs; api/all, api/ga, api/beta, api/alpha.")
 
+    def __init__(self, features: FeatureOptions) -> None:
+        super().__init__()
+        self._features = features
+
     def validate(self) -> list[str]:
+        errors = self._without_priority_and_fairness() if self._features.enable_priority_and_fairness else []
         if self.runtime_config == {"api/all": "false"}:
-            return ["invalid runtime-config with only api/all=false"]
-        errors: list[str] = []
+            return [*errors, "invalid runtime-config with only api/all=false"]
         unknown: list[str] = []
         for key, value in self.runtime_config.items():
             parts = key.split("/")
@@ -66,6 +71,16 @@ class APIEnablementOptions(FlagSet):
         if unknown:
             errors.append(f"unknown api groups {','.join(sorted(set(unknown)))}")
         return errors
+
+    def _without_priority_and_fairness(self) -> list[str]:
+        """The error of a setting that switches off what priority and fairness reads."""
+        for key in ("flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"):
+            value = self.runtime_config.get(key)
+            if value == "false":
+                return [f"--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"]
+            if value == "true":
+                break
+        return []
 
     def enabled(self, group: str, version: str, plural: str = "") -> bool:
         """Whether a group version, or a resource of it, is served.

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from kapi.authentication.oidc import ALGORITHMS
 from kapi.machinery.golang import quote
+from kapi.machinery.urls import parse_url
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.flags import FlagSet, array, duration, mapping, pairs, string, strings, switch, value
 from kapi.wire.plugin_calls import require
@@ -84,13 +85,20 @@ class AuthenticationOptions(FlagSet):
                 errors.append(f"oidc: unsupported signing alg: {quote(algorithm)}")
         seen: set[str] = set()
         for issuer in self.service_account_issuer:
-            if not issuer:
+            problem = _url_problem(issuer) if ":" in issuer else ""
+            if problem:
+                errors.append(
+                    f"service-account-issuer {quote(issuer)} contained a ':' but was not a valid URL: {problem}"
+                )
+            elif not issuer:
                 errors.append("service-account-issuer should not be an empty string")
             elif issuer in seen:
                 errors.append(f"service-account-issuer {quote(issuer)} is already specified")
             seen.add(issuer)
         uri = self.service_account_jwks_uri
-        if uri and not uri.startswith("https://"):
+        if uri and (problem := _url_problem(uri)):
+            errors.append(f"service-account-jwks-uri must be a valid URL: {problem}")
+        elif uri and parse_url(uri).scheme != "https":
             errors.append(f"service-account-jwks-uri requires https scheme, parsed as: {uri}")
         if self.service_account_max_token_expiration and not (
             3600 <= self.service_account_max_token_expiration <= 2**32
@@ -152,3 +160,12 @@ class AuthenticationOptions(FlagSet):
             "--requestheader-allowed-names must be specified to ensure regular client certificates cannot set "
             "authenticating proxy headers for arbitrary users"
         ]
+
+
+def _url_problem(text: str) -> str:
+    """Why a text is not a URL, in Go's words; "" when it is."""
+    try:
+        parse_url(text)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -55,21 +55,28 @@ def ip_address(text: str) -> str:
 
 
 def port_range(text: str) -> tuple[int, int]:
-    """``base-last``, ``base+size`` or one port, as (first, last)."""
+    """``base-last``, ``base+size`` or one port, as (first, last); (0, 0) for "" (apimachinery ``net.PortRange``)."""
     text = text.strip()
-    try:
-        if "-" in text:
-            low, high = (golang.parse_uint(part, 16) for part in text.split("-", 1))
-        elif "+" in text:
-            low, size = (golang.parse_uint(part, 16) for part in text.split("+", 1))
-            high = low + size
-        else:
-            low = high = golang.parse_uint(text, 16)
-    except ValueError:
-        raise FlagError(f'"{text}" is not a port range') from None
-    if not 0 <= low <= high <= 65535:
-        raise FlagError(f'"{text}" is not a port range: ports go from 0 to 65535, the lower one first')
+    if not text:
+        return 0, 0
+    if "-" in text and "+" in text:
+        raise FlagError(f"unable to parse port range: {text}")
+    first, mark, rest = text.partition("+" if "+" in text else "-")
+    low = high = _decimal(first)
+    if mark:
+        high = _decimal(rest) if mark == "-" else low + _decimal(rest)
+    if max(low, high) > 65535:
+        raise FlagError(f"the port range cannot be greater than 65535: {text}")
+    if high < low:
+        raise FlagError(f"end port cannot be less than start port: {text}")
     return low, high
+
+
+def _decimal(text: str) -> int:
+    try:
+        return golang.parse_int(text)
+    except golang.NumberError as error:
+        raise FlagError(f"strconv.Atoi: parsing {golang.quote(text)}: {error}") from None
 
 
 def pairs(text: str) -> dict[str, str]:

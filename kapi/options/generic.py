@@ -30,7 +30,19 @@ from kapi.options.flags import (
 )
 from kapi.request.pending import MAX_PENDING_BYTES
 
-_DIRECTIVE = re.compile(r"max-age=[0-9]+|includeSubDomains|preload")
+_DIRECTIVE = re.compile(r"max-age=[^=]*|includeSubDomains|preload")
+#: the errors' texts that upstream shares with its help
+_DIRECTIVES = (
+    "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. "
+    "see https://tools.ietf.org/html/rfc6797#section-6.1 for more information"
+)
+_ORIGINS = (
+    "List of allowed origins for CORS, comma separated. An allowed origin can be a regular expression to support "
+    "subdomain matching. If this list is empty CORS will not be enabled. Please ensure each expression matches the "
+    "entire hostname by anchoring to the start with '^' or including the '//' prefix, and by anchoring to the end with "
+    "'$' or including the ':' port separator suffix. Examples of valid expressions are '//example\\.com(:|$)' and "
+    "'^https://example\\.com(:|$)'"
+)
 
 
 def gates(text: str) -> dict[str, bool]:
@@ -141,10 +153,12 @@ class GenericOptions(FlagSet):
         if self.livez_grace_period < 0:
             errors.append("--livez-grace-period can not be a negative value")
         for directive in self.strict_transport_security_directives:
-            if not _DIRECTIVE.fullmatch(directive):
-                errors.append(f"--strict-transport-security-directives invalid, unknown directive {directive!r}")
+            if not directive.strip():
+                errors.append("empty value in strict-transport-security-directives")
+            elif not _DIRECTIVE.fullmatch(directive):
+                errors.append(_DIRECTIVES)
         problems = [problem for origin in self.cors_allowed_origins if (problem := _origin_problem(origin))]
-        return errors + [f"--cors-allowed-origins has an invalid regular expression: {problem}" for problem in problems]
+        return errors + [f"{problem}, help: {_ORIGINS}" for problem in problems]
 
 
 def _origin_problem(origin: str) -> str:
@@ -152,12 +166,12 @@ def _origin_problem(origin: str) -> str:
 
     It must match the start and the end of the host; otherwise "example.com" would match example.com.evil.org (CVE-2022-1996).
     """
+    if not origin:
+        return "empty value in --cors-allowed-origins"
     problem = pattern_error(origin)
-    if problem:
-        return problem
-    if not any(mark in origin for mark in ("^", "//")) or not any(mark in origin for mark in ("$", ":")):
-        return "regular expression does not pin to start/end of host in the origin header"
-    return ""
+    if not problem and not (any(mark in origin for mark in ("^", "//")) and any(mark in origin for mark in ("$", ":"))):
+        problem = "regular expression does not pin to start/end of host in the origin header"
+    return problem and f"--cors-allowed-origins has an invalid regular expression: {problem}"
 
 
 _COMPONENT = "kube"

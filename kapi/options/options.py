@@ -48,7 +48,7 @@ class Options:
         authorization = AuthorizationOptions()
         self.authentication = AuthenticationOptions(authorization)
         self.authorization = authorization
-        self.api_enablement = APIEnablementOptions()
+        self.api_enablement = APIEnablementOptions(self.features)
         self.egress = EgressOptions()
         self.admission = AdmissionOptions()
         self.metrics = MetricsOptions()
@@ -77,6 +77,12 @@ class Options:
             errors.extend(group.validate())
         if options.authentication.requestheader_uid_headers and not options.generic.features["RemoteRequestHeaderUID"]:
             errors.append('--requestheader-uid-headers requires the "RemoteRequestHeaderUID" feature to be enabled')
+        reads, writes = options.generic.max_requests_inflight, options.generic.max_mutating_requests_inflight
+        if options.features.enable_priority_and_fairness and reads + writes <= 0:
+            errors.append(
+                f"invalid configuration: MaxRequestsInFlight={reads} and MaxMutatingRequestsInFlight={writes}; they must add "
+                "up to something positive"
+            )
         if errors:
             raise ConfigError(*errors)
         return options

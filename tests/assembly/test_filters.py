@@ -65,7 +65,8 @@ def test_an_audit_policy_records_before_and_around_what_follows(tmp_path: Any) -
 def test_without_fairness_there_are_plain_limits_or_none() -> None:
     plain = chain("--enable-priority-and-fairness=false")
     assert "max_in_flight" in plain and "priority_and_fairness" not in plain
-    none = chain("--max-requests-inflight=0", "--max-mutating-requests-inflight=0")
+    off = "--enable-priority-and-fairness=false"
+    none = chain(off, "--max-requests-inflight=0", "--max-mutating-requests-inflight=0")
     assert not {"max_in_flight", "priority_and_fairness"} & set(none)
 
 

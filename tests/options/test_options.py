@@ -98,9 +98,131 @@ def test_a_file_that_is_nested_too_deeply_is_one_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("origin", ["example", "//example.com", "example.com$", ".*"])
 def test_an_origin_that_would_match_other_hosts_is_refused(origin: str) -> None:
     why = "regular expression does not pin to start/end of host in the origin header"
-    assert errors(f"--cors-allowed-origins={origin}") == [
-        f"--cors-allowed-origins has an invalid regular expression: {why}"
-    ]
+    (found,) = errors(f"--cors-allowed-origins={origin}")
+    start, _, rest = found.partition(", help: ")
+    assert start == f"--cors-allowed-origins has an invalid regular expression: {why}"
+    assert rest.startswith(
+        "List of allowed origins for CORS, comma separated. An allowed origin can be a regular expression"
+    )
+    assert rest.endswith(r"Examples of valid expressions are '//example\.com(:|$)' and '^https://example\.com(:|$)'")
+
+
+@pytest.mark.parametrize(
+    ("flags", "texts"),
+    [
+        ("--service-account-issuer=a:b", []),
+        (
+            "--service-account-issuer=http://[::1]:namedport",
+            [
+                "service-account-issuer \"http://[::1]:namedport\" contained a ':' but was not a valid URL: parse "
+                '"http://[::1]:namedport": invalid port ":namedport" after host'
+            ],
+        ),
+        (
+            "--service-account-jwks-uri=https://host:port",
+            [
+                'service-account-jwks-uri must be a valid URL: parse "https://host:port": invalid port ":port" after host'
+            ],
+        ),
+        ("--service-account-jwks-uri=HTTPS://host", []),
+        (
+            "--service-account-jwks-uri=http://baz.com",
+            ["service-account-jwks-uri requires https scheme, parsed as: http://baz.com"],
+        ),
+        ("--strict-transport-security-directives=max-age=x,preload,includeSubDomains", []),
+        (
+            "--strict-transport-security-directives=fakevalue,preload",
+            [
+                "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, "
+                "preload. see https://tools.ietf.org/html/rfc6797#section-6.1 for more information"
+            ],
+        ),
+        ("--enable-admission-plugins=foo", ['enable-admission-plugins plugin "foo" is unknown']),
+        ("--disable-admission-plugins=foo", ['disable-admission-plugins plugin "foo" is unknown']),
+        ("--admission-control=foo", ['admission-control plugin "foo" is unknown']),
+        ("--enable-admission-plugins=PodGroupProtection", []),
+        (
+            "--enable-admission-plugins=Priority,AlwaysDeny --disable-admission-plugins=AlwaysDeny,Priority",
+            ["[AlwaysDeny Priority] in enable-admission-plugins and disable-admission-plugins overlapped"],
+        ),
+        (
+            "--admission-control=Priority --enable-admission-plugins=AlwaysDeny",
+            ["admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"],
+        ),
+        (
+            "--service-cluster-ip-range=10.0.0.0/16,11.0.0.0/16",
+            ["--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family"],
+        ),
+        ("--service-cluster-ip-range=x,10.0.0.0/16", ["service-cluster-ip-range[0] is not a valid cidr"]),
+        ("--service-cluster-ip-range=10.0.0.0/16,", ["service-cluster-ip-range[1] is not an ip net"]),
+        (
+            "--service-cluster-ip-range=10.0.0.0/16,fd00::/108,x",
+            ["--service-cluster-ip-range must not contain more than two entries"],
+        ),
+        (
+            "--service-cluster-ip-range=10.0.0.0/30",
+            [
+                "error determining service IP ranges for primary service cidr: the service cluster IP range must be at least "
+                "8 IP addresses"
+            ],
+        ),
+        (
+            "--kubernetes-service-node-port=-1",
+            [
+                "--kubernetes-service-node-port -1 must be between 0 and 65535, inclusive. If 0, the Kubernetes master "
+                "service will be of type ClusterIP"
+            ],
+        ),
+        (
+            "--kubernetes-service-node-port=30067 --service-node-port-range=30065",
+            ["kubernetes service port range 30065-30065 doesn't contain 30067"],
+        ),
+        (
+            "--max-requests-inflight=0 --max-mutating-requests-inflight=0",
+            [
+                "invalid configuration: MaxRequestsInFlight=0 and MaxMutatingRequestsInFlight=0; they must add up to "
+                "something positive"
+            ],
+        ),
+        (
+            "--max-requests-inflight=0 --max-mutating-requests-inflight=0 --enable-priority-and-fairness=false",
+            [],
+        ),
+    ],
+)
+def test_values_are_refused_in_upstreams_words(flags: str, texts: list[str]) -> None:
+    if texts:
+        assert errors(*flags.split()) == texts
+    else:
+        parse(*flags.split())
+
+
+def test_an_empty_range_is_the_default() -> None:
+    options = parse("--service-cluster-ip-range=", "--service-node-port-range=").control_plane
+    assert [str(network) for network in options.service_ranges] == ["10.0.0.0/24"]
+    assert options.service_node_port_range == (30000, 32767)
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        ("api/beta=false", ""),
+        ("api/ga=true", ""),
+        ("flowcontrol.apiserver.k8s.io/v1beta3=false", ""),
+        ("flowcontrol.apiserver.k8s.io/v1=true,api/ga=false", ""),
+        ("api/ga=true,api/all=false", ""),
+        ("api/ga=false", "api/ga"),
+        ("api/all=false,apps/v1=true", "api/all"),
+        ("flowcontrol.apiserver.k8s.io/v1=false,api/all=true", "flowcontrol.apiserver.k8s.io/v1"),
+    ],
+)
+def test_priority_and_fairness_needs_its_api(config: str, key: str) -> None:
+    if key:
+        text = f"--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"
+        assert errors(f"--runtime-config={config}") == [text]
+    else:
+        parse(f"--runtime-config={config}")
+    parse(f"--runtime-config={config}", "--enable-priority-and-fairness=false")
 
 
 def test_the_value_of_an_unknown_flag_is_no_second_error() -> None:
@@ -124,7 +246,8 @@ def test_controllers_follow_the_controller_managers_rule() -> None:
 
 
 def test_runtime_config_prefers_the_most_specific_setting() -> None:
-    enabled = parse("--runtime-config=api/all=false,apps/v1=true,batch/v1/jobs=true").api_enablement.enabled
+    config = "--runtime-config=api/all=false,apps/v1=true,batch/v1/jobs=true"
+    enabled = parse(config, "--enable-priority-and-fairness=false").api_enablement.enabled
     assert enabled("apps", "v1") and enabled("batch", "v1", "jobs")
     assert not enabled("batch", "v1", "cronjobs") and not enabled("", "v1")
 
@@ -143,7 +266,13 @@ def test_runtime_config_prefers_the_most_specific_setting() -> None:
                 "cannot enable resource.k8s.io/v1alpha3/podgroups: kapi has no podgroups in resource.k8s.io/v1alpha3",
             ],
         ),
-        ("api/all=false", ["invalid runtime-config with only api/all=false"]),
+        (
+            "api/all=false",
+            [
+                "--runtime-config=api/all=false conflicts with --enable-priority-and-fairness=true",
+                "invalid runtime-config with only api/all=false",
+            ],
+        ),
         ("api/beta=1", ["invalid value api/beta=1"]),
         ("v1=true", ["runtime-config invalid key v1"]),
         ("b/v1=true,a/v2/things=true,api/legacy=true", ["unknown api groups a/v2,api/legacy,b/v1"]),
@@ -185,9 +314,27 @@ def test_bad_durations(text: str) -> None:
 def test_port_ranges() -> None:
     assert port_range("30000-30010") == (30000, 30010)
     assert port_range("30000+10") == (30000, 30010)
-    for bad in ("2-1", "0-70000", "x"):
-        with pytest.raises(FlagError):
-            port_range(bad)
+    assert port_range(" 80 ") == (80, 80)
+    assert port_range("") == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2-1", "end port cannot be less than start port: 2-1"),
+        ("0-70000", "the port range cannot be greater than 65535: 0-70000"),
+        ("30000+40000", "the port range cannot be greater than 65535: 30000+40000"),
+        ("1-2+3", "unable to parse port range: 1-2+3"),
+        ("x", 'strconv.Atoi: parsing "x": invalid syntax'),
+        ("1-", 'strconv.Atoi: parsing "": invalid syntax'),
+        ("-5", 'strconv.Atoi: parsing "": invalid syntax'),
+        ("1+9223372036854775808", 'strconv.Atoi: parsing "9223372036854775808": value out of range'),
+    ],
+)
+def test_bad_port_ranges(text: str, why: str) -> None:
+    with pytest.raises(FlagError) as caught:
+        port_range(text)
+    assert str(caught.value) == why
 
 
 def test_certificates_by_server_name() -> None:

@@ -73,6 +73,7 @@ TEXTS = {
     "requestheader-uid-headers": "X-Remote-Uid", "service-account-max-token-expiration": "2h",
     "audit-log-format": "json", "audit-webhook-mode": "batch", "audit-log-mode": "batch",
     "audit-log-version": "audit.k8s.io/v1", "audit-webhook-version": "audit.k8s.io/v1",
+    **dict.fromkeys(("admission-control", "enable-admission-plugins", "disable-admission-plugins"), "AlwaysDeny"),
     "kubernetes-service-node-port": "30001", "coordinated-leadership-renew-deadline": "9s",
     "coordinated-leadership-retry-period": "3s",
 }  # fmt: skip
