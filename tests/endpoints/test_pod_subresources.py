@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -114,11 +115,16 @@ def test_a_placed_pod_goes_when_its_node_says_so(api: MemoryAPI) -> None:
     assert api.ask("GET", f"{PODS}/q").code == 404
 
 
-def test_a_bound_pod_has_no_nomination(api: MemoryAPI) -> None:
+def test_a_bound_pod_has_no_nomination_unless_the_gate_is_off(api: MemoryAPI) -> None:
     pod(api, "p", nominatedNodeName="one")
     body = {"kind": "Binding", "apiVersion": "v1", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "one"}}
     assert api.ask("POST", f"{PODS}/p/binding", body).code == 201
     assert "nominatedNodeName" not in api.ask("GET", f"{PODS}/p").json["status"]
+    pod(api, "q", nominatedNodeName="one")
+    api.environment.features = {"ClearingNominatedNodeNameAfterBinding": False}
+    body["metadata"] = {"name": "q"}
+    assert api.ask("POST", f"{PODS}/q/binding", body).code == 201
+    assert api.ask("GET", f"{PODS}/q").json["status"]["nominatedNodeName"] == "one"
 
 
 def test_a_binding_of_another_revision(api: MemoryAPI) -> None:
@@ -155,6 +161,49 @@ def test_an_eviction_of_this_very_revision(api: MemoryAPI) -> None:
     assert api.ask("GET", f"{PODS}/p").json["metadata"] == metadata
     assert evict(api, "p", deleteOptions={"preconditions": same}).code == 201
     assert api.ask("GET", f"{PODS}/p").json["metadata"]["deletionTimestamp"]
+
+
+def before_the_next_write(api: MemoryAPI, act: Callable[[], object]) -> None:
+    """Another writer is first: ``act`` runs when the server has decided on its next update, and before it is stored."""
+    update = api.store.update
+
+    async def interrupted(*given: Any, **more: Any) -> int:
+        api.store.update = update  # type: ignore[method-assign]
+        act()
+        return await update(*given, **more)
+
+    api.store.update = interrupted  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_a_pending_pod_that_starts_during_its_eviction_needs_a_budget(api: MemoryAPI, allowed: int) -> None:
+    budget(api, "b", allowed)
+    pod(api, "p", node="one")
+    running = {"status": RUNNING}
+    before_the_next_write(api, lambda: api.ask("PATCH", f"{PODS}/p/status", running, type=MERGE))
+    answer = evict(api, "p")
+    assert answer.code == (201 if allowed else 429)
+    assert ("deletionTimestamp" in api.ask("GET", f"{PODS}/p").json["metadata"]) == bool(allowed)
+    assert api.ask("GET", f"{BUDGETS}/b").json["status"]["disruptionsAllowed"] == 0
+
+
+def test_another_change_of_a_pending_pod_does_not_prevent_its_eviction(api: MemoryAPI) -> None:
+    budget(api, "b", 0)
+    pod(api, "p", node="one")
+    before_the_next_write(api, lambda: api.ask("PATCH", f"{PODS}/p", {"metadata": {"labels": {"c": "d"}}}, type=MERGE))
+    assert evict(api, "p").code == 201
+
+
+def test_an_unready_pod_that_becomes_ready_during_its_eviction_is_asked_for_again(api: MemoryAPI) -> None:
+    budget(api, "b", 0)
+    unready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
+    pod(api, "p", node="one", **unready)
+    ready = {"status": RUNNING}
+    before_the_next_write(api, lambda: api.ask("PATCH", f"{PODS}/p/status", ready, type=MERGE))
+    answer = evict(api, "p")
+    assert (answer.code, answer.json["details"]["retryAfterSeconds"]) == (429, 10)
+    assert answer.json["details"]["causes"][0]["message"].startswith("The disruption budget b is still being processed")
+    assert "deletionTimestamp" not in api.ask("GET", f"{PODS}/p").json["metadata"]
 
 
 def test_an_eviction_reads_what_is_stored(api: MemoryAPI) -> None:

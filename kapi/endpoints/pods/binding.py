@@ -18,6 +18,7 @@ from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
+from kapi.resources.shared.features import enabled
 from kapi.schema.builtin import type_of
 
 BINDING = GroupVersionKind("", "v1", "Binding")
@@ -81,6 +82,8 @@ class Binding:
                     f"ResourceVersion in object meta: {version}",
                 )
             assign(pod, metadata, node, now)
+            if enabled(self._pods.environment.features, "ClearingNominatedNodeNameAfterBinding"):
+                pod["status"].pop("nominatedNodeName", None)  # the scheduler's nomination ends with the binding
 
         await modify(self._pods, user, namespace, name, change, dry_run=dry_run)
 
@@ -115,7 +118,6 @@ def assign(pod: Object, metadata: Object, node: str, now: str) -> None:
         if metadata.get(field):
             pod["metadata"].setdefault(field, {}).update(metadata[field])
     state = pod.setdefault("status", {})
-    state.pop("nominatedNodeName", None)  # the scheduler's nomination ends with the binding
     set_condition(
         state,
         {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now},

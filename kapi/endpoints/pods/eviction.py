@@ -69,26 +69,60 @@ class Eviction:
         if options.dry_run:
             delete_options["dryRun"] = ["All"]
         dry_run = bool(delete_options.get("dryRun"))
-        pod = (await read.get(self._pods, info.namespace, name)).object
+        await read.get(self._pods, info.namespace, name)  # a pod that is not there is told before admission
         attributes = Attributes(
             CREATE, EVICTION, scope.gvr, info.namespace, name, eviction, None, ctx.user, subresource="eviction",
             options=options.tree, dry_run=dry_run, warnings=ctx.warnings, annotations=ctx.annotations,
         )  # fmt: skip
         await self._pods.admission.admit(attributes)
         await self._pods.admission.validate(attributes)
-        if not _ignores_budgets(pod):
-            budgets = self._matching(pod)
-            if len(budgets) > 1:
-                raise status.generic(_SEVERAL)
-            if budgets and not _free_to_go(pod, budgets[0]):
+        await self._evict(ctx, scope, name, delete_options, dry_run)
+        return respond_tree(ctx, 201, SUCCESS, media)
+
+    async def _evict(self, ctx: RequestContext, scope: RequestScope, name: str, options: Object, dry_run: bool) -> None:
+        """Deletes the pod if its budget allows it.
+
+        A pod that is deleted without the budget must not have changed since it was judged, for example by becoming ready.
+        """
+        info = ctx.info
+        assert info is not None
+        versioned = (options.get("preconditions") or {}).get("resourceVersion") is not None
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
+            pod = (await read.get(self._pods, info.namespace, name)).object
+            if not _ignores_budgets(pod):
+                break
+            exact = versioned or _is_over(pod)
+            try:
+                await self._delete(ctx, scope, name, options if exact else _pinned(options, pod), dry_run)
+                return
+            except status.Conflict:
+                if versioned or attempt == _MAX_ATTEMPTS:
+                    raise
+        budgets = self._matching(pod)
+        if len(budgets) > 1:
+            raise status.generic(_SEVERAL)
+        if not budgets or not _free_to_go(pod, budgets[0]):
+            if budgets:
                 await self._take(budgets[0], name, dry_run)
+            await self._delete(ctx, scope, name, options, dry_run)
+            return
+        try:  # the client's own resourceVersion is replaced, as upstream
+            await self._delete(ctx, scope, name, _pinned(options, pod), dry_run)
+        except status.Conflict:
+            if versioned:
+                raise
+            raise _still_processed(budgets[0]["metadata"]["name"]) from None
+
+    async def _delete(
+        self, ctx: RequestContext, scope: RequestScope, name: str, options: Object, dry_run: bool
+    ) -> None:
+        assert ctx.info is not None and ctx.user is not None
         if not dry_run:
-            delete_options = await self._mark(ctx.user, info.namespace, name, delete_options)
-        check_delete_options(delete_options)
-        op = scope.operation(ctx, name, {"kind": "DeleteOptions", **delete_options}, "", dry_run)
+            options = await self._mark(ctx.user, ctx.info.namespace, name, options)
+        check_delete_options(options)
+        op = scope.operation(ctx, name, {"kind": "DeleteOptions", **options}, "", dry_run)
         op.subresource, op.admitted = None, True
         await delete(self._pods, op)
-        return respond_tree(ctx, 201, SUCCESS, media)
 
     def _matching(self, pod: Object) -> list[Object]:
         """The budgets whose selector matches the pod; one without a selector matches none, an empty one all."""
@@ -153,6 +187,18 @@ def _ignores_budgets(pod: Object) -> bool:
     return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
 
 
+def _is_over(pod: Object) -> bool:
+    """Whether the pod has ended or is being deleted, which no later change undoes."""
+    pending = (pod.get("status") or {}).get("phase") == "Pending"
+    return not pending or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _pinned(options: Object, pod: Object) -> Object:
+    """The delete options with this very revision of the pod as a precondition."""
+    preconditions = {**(options.get("preconditions") or {}), "resourceVersion": pod["metadata"]["resourceVersion"]}
+    return {**options, "preconditions": preconditions}
+
+
 def _ready(pod: Object) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
@@ -176,6 +222,10 @@ def _too_many(why: str, retry_after: int = 0) -> status.StatusError:
     return status.TooManyRequests(_TOO_MANY, details=details)
 
 
+def _still_processed(budget: str) -> status.StatusError:
+    return _too_many(f"The disruption budget {budget} is still being processed by the server.", 10)
+
+
 def _why_none(name: str, state: Object) -> str:
     """The reason why a budget allows no disruption, if its controller has reported one."""
     conditions = [entry for entry in state.get("conditions") or () if entry.get("type") == "DisruptionAllowed"]
@@ -196,7 +246,7 @@ def decrement(budget: Object, pod: str, now: str) -> Object:
     metadata, state = changed["metadata"], changed.setdefault("status", {})
     name = metadata["name"]
     if state.get("observedGeneration", 0) < metadata.get("generation", 0):
-        raise _too_many(f"The disruption budget {name} is still being processed by the server.", 10)
+        raise _still_processed(name)
     allowed = state.get("disruptionsAllowed", 0)
     resource = "poddisruptionbudget"
     if allowed < 0:
