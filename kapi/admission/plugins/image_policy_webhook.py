@@ -1,4 +1,4 @@
-"""another server allows or refuses the images of pods (upstream: ``imagepolicy``)."""
+"""ImagePolicyWebhook: another server allows or refuses the images of pods (upstream: ``imagepolicy``)."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ class GroupEntry:
     name: str
     versions: list[VersionEntry]
     priority: int = 0  # of the whole group; the highest comes first
-    service: str = (
-        ""  # the name of its first APIService: of groups with the same priority the least comes first in ``/apis``
-    )
+    service: str = ""  # its first APIService: by this name ``/apis`` sorts groups of the same priority
     # parts of documents, made once: the group never changes
     entry: Object | None = None  # in ``/apis``
     aggregated: orjson.Fragment | None = None  # in the aggregated document, encoded
