@@ -158,6 +158,21 @@ def test_unchanged_parts_that_fail_are_warned_of() -> None:
     assert warnings == ["spec.min: Forbidden: too large"]
 
 
+def test_the_type_of_an_object_is_never_unchanged() -> None:
+    """Old and new objects are converted to one version before they are compared."""
+    version = {"type": "string", "x-kubernetes-validations": [{"rule": "self == 'v1'"}]}
+    below = {"type": "object", "properties": {"apiVersion": version}}
+    rules = validator({"type": "object", "properties": {"apiVersion": version, "kind": version, "below": below}})
+    assert rules is not None
+    obj = {"apiVersion": "v2", "kind": "v3", "below": {"apiVersion": "v4"}}
+    warnings: list[str] = []
+    assert _texts(rules.validate(Path(""), obj, obj, Budget(), warnings.append)) == [
+        "apiVersion: Invalid value: \"v2\": failed rule: self == 'v1'",
+        "kind: Invalid value: \"v3\": failed rule: self == 'v1'",
+    ]
+    assert warnings == ["below.apiVersion: Invalid value: \"v4\": failed rule: self == 'v1'"]
+
+
 def test_rules_below_a_node_of_another_type_cannot_be_compiled() -> None:
     """Such a schema is accepted; objects that were stored before, under another one, are told."""
     rule = {"rule": "self.n < 10"}
@@ -173,11 +188,12 @@ def test_rules_below_a_node_of_another_type_cannot_be_compiled() -> None:
 def test_field_paths() -> None:
     schema: Schema = {
         "properties": {
-            "a": {"properties": {"b.c": {"type": "string"}}},
+            "a": {"properties": {"b.c": {"type": "string"}, "b's": {"type": "string"}}},
             "m": {"additionalProperties": {"type": "string"}},
         }
     }
     assert str(field_path(".a['b.c']", schema)[0]) == "a.b.c"
     assert str(field_path(".m['k']", schema)[0]) == "m[k]"
+    assert str(field_path(".a.b's", schema)[0]) == str(field_path(".a['b\\'s']", schema)[0]) == "a.b's"
     with pytest.raises(FieldPathError, match="does not refer to a valid field"):
         field_path(".a.z", schema)

@@ -14,8 +14,8 @@ class FieldPathError(ValueError):
 
 
 _PART = re.compile(
-    r"'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|[.\[\]]|[^.\[\]']+", re.DOTALL
-)  # an unclosed bracket extends to the end
+    r"'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|[.\[\]]|[^.\[\]]+", re.DOTALL
+)  # text in quotes that are not closed extends to the end
 
 
 _ESCAPED = re.compile(r"\\(.)|[^\\]++|\\", re.DOTALL)

@@ -150,7 +150,9 @@ class RuleValidator:
                     self.extra._walk(path.key(name), item, earlier, ratcheted, budget, warn, errors)
                 field = self.fields.get(name)
                 if field is not None:
-                    ratcheted = ratchet.below(item, earlier, field.schema)
+                    # clients cannot change the type of an object: old and new ones are converted to the same
+                    fixed = ratchet.parent is None and name in ("apiVersion", "kind")
+                    ratcheted = _NEVER if fixed else ratchet.below(item, earlier, field.schema)
                     field._walk(path.child(name), item, earlier, ratcheted, budget, warn, errors)
                 if budget.spent:
                     return
