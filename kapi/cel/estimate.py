@@ -108,6 +108,9 @@ class _Estimator(Visitor[Range]):
         return total
 
     def select(self, node: Select) -> Range:
+        if node.resolved:  # the qualified name of a type
+            self.paths[id(node)] = (node.variable,)
+            return ONE
         total = self.visit(node.operand)
         if node.test:
             return total

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, children
 
 #: the name of the accumulator, which is no valid identifier
 ACCU = "@result"
 UNUSED = "#unused"
 _SORTED = "@__sortBy_input__"
+_MAX_COPIED_NODES = 200  # of a target that is evaluated twice
 _NO_IDENTIFIER = "argument is not an identifier"
 
 Macro = Callable[[int, Expr | None, list[Expr]], Expr | None]
@@ -170,16 +171,20 @@ def _optional(at: int, target: Expr | None, args: list[Expr], name: str, wrap: C
     assert target is not None
     if not isinstance(args[0], Ident):
         raise MacroError(args[0].offset, f"{name}() variable name must be a simple identifier")
-    temporary = "@target"
-    mapped = wrap(_let(at, args[0].name, Call(at, "value", [], _again(target, at, temporary)), args[1]))
-    choice = Call(
-        at, "_?_:_", [Call(at, "hasValue", [], _again(target, at, temporary)), mapped, Call(at, "optional.none", [])]
-    )
-    return choice if isinstance(target, Ident) else _let(at, temporary, target, choice)
+    once = _is_long(target)
+    again = Ident(at, "@target") if once else target
+    mapped = wrap(_let(at, args[0].name, Call(at, "value", [], again), args[1]))
+    choice = Call(at, "_?_:_", [Call(at, "hasValue", [], again), mapped, Call(at, "optional.none", [])])
+    return _let(at, "@target", target, choice) if once else choice
 
 
-def _again(target: Expr, at: int, temporary: str) -> Expr:
-    return target if isinstance(target, Ident) else Ident(at, temporary)
+def _is_long(target: Expr) -> bool:
+    """Whether a target is evaluated once.  Upstream evaluates a copy of it again; with nested calls the copies double."""
+    stack, left = [target], _MAX_COPIED_NODES
+    while stack and left:
+        stack.extend(children(stack.pop()))
+        left -= 1
+    return bool(stack)
 
 
 def sort_by(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:

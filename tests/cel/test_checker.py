@@ -8,7 +8,7 @@ import pytest
 
 from kapi.cel import CompileErrors, Environment, EvaluationError
 from kapi.cel import types as t
-from kapi.cel.sizes import MAX_UINT64, Range
+from kapi.cel.sizes import MAX_UINT64, ONE, Range
 
 STRUCT = t.StructType("thing", {"a": t.StructField("a", t.INT), "list": t.StructField("list", t.list_of(t.STRING))})
 ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})
@@ -152,6 +152,15 @@ def test_the_estimate_follows_declared_sizes() -> None:
     bounded = ENV.compile("l.all(x, x.startsWith('ab'))", size_of=lambda path, kind: Range(0, 10))
     assert bounded.cost_estimate.max == 1 + 10 * (2 + 1 + 2) + 1
     assert ENV.compile("l.all(x, l.all(y, x == y))").cost_estimate.max == MAX_UINT64
+
+
+@pytest.mark.parametrize("name", ["int", "google.protobuf.Duration", "google.protobuf.Timestamp"])
+def test_the_name_of_a_type_is_estimated_as_one_name(name: str) -> None:
+    env = Environment({"d": t.DYN})
+    assert (
+        env.compile(f"type(d) == {name}", size_of=lambda path, kind: ONE if len(path) == 1 else None).cost_estimate.max
+        == 4
+    )
 
 
 @pytest.mark.parametrize(

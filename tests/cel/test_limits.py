@@ -148,6 +148,9 @@ def test_what_is_known_beforehand_costs_nothing(source: str, cost: int) -> None:
         ("s == 'b' ? s + s : ''", 1 + 1 + 1 + 1 + 1),
         ("m.?c.hasValue() || m[?s].hasValue()", (1 + 1) + (1 + 1 + 1)),
         ("k.?x.?y.hasValue() || has(m.b)", (1 + 1) + 1),
+        # the target of a macro of optionals is evaluated again when there is a value
+        ("optional.of(s).optMap(v, v + v).hasValue()", (1 + 1 + 1) + (1 + 1 + 1) + (1 + 1 + 1) + 1 + 1),
+        ("m[?'z'].optMap(v, v + v).hasValue()", (1 + 1) + 1 + 1),
     ],
 )
 def test_keys_choices_and_absent_fields_cost_as_upstream(source: str, cost: int) -> None:
@@ -234,6 +237,13 @@ def test_others_may_work_while_an_expression_is_compiled(source: str) -> None:
 
     found = stretches(work)
     assert found.longest < 30_000, found.where
+
+
+def test_copies_of_targets_do_not_double_without_end() -> None:
+    def work(calls: int) -> int:
+        return effort(lambda: ENV.compile("optional.of(1)" + ".optMap(v, v)" * calls).run({}))
+
+    assert work(20) < 4 * work(10)
 
 
 @pytest.mark.parametrize("nested", ["[{}]", "{{1: {}}}"])
