@@ -83,6 +83,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
             places=places,
             call=config.slices.call,
             extended_resources=options.generic.features["DRAExtendedResource"],
+            elsewhere=chain.aggregator.remotes,
         )
 
     for controller in (

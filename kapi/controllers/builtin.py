@@ -17,7 +17,7 @@ from kapi.controllers.flowschemas import CONSUMER, PRODUCER, FlowSchemaControlle
 from kapi.controllers.flowschemas import GROUP as FLOW_CONTROL
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
-from kapi.controllers.namespaces import NamespaceController
+from kapi.controllers.namespaces import Elsewhere, NamespaceController
 from kapi.controllers.podgc import PodGarbageCollector
 from kapi.controllers.resourcequota import ResourceQuotaController
 from kapi.controllers.rootca import RootCAController
@@ -92,6 +92,7 @@ def manager_controllers(
     places: Places | None,
     call: Call,
     extended_resources: bool,
+    elsewhere: Elsewhere | None = None,
 ) -> list[Controller]:
     """The controllers of upstream's controller manager that the documented behaviour of the API depends on.
 
@@ -99,7 +100,7 @@ def manager_controllers(
     """
     own = client.named("kube-controller-manager")
     made: list[Controller] = [
-        NamespaceController(own, reactor, now),
+        NamespaceController(own, reactor, now, elsewhere=elsewhere),
         ServiceAccountController(own, reactor),
         ServiceCIDRController(client.named("service-cidr-controller"), reactor, now),
         ResourceQuotaController(own, reactor, extended_resources=extended_resources),

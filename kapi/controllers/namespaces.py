@@ -1,19 +1,21 @@
-"""Deletes the objects of a terminating namespace, pods first, then removes the namespace's finalizer.
+"""Deletes the objects of a terminating namespace, pods first, also at other servers, then removes the namespace's finalizer.
 
 Upstream: ``pkg/controller/namespace/deletion/{namespaced_resources_deleter,status_condition_utils}.go``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements
-from kapi.machinery.gvk import GroupResource
+from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
@@ -39,12 +41,31 @@ _EVEN_UNREADABLE: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": 
 _OPTIONS: Object = {"propagationPolicy": "Background"}
 
 
+class Content(Protocol):
+    """The objects of one resource in a namespace."""
+
+    resource: GroupResource
+
+    async def list(self, namespace: str) -> list[Object]: ...
+
+    async def delete_collection(self, namespace: str, options: Object) -> None: ...
+
+
+class Elsewhere(Protocol):
+    """What discovery knows of other servers."""
+
+    def in_namespaces(self) -> Sequence[Content]: ...
+
+    def stale(self) -> Sequence[GroupVersion]: ...
+
+
 class Remains(msgspec.Struct):
     """The objects that are still in the namespace, and the errors."""
 
     by_resource: dict[str, int] = msgspec.field(default_factory=dict)  # "pods." -> number of objects
     by_finalizer: dict[str, int] = msgspec.field(default_factory=dict)
     errors: list[str] = msgspec.field(default_factory=list)
+    unknown: list[str] = msgspec.field(default_factory=list)  # group versions whose resources are not known now
     seconds: int = 0  # expected time until they are deleted
 
     def add(self, group: str, plural: str, left: list[Object], seconds: int, namespace: str) -> None:
@@ -98,6 +119,13 @@ def conditions_after(namespace: Object, remains: Remains, now: str) -> list[Obje
 
 def _findings(remains: Remains) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
+    if remains.unknown:
+        text = ", ".join(sorted(f"{gv}: stale GroupVersion discovery: {gv}" for gv in remains.unknown))
+        message = (
+            f"Discovery failed for some groups, {len(remains.unknown)} failing: unable to retrieve the complete list of "
+            f"server APIs: {text}"
+        )
+        found["NamespaceDeletionDiscoveryFailure"] = ("DiscoveryFailed", message)
     if remains.errors:
         text = ", ".join(sorted(remains.errors))
         count = len(remains.errors)
@@ -130,8 +158,14 @@ class NamespaceController(QueueController[str]):
     workers = 10
 
     def __init__(
-        self, client: Client, reactor: IReactorTime, now: Callable[[], str], grace: float = _GRACE_SECONDS
+        self,
+        client: Client,
+        reactor: IReactorTime,
+        now: Callable[[], str],
+        grace: float = _GRACE_SECONDS,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
+        self._elsewhere = elsewhere
         self._client = client
         self._namespaces = client.resource("", "namespaces")
         self._now = now
@@ -160,7 +194,7 @@ class NamespaceController(QueueController[str]):
             if conditions is not None:
                 namespace["status"]["conditions"] = conditions
                 namespace = tree.copy(await self._namespaces.update(namespace, subresource="status"))
-            if remains.by_resource or remains.errors:
+            if remains.by_resource or remains.errors or remains.unknown:
                 return min(5.0, remains.seconds / 2 + 1)
             await self._namespaces.update(finalized(namespace), subresource="finalize")
         except status.NotFound:
@@ -173,13 +207,30 @@ class NamespaceController(QueueController[str]):
         """Deletes pods, and when none remain all other objects."""
         metadata, remains = namespace["metadata"], Remains()
         elapsed = seconds_of(self._now()) - seconds_of(metadata["deletionTimestamp"])
+        if self._elsewhere is not None:
+            remains.unknown = [str(group_version) for group_version in self._elsewhere.stale()]
         await self._delete(*_PODS, metadata["name"], remains, elapsed)
         if remains.by_resource or remains.errors:
             return remains
         for group, plural, namespaced in self._client.resources():
             if namespaced and (group, plural) != _PODS:
                 await self._delete(group, plural, metadata["name"], remains, elapsed)
+        for content in () if self._elsewhere is None else self._elsewhere.in_namespaces():
+            await self._delete_elsewhere(content, metadata["name"], remains)
         return remains
+
+    @staticmethod
+    async def _delete_elsewhere(content: Content, namespace: str, remains: Remains) -> None:
+        try:
+            await content.delete_collection(namespace, _OPTIONS)
+            left = await content.list(namespace)
+            remains.add(content.resource.group, content.resource.resource, left, 0, namespace)
+        except CancelledError:
+            raise
+        except status.NotFound:
+            return
+        except Exception as error:  # whatever another server answers
+            remains.errors.append(str(error))
 
     async def _delete(self, group: str, plural: str, namespace: str, remains: Remains, elapsed: float) -> None:
         try:

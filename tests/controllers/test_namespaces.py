@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers import namespaces
 from kapi.controllers.namespaces import NamespaceController
 from kapi.controllers.rootca import RootCAController
 from kapi.controllers.serviceaccounts import ServiceAccountController
+from kapi.machinery.gvk import GroupResource, GroupVersion
+from kapi.machinery.status import not_found, service_unavailable
 from kapi.machinery.tree import Object
 from tests.controllers.served import Served
 
@@ -15,10 +19,40 @@ MERGE = "application/merge-patch+json"
 POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}
 
 
+class Flunders:
+    """A resource of another server, and what discovery says of it."""
+
+    resource = GroupResource("far.example.com", "flunders")
+
+    def __init__(self) -> None:
+        self.objects: list[Object] = []
+        self.asked: list[str] = []
+        self.unknown: list[GroupVersion] = []
+        self.fault: Exception | None = None
+
+    def in_namespaces(self) -> list[Any]:
+        return [] if self.unknown else [self]
+
+    def stale(self) -> list[GroupVersion]:
+        return self.unknown
+
+    async def list(self, namespace: str) -> list[Object]:
+        if self.fault is not None:
+            raise self.fault
+        return self.objects
+
+    async def delete_collection(self, namespace: str, options: Object) -> None:
+        self.asked.append(namespace)
+        self.objects = [obj for obj in self.objects if obj["metadata"].get("finalizers")]
+
+
 class NamespaceDeletion(Served):
     async def start(self) -> None:
         await self.begin()
-        self.controller = NamespaceController(self.api.registry.client, self.api.clock, self.api.environment.now)
+        self.far = Flunders()
+        self.controller = NamespaceController(
+            self.api.registry.client, self.api.clock, self.api.environment.now, elsewhere=self.far
+        )
         await self.run_controller(self.controller)
 
     def condition(self, kind: str) -> Object:
@@ -46,6 +80,52 @@ class NamespaceDeletion(Served):
         self.assertEqual(
             [key for key, _ in self.api.store.matching("") if key.endswith("torn")], ["core/configmaps/n2/torn"]
         )
+
+    async def test_what_other_servers_have_goes_too(self) -> None:
+        await self.start()
+        self.far.objects = [{"metadata": {"name": "f"}}]
+        self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.wait(3)
+        self.call("GET", "/api/v1/namespaces/n1", expect=404)
+        self.assertEqual((self.far.asked, self.far.objects), (["n1"], []))
+
+    async def test_what_another_server_keeps_or_refuses_is_named(self) -> None:
+        await self.start()
+        self.far.objects = [{"metadata": {"name": "f", "finalizers": ["far.example.com/x"]}}]
+        self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.wait(3)
+        self.assertEqual(
+            self.condition("NamespaceContentRemaining")["message"],
+            "Some resources are remaining: flunders.far.example.com has 1 resource instances",
+        )
+        for fault, text in ((service_unavailable("away"), "away"), (KeyError("metadata"), "'metadata'")):
+            self.far.fault = fault
+            self.wait(8)
+            failure = self.condition("NamespaceDeletionContentFailure")
+            self.assertEqual(failure["message"], f"Failed to delete all resource types, 1 remaining: {text}")
+        self.far.fault, self.far.objects = not_found(self.far.resource, ""), []
+        self.wait(8)
+        self.call("GET", "/api/v1/namespaces/n1", expect=404)
+
+    async def test_a_namespace_stays_while_the_resources_of_a_group_version_are_unknown(self) -> None:
+        await self.start()
+        self.far.unknown = [GroupVersion("metrics.k8s.io", "v1beta1"), GroupVersion("far.example.com", "v1")]
+        self.call("POST", "/api/v1/namespaces/n1/configmaps", {"metadata": {"name": "c"}}, 201)
+        self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.wait(3)
+        self.call("GET", "/api/v1/namespaces/n1/configmaps/c", expect=404)
+        condition = self.condition("NamespaceDeletionDiscoveryFailure")
+        self.assertEqual((condition["status"], condition["reason"]), ("True", "DiscoveryFailed"))
+        self.assertEqual(
+            condition["message"],
+            "Discovery failed for some groups, 2 failing: unable to retrieve the complete list of server APIs: "
+            "far.example.com/v1: stale GroupVersion discovery: far.example.com/v1, "
+            "metrics.k8s.io/v1beta1: stale GroupVersion discovery: metrics.k8s.io/v1beta1",
+        )
+        self.assertEqual(self.condition("NamespaceDeletionContentFailure")["status"], "False")
+        self.far.unknown = []
+        self.wait(8)
+        self.call("GET", "/api/v1/namespaces/n1", expect=404)
 
     async def test_a_second_delete_changes_nothing(self) -> None:
         await self.start()

@@ -88,6 +88,12 @@ class GroupIndex:
                 self._known[name] = entry
         return entry
 
+    def stale(self) -> list[GroupVersion]:
+        """The group versions whose resources are not known now."""
+        return [
+            GroupVersion(group.name, entry.version) for group in self.all() for entry in group.versions if entry.stale
+        ]
+
     def all(self) -> list[GroupEntry]:
         """All groups by priority, each with its versions by priority."""
         if self._sorted is None:

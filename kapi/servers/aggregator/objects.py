@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import urllib.parse
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
@@ -165,6 +167,7 @@ class RemoteResource:
         self._key = service_name(group_version)
         self._root = f"/apis/{group_version.group}/{group_version.version}"
         self._plural = str(entry["resource"])
+        self._verbs = frozenset(entry.get("verbs") or ())
         self.resource = GroupResource(group_version.group, self._plural)
         self.namespaced = entry.get("scope") == "Namespaced"
 
@@ -177,14 +180,36 @@ class RemoteResource:
     async def get(self, name: str, namespace: str = "") -> Object:
         return await self._objects.request(self._key, "GET", self._path(namespace, name))
 
-    async def page(self, continue_: str = "") -> Object:
-        """One page of the list over all namespaces."""
+    async def page(self, continue_: str = "", namespace: str = "") -> Object:
+        """One page of the list of a namespace; "" means all namespaces."""
         query = {"limit": str(PAGE_SIZE), **({"continue": continue_} if continue_ else {})}
-        return await self._objects.request(self._key, "GET", self._path(**query))
+        return await self._objects.request(self._key, "GET", self._path(namespace, **query))
+
+    async def list(self, namespace: str) -> builtins.list[Object]:
+        """All objects of a namespace; none when the server cannot list them."""
+        if "list" not in self._verbs:
+            return []
+        found: builtins.list[Object] = []
+        following = ""
+        while True:
+            page = await self.page(following, namespace)
+            found += page.get("items") or ()
+            following = (page.get("metadata") or {}).get("continue") or ""
+            if not following:
+                return found
 
     async def patch(self, name: str, patch: Object, namespace: str = "") -> None:
         path = self._path(namespace, name)
         await self._objects.request(self._key, "PATCH", path, patch, "application/merge-patch+json")
+
+    async def delete_collection(self, namespace: str, options: Object) -> None:
+        """Deletes the objects of a namespace: at once, or one by one when the server has no such request."""
+        if "deletecollection" in self._verbs:
+            await self.delete("", namespace, options)
+            return
+        for obj in await self.list(namespace):
+            with contextlib.suppress(status.NotFound):
+                await self.delete(obj["metadata"]["name"], namespace, options)
 
     async def delete(self, name: str, namespace: str, options: Object) -> None:
         body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
@@ -204,11 +229,20 @@ class RemoteResource:
 
 
 class RemoteResources:
-    """The resources of other servers that discovery knows; ``remote`` has the form of aggregated discovery."""
+    """The resources of other servers that discovery knows; ``remote`` has the form of aggregated discovery.
 
-    def __init__(self, objects: RemoteObjects, remote: Mapping[GroupVersion, list[Object]]) -> None:
+    ``stale`` returns the group versions whose resources discovery does not know now.
+    """
+
+    def __init__(
+        self,
+        objects: RemoteObjects,
+        remote: Mapping[GroupVersion, list[Object]],
+        stale: Callable[[], Sequence[GroupVersion]] = list,
+    ) -> None:
         self._objects = objects
         self._remote = remote
+        self.stale = stale
         #: called when ``remote`` has changed
         self.listeners: list[Callable[[], None]] = []
 
@@ -224,6 +258,15 @@ class RemoteResources:
                 made = RemoteResource(self._objects, group_version, entry)
                 found.setdefault(made.resource, made)
         return list(found.values())
+
+    def in_namespaces(self) -> list[RemoteResource]:
+        """The resources in namespaces whose objects can be deleted, each in its first version."""
+        found: dict[GroupResource, RemoteResource] = {}
+        for group_version, entry in self._entries():
+            if entry.get("scope") == "Namespaced" and "delete" in (entry.get("verbs") or ()):
+                made = RemoteResource(self._objects, group_version, entry)
+                found.setdefault(made.resource, made)
+        return [*found.values()]
 
     def find(self, group_version: GroupVersion, kind: str) -> RemoteResource | None:
         for entry in self._remote.get(group_version, ()):

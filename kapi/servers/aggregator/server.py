@@ -83,7 +83,7 @@ class AggregatorServer(GenericServer):
         self._groups = groups = GroupIndex(served.groups, served.rows, remote)
         self._discovery = DiscoveryHandler(groups.all, given.address, groups.find, cbor)
         self._openapi = OpenAPIHandler(groups.all, given.release, cbor, given.enums)
-        self.remotes = RemoteResources(RemoteObjects(reactor, backends), remote)
+        self.remotes = RemoteResources(RemoteObjects(reactor, backends), remote, groups.stale)
         controller = APIServiceController(
             client,
             reactor,

@@ -156,6 +156,9 @@ def test_a_server_that_was_never_reached_is_stale() -> None:
     services = [service_object("v1.a.example.com", "a.example.com", "v1", 100, 1, True)]
     groups = index([], services).all()
     assert handler.aggregated(groups)["items"][0]["versions"] == [{"version": "v1", "freshness": "Stale"}]
+    assert index([], services).stale() == [GroupVersion("a.example.com", "v1")]
+    known = index([], services, {GroupVersion("a.example.com", "v1"): [{"resource": "as"}]})
+    assert known.stale() == []
 
 
 @pytest.mark.parametrize(

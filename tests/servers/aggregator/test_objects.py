@@ -140,6 +140,43 @@ class Objects(TestCase):
         self.assertEqual(self.server.users, {"system:apiserver"})
 
     @inlineCallbacks
+    def test_the_objects_of_a_namespace_are_deleted_at_once_or_one_by_one(self) -> Any:
+        root = "/apis/example.com/v1/namespaces/n"
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        self.remote[GV] = [
+            {**ENTRY, "verbs": ["delete", "deletecollection"]},
+            {**ENTRY, "resource": "others", "verbs": ["delete", "list"]},
+            {**ENTRY, "resource": "nodes", "scope": "Cluster"},
+            {**ENTRY, "resource": "readonly", "verbs": ["get", "list"]},
+        ]
+        self.remote[GroupVersion("example.com", "v2")] = [ENTRY]
+        at_once, singly = self.resources.in_namespaces()
+        self.server.answer = 200, {"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
+        for resource in (at_once, singly):
+            yield self.run_(resource.delete_collection("n", {"propagationPolicy": "Background"}))
+        self.assertEqual((yield self.run_(at_once.list("n"))), [])
+        self.assertEqual(
+            self.server.asked,
+            [
+                ("DELETE", f"{root}/flunders", options),
+                ("GET", f"{root}/others?limit=100", None),
+                ("DELETE", f"{root}/others/a", options),
+                ("DELETE", f"{root}/others/b", options),
+            ],
+        )
+
+    @inlineCallbacks
+    def test_the_pages_of_a_list_are_one_list(self) -> Any:
+        self.server.answer = 200, {"items": [{}], "metadata": {"continue": "x"}}
+        waiting = self.run_(self.flunders.list("n"))
+        while len(self.server.asked) < 3:
+            yield deferLater(reactor, 0.005)  # type: ignore[arg-type]
+        self.server.answer = 200, {"items": [{}]}
+        found = yield waiting
+        self.assertEqual(len(found), len(self.server.asked))
+        self.assertEqual({uri.partition("&")[2] for _, uri, _ in self.server.asked[1:]}, {"continue=x"})
+
+    @inlineCallbacks
     def test_refusals_are_the_errors_that_they_say(self) -> Any:
         for code, kind in ((404, status.NotFound), (409, status.Conflict), (403, status.StatusError)):
             self.server.answer = code, {"kind": "Status", "message": "no"}
