@@ -118,6 +118,8 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
     committed: bool | None = False  # None: unknown, the store has not answered
     try:
         strategy.prepare_for_create(obj, context)
+        for warning in elements(context.warnings):
+            op.warn(warning)
         errors = await validated(context, strategy.validate, obj)
         if not errors and not strategy.covers_metadata:
             errors = meta.validate(obj, store.row.namespaced)

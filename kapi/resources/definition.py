@@ -65,7 +65,7 @@ class StrategyContext(msgspec.Struct):
         default_factory=list
     )  # that a guard has found; validation reports them
     stored: bytes = b""  # the stored bytes of the object that an update changes
-    warnings: list[str] = msgspec.field(default_factory=list)  # warnings of validation about accepted values
+    warnings: list[str] = msgspec.field(default_factory=list)  # of preparation, and of validation about accepted values
 
 
 class Converter(Protocol):

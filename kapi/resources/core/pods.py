@@ -78,20 +78,24 @@ def _merge_label_keys(spec: Object, labels: Object, spread: bool) -> None:
                     selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), expression]
 
 
-def _set_app_armor_profiles(pod: Object) -> None:
-    """Sets AppArmor profiles from the deprecated annotations."""
+def _set_app_armor_profiles(pod: Object, warnings: list[str]) -> None:
+    """Sets AppArmor profiles from the deprecated annotations of containers without one, and warns of them."""
     annotations, spec = pod["metadata"].get("annotations") or {}, pod["spec"]
     if not any(key.startswith(APP_ARMOR) for key in annotations) or (spec.get("os") or {}).get("name") == "windows":
         return
     whole = (spec.get("securityContext") or {}).get("appArmorProfile")
     for container, _ in elements(containers_with_paths(spec, _SPEC)):
-        annotation = annotations.get(APP_ARMOR + container.get("name", ""))
+        key = APP_ARMOR + container.get("name", "")
         context = container.get("securityContext") or {}
-        if annotation is None or context.get("appArmorProfile") is not None:
+        if key not in annotations or context.get("appArmorProfile") is not None:
             continue
-        profile = _profile(annotation)
-        if profile is not None and profile != whole:
+        profile = _profile(annotations[key])
+        if profile is not None and profile == whole:
+            continue
+        if profile is not None:
             container["securityContext"] = {**context, "appArmorProfile": profile}
+        place = METADATA.child("annotations").key(key)
+        warnings.append(f'{place}: deprecated since v1.30; use the "appArmorProfile" field instead')
 
 
 def _profile(annotation: str) -> Object | None:
@@ -101,24 +105,6 @@ def _profile(annotation: str) -> Object | None:
     if profile is not None:
         app_armor(profile, _ROOT, errors, None)
     return None if errors else profile
-
-
-def _app_armor_warnings(pod: Object) -> list[str]:
-    annotations, spec = pod["metadata"].get("annotations") or {}, pod["spec"]
-    warnings = []
-    whole = (spec.get("securityContext") or {}).get("appArmorProfile")
-    for container, _ in elements(containers_with_paths(spec, _SPEC)) if annotations else ():
-        key = APP_ARMOR + container.get("name", "")
-        if key not in annotations or (spec.get("os") or {}).get("name") == "windows":
-            continue
-        profile, own = (
-            _profile(annotations[key]),
-            (container.get("securityContext") or {}).get("appArmorProfile"),
-        )
-        if (profile is None and own is None) or (profile is not None and own == profile and own != whole):
-            place = METADATA.child("annotations").key(key)
-            warnings.append(f'{place}: deprecated since v1.30; use the "appArmorProfile" field instead')
-    return warnings
 
 
 def _raise_generation(pod: Object, old: Object) -> None:
@@ -157,7 +143,7 @@ class PodStrategy(Strategy):
         if spec.get("affinity") or spec.get("topologySpreadConstraints"):
             spread = gate(ctx, "MatchLabelKeysInPodTopologySpreadSelectorMerge")
             _merge_label_keys(spec, obj["metadata"].get("labels") or {}, spread)
-        _set_app_armor_profiles(obj)
+        _set_app_armor_profiles(obj, ctx.warnings)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -175,8 +161,7 @@ class PodStrategy(Strategy):
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         text = "this is used in the Pod's hostname, which can result in surprising behavior; "
-        warnings = _app_armor_warnings(obj) + hostname_warning(obj, text)
-        return warnings + pod_warnings(obj["spec"], obj["metadata"], _ROOT)
+        return hostname_warning(obj, text) + pod_warnings(obj["spec"], obj["metadata"], _ROOT)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         drop_disabled_fields(obj["spec"], old["spec"], ctx)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
+from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.resources.strategy_kit import CTX, made
 
 KEY = "container.apparmor.security.beta.kubernetes.io/c"
@@ -25,8 +27,9 @@ WARNING = f'metadata.annotations[{KEY}]: deprecated since v1.30; use the "appArm
         ("odd", None, None, {}, None, True),
         ("runtime/default", DEFAULT, None, {}, None, False),
         ("runtime/default", LOCAL, None, {}, DEFAULT, True),
-        ("runtime/default", None, DEFAULT, {}, DEFAULT, True),
+        ("runtime/default", None, DEFAULT, {}, DEFAULT, False),
         ("runtime/default", None, LOCAL, {}, LOCAL, False),
+        ("odd", None, LOCAL, {}, LOCAL, False),
         ("runtime/default", None, None, {"os": {"name": "windows"}}, None, False),
         ("runtime/default", None, None, {"os": {"name": "linux"}}, DEFAULT, True),
     ],
@@ -39,7 +42,17 @@ def test_profile(
         container["securityContext"] = {"appArmorProfile": own}
     if whole is not None:
         spec = {**spec, "securityContext": {"appArmorProfile": whole}}
-    pod = made(RESOURCE, metadata={"annotations": {KEY: annotation}}, spec={**spec, "containers": [container]})
+    ctx = replace(CTX, warnings=[])
+    pod = made(RESOURCE, ctx, metadata={"annotations": {KEY: annotation}}, spec={**spec, "containers": [container]})
     [container] = pod["spec"]["containers"]
     assert (container.get("securityContext") or {}).get("appArmorProfile") == profile
-    assert (WARNING in RESOURCE.strategy.warnings_on_create(pod, CTX)) is warned
+    assert ctx.warnings == ([WARNING] if warned else [])
+
+
+def test_a_refused_pod_is_warned_of_its_annotation() -> None:
+    api = succeed(MemoryAPI.started())
+    pod = {"metadata": {"name": "p", "annotations": {KEY: "unconfined"}}, "spec": {"containers": [{"name": "c"}]}}
+    answer = api.ask("POST", "/api/v1/namespaces/n/pods", pod)
+    assert answer.code == 422
+    shown = WARNING.replace('"', '\\"')
+    assert answer.responseHeaders.getRawHeaders("Warning") == [f'299 - "{shown}"']
