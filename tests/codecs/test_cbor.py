@@ -74,6 +74,11 @@ def test_the_shortest_form_is_written(tree: Any, written: str) -> None:
     assert dumps(tree).hex() == "d9d9f7" + written
 
 
+def test_what_is_no_tree_is_not_written() -> None:
+    with pytest.raises(TypeError, match="Type is not CBOR serializable: object"):
+        dumps({"a": [object()]})
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_what_json_cannot_say_is_not_written(number: float) -> None:
     with pytest.raises(ValueError, match="no form in JSON"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import orjson
 import pytest
@@ -115,6 +115,8 @@ def test_the_same_refusal_of_what_is_wrong(tree: object, place: int, put: str) -
         b'{"b":"cccccccccccccc","c":"\xed\xa0\x80"}',
         b"[1,2,3,4,5,6,7,8,9,]",
         b"[1,2,3,4,5,6,,7,8,9]",
+        b"[1,2,3,4,5,6,]",
+        b"[1,2,3,4,5,6," + b" " * 50 + b"]",
         b'{"aaaaaaaa":1,"bbbbbbb":2,}',
         b'[{"a":1},{"a":2},{"a":3},]',
         b"[1,2,3,4,5,6,7,8,9 ",
@@ -244,6 +246,15 @@ def test_a_large_text_makes_a_small_computation_one_that_may_take_long() -> None
 def test_whole_numbers_have_an_exponent_from_where_go_writes_one(number: float, text: bytes) -> None:
     assert json_pieces.dumps({"a": [number, number]}) == b'{"a":[%s,%s]}' % (text, text)
     assert json_pieces.loads(text) == number
+
+
+def test_a_lack_of_memory_is_no_error_of_the_text() -> None:
+    lack = orjson.JSONDecodeError("Not enough memory to allocate buffer for parsing", "", 0)
+    with patch.object(
+        json_pieces, "orjson", Mock(JSONDecodeError=orjson.JSONDecodeError, loads=Mock(side_effect=lack))
+    ):
+        with pytest.raises(MemoryError):
+            json_pieces.loads(b"[1]")
 
 
 def test_texts_that_look_like_numbers_stay() -> None:

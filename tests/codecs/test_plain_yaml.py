@@ -88,6 +88,7 @@ def test_what_is_written_is_read(tree: Any, indented: bool) -> None:
         b"", b"a: 1", b"a:", b"a: yes", b"a: b c", b"a: b # c", b"a: |\n  b", b"a: &x b", b"a: 'b'", b"a: b\na: c", b"- a: b",
         b"a: b\n  c: d", b"a:\n    b: c\n  d: e", b"a:\n  - b\n c: d", b"a: b\r\n", b"a: \xc3\xa9", b"a: b\n---\nc: d", b"{a: b}",
         b'a: "\\nb"', b'a: "b\\"', b'a: "bc\\n"', b'a: "', b'a: "b', b'a: b"', b"a:\nb: c", b"a: b\n - c", b"a:\n  - b\n  c: d",
+        b"a:\n- b\n  - c",
     ],
 )  # fmt: skip
 def test_other_texts_are_left_to_all_of_yaml(text: bytes) -> None:

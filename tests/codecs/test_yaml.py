@@ -160,6 +160,11 @@ def test_duplicate_keys_are_reported_with_their_line() -> None:
         ("a: !!float 18446744073709551615\n", "yaml: cannot decode !!int `18446744073709551615` as a !!float"),
         ("a: !!bool 1\n", "yaml: cannot decode !!int `1` as a !!bool"),
         ("a: .nan\n", "json: unsupported value: NaN"),
+        ("a: \x01", "yaml: control characters are not allowed"),
+        ('{"a": "\\ud83d\\ude00"}', "yaml: found invalid Unicode character escape code"),  # JSON has surrogate pairs
+        ('{"a":' * 300 + "1" + "}" * 300, "yaml: exceeded max depth of 240"),
+        ("<<: 1\n", "yaml: map merge requires map or sequence of maps as the value"),
+        ("a: !!binary x\n", "yaml: !!binary value contains invalid base64 data"),
     ],
 )
 def test_malformed_yaml_is_explained_as_upstream_does(text: str, why: str) -> None:

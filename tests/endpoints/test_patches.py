@@ -93,6 +93,7 @@ def test_a_strategic_patch_is_quoted_without_what_was_used_up(one: MemoryAPI, pa
     [
         ("application/json", {}, 415),
         ("text/plain", {}, 415),
+        (f"{MERGE}, text/plain", {}, 415),
         (MERGE, b"{", 400),
         (MERGE, {"data": {"k": 1}}, 422),
         (MERGE, {"metadata": {"name": "b"}}, 400),

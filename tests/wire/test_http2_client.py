@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import treq
 from OpenSSL import SSL
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
@@ -14,7 +15,7 @@ from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
 from kapi.request.streamed_body import StreamedBody
-from kapi.wire.agent import Agent, Body
+from kapi.wire.agent import Agent, Body, prepared_url
 from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected
 from kapi.wire.connection import has_unread_data
@@ -744,6 +745,13 @@ class LyingServers(Http2Case):
             ((opened,), "PUSH_PROMISE"),
             ((wire.settings({wire.ENABLE_PUSH: 1}),), "a server has enabled push"),
             ((wire.settings({wire.INITIAL_WINDOW_SIZE: 2**31}),), "FLOW_CONTROL_ERROR"),
+            (
+                (
+                    wire.window_update(1, wire.MAX_WINDOW_BYTES - wire.DEFAULT_WINDOW),
+                    wire.settings({wire.INITIAL_WINDOW_SIZE: wire.DEFAULT_WINDOW + 99}),
+                ),
+                "a stream's window is too large",
+            ),
             ((wire.settings({wire.MAX_FRAME_SIZE: 1}),), "SETTINGS_MAX_FRAME_SIZE"),
             ((wire.window_update(0, wire.MAX_WINDOW_BYTES),), "the connection's window is too large"),
             (
@@ -787,6 +795,19 @@ class LyingServers(Http2Case):
             answer.deliverBody(collected)
             await collected.done
         self.assertEqual(str(caught.exception), "more than the stream's window")
+
+    async def test_a_body_that_cannot_be_decoded_ends_its_stream_only(self) -> None:
+        server = liar(headers(("content-encoding", "gzip")))
+        agent = self.serve(server, b"h2")
+        answer = await agent.ask("GET", prepared_url(f"https://127.0.0.1:{self.number}/"))
+        reading = treq.content(answer)
+        server.connections[0].transport.write(data(b"hello"))
+        with self.assertRaisesRegex(BadAnswer, "malformed content encoding: .*incorrect header"):
+            await reading
+        await eventually(
+            lambda: wire.RST_STREAM in [kind for kind, _, _, _ in frames_in(server.connections[0].received)]
+        )
+        self.assertFalse(server.connections[0].lost.called)
 
     async def test_what_follows_a_reset_of_this_end_is_ignored(self) -> None:
         server = liar()
