@@ -185,6 +185,9 @@ def test_estimates_of_lists(source: str, most: int) -> None:
     assert program.cost_estimate.max == most
 
 
+_PREFIX = "network address parse error during conversion from string: "  # upstream has it twice
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [
@@ -194,6 +197,25 @@ def test_estimates_of_lists(source: str, most: int) -> None:
         ),
         ("ip('::ffff:1.2.3.4')", 'IPv4-mapped IPv6 address "::ffff:1.2.3.4" is not allowed'),
         ("ip('fe80::1%en0')", 'IP address "fe80::1%en0" with zone value is not allowed'),
+        (
+            "ip('10.0.0.1%en0')",
+            'IP Address "10.0.0.1%en0" parse error during conversion from string: ParseAddr("10.0.0.1%en0"): '
+            'unexpected character (at "%en0")',
+        ),
+        ("cidr('10.0.0.0')", f"{_PREFIX}{_PREFIX}netip.ParsePrefix(\"10.0.0.0\"): no '/'"),
+        ("cidr('10.0.0.0/')", f'{_PREFIX}{_PREFIX}netip.ParsePrefix("10.0.0.0/"): bad bits after slash: ""'),
+        ("cidr('10.0.0.0/-1')", f'{_PREFIX}{_PREFIX}netip.ParsePrefix("10.0.0.0/-1"): bad bits after slash: "-1"'),
+        ("cidr('10.0.0.0/08')", f'{_PREFIX}{_PREFIX}netip.ParsePrefix("10.0.0.0/08"): bad bits after slash: "08"'),
+        ("cidr('10.0.0.0/33')", f'{_PREFIX}{_PREFIX}netip.ParsePrefix("10.0.0.0/33"): prefix length out of range'),
+        (
+            "cidr('10.0.0.0/8/9')",
+            f'{_PREFIX}{_PREFIX}netip.ParsePrefix("10.0.0.0/8/9"): ParseAddr("10.0.0.0/8"): unexpected character (at "/8")',
+        ),
+        (
+            "cidr('::1%a/3')",
+            f'{_PREFIX}{_PREFIX}netip.ParsePrefix("::1%a/3"): IPv6 zones cannot be present in a prefix',
+        ),
+        ("cidr('::ffff:1.2.3.4/9')", f'{_PREFIX}IPv4-mapped IPv6 address "::ffff:1.2.3.4/9" is not allowed'),
     ],
 )
 def test_texts_of_addresses_that_are_none(source: str, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 
 from kapi.cel import types
 from kapi.cel.functions import converter, declarer, readable
@@ -63,18 +64,20 @@ class CIDRValue(Opaque):
         return hash((self.address, self.length))
 
 
+_PREFIX = "network address parse error during conversion from string: "
+_BITS = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII).fullmatch
+
+
 def parse_ip(text: str) -> Address:
     """An IP address.  Raises ValueError with upstream's text."""
-    if len(text) > 64 or not text.isascii():
-        raise ValueError(f"IP Address {quote(text)} parse error during conversion from string: invalid address")
-    if "%" in text:
-        raise ValueError(f"IP address {quote(text)} with zone value is not allowed")
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         raise ValueError(
             f"IP Address {quote(text)} parse error during conversion from string: {address_problem(text)}"
         ) from None
+    if "%" in text:
+        raise ValueError(f"IP address {quote(text)} with zone value is not allowed")
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         raise ValueError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
     return address
@@ -82,32 +85,29 @@ def parse_ip(text: str) -> Address:
 
 def parse_cidr(text: str) -> CIDRValue:
     """A CIDR prefix.  Raises ValueError with upstream's text."""
-    address_text, slash, length_text = text.partition("/")
-    if len(text) > 80 or not slash or not length_text.isascii() or not length_text.isdigit():
-        raise ValueError(
-            f"netip.ParsePrefix(\"{text}\"): no '/'"
-            if not slash
-            else f'netip.ParsePrefix("{text}"): bad bits after slash'
-        )
-    if len(length_text) > 1 and length_text[0] == "0":
-        raise ValueError(f'netip.ParsePrefix("{text}"): bad bits after slash: "{length_text}"')
-    if "%" in address_text:
-        raise ValueError(f"CIDR {quote(text)} with zone value is not allowed")
-    try:
-        address = ipaddress.ip_address(address_text)
-    except ValueError:
-        raise ValueError(f"netip.ParsePrefix({quote(text)}): {address_problem(address_text)}") from None
+    address_text, slash, bits = text.rpartition("/")
+    problem = "" if slash else "no '/'"
+    if not problem:
+        try:
+            address = ipaddress.ip_address(address_text)
+        except ValueError:
+            problem = address_problem(address_text)
+    if not problem:
+        if "%" in address_text:
+            problem = "IPv6 zones cannot be present in a prefix"
+        elif not _BITS(bits):
+            problem = f"bad bits after slash: {quote(bits)}"
+        elif len(bits) > 3 or int(bits) > address.max_prefixlen:
+            problem = "prefix length out of range"
+    if problem:
+        raise ValueError(f"{_PREFIX}netip.ParsePrefix({quote(text)}): {problem}")
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        raise ValueError(f"IPv4-mapped IPv6 address {quote(address_text)} is not allowed")
-    length = int(length_text) if len(length_text) < 4 else 999
-    if length > address.max_prefixlen:
-        raise ValueError(f'netip.ParsePrefix("{text}"): prefix length out of range')
-    return CIDRValue(address, length)
+        raise ValueError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
+    return CIDRValue(address, int(bits))
 
 
 _ip = converter(lambda text: IPValue(parse_ip(text)))
-_PREFIX = "network address parse error during conversion from string: "
-_cidr = converter(parse_cidr, f"{_PREFIX}{_PREFIX}{{error}}")  # upstream has the prefix twice
+_cidr = converter(parse_cidr, _PREFIX + "{error}")
 
 
 def _link_local_multicast(value: IPValue) -> bool:
