@@ -101,6 +101,7 @@ class StorageVersionStrategy(PlainStrategy):
     name_rule = staticmethod(_group_and_resource)
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
+    allow_unconditional_update = False
     update_rules = (UpdateRules.TYPE,)
 
 

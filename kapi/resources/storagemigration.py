@@ -34,6 +34,7 @@ class MigrationStrategy(PlainStrategy):
     namespaced = False
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
+    allow_unconditional_update = False
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:

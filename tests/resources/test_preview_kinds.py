@@ -216,6 +216,23 @@ def test_a_device_taint_rule(api: MemoryAPI) -> None:
     assert api.ask("PUT", f"{TAINTS}/r/status", {**made.json, "status": status}).json["status"] == status
 
 
+@pytest.mark.parametrize(
+    ("where", "name", "spec"),
+    [
+        (VERSIONS, "apps.deployments", {}),
+        (MIGRATIONS, "m", {"resource": {"group": "apps", "resource": "deployments"}}),
+        (BUNDLES, "b", None),
+        (CANDIDATES, "c", None),
+    ],
+)
+def test_an_update_tells_what_it_has_read(api: MemoryAPI, where: str, name: str, spec: Object | None) -> None:
+    given = {BUNDLES: lambda: bundle(name, authority())["spec"], CANDIDATES: lambda: candidate()["spec"]}
+    made: Object = {"metadata": {"name": name}, "spec": given[where]() if spec is None else spec}
+    assert api.ask("POST", where, made).code == 201
+    text = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+    assert texts(api.ask("PUT", f"{where}/{name}", made)) == [text]
+
+
 def authority(*, ca: bool = True) -> str:
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a")])
     now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

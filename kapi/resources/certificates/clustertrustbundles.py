@@ -40,6 +40,7 @@ def _bundle_name(signer: str, name: str, prefix: bool = False) -> tuple[str, ...
 
 class ClusterTrustBundleStrategy(PlainStrategy):
     namespaced = False
+    allow_unconditional_update = False
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA)
 
     def _new_metadata(self, obj: Object, errors: Errors) -> None:

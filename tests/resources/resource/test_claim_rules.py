@@ -9,9 +9,11 @@ import pytest
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
+from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import StrategyContext
 from kapi.resources.resource import deviceclasses, devicetaintrules, resourceclaims
 from kapi.resources.resource.resourceclaims import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 EXACTLY: Object = {"deviceClassName": "gpu"}
@@ -525,3 +527,15 @@ def test_tolerations_of_results_have_the_default_operator() -> None:
     claim = {"metadata": {"name": "a"}, "status": allocation(results=[result(tolerations=tolerations)])}
     resourceclaims.STATUS_STRATEGY.default(claim)
     assert [one["operator"] for one in tolerations] == ["Equal", "Exists"]
+
+
+def test_labels_in_a_write_of_the_status_belong_to_its_writer() -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started(rows=BUILT_IN))
+    api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
+    where = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    made = api.ask("POST", where, {"metadata": {"name": "c", "annotations": {"x": ""}}, "spec": {}}).json
+    made["metadata"]["labels"] = {"a": "b"}
+    metadata = api.ask("PUT", f"{where}/c/status", made).json["metadata"]
+    owned = [entry["fieldsV1"] for entry in metadata["managedFields"] if entry.get("subresource") == "status"]
+    assert "labels" not in metadata
+    assert owned == [{"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}]
