@@ -25,7 +25,6 @@ from kapi.runtime.interface import Client
 from kapi.runtime.sliced import begin
 from kapi.runtime.workqueue import WorkQueue
 
-ELECTED_BY = "coordination.k8s.io/elected-by"
 CONTROLLER = "leader-election-controller"
 OLDEST_EMULATION_VERSION = "OldestEmulationVersion"
 ANSWER_SECONDS = 5.0  # time in which candidates must answer a ping
@@ -60,12 +59,6 @@ def lease_expired(lease: Object, now: float) -> bool:
     spec = lease.get("spec") or {}
     renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
     return not renewed or seconds is None or seconds_of(renewed) + seconds < now
-
-
-def is_elected(lease: Object) -> bool:
-    """Whether the Lease belongs to a coordinated election."""
-    annotations = lease["metadata"].get("annotations") or {}
-    return annotations.get(ELECTED_BY) == CONTROLLER or bool((lease.get("spec") or {}).get("strategy"))
 
 
 def strategy_of(candidates: Sequence[Object]) -> str:
@@ -109,25 +102,23 @@ def next_step(
         return Step()
     if lease is not None and not _needed(lease, candidates, now):
         return Step(again=RECHECK_SECONDS)
-    pinged = [one for one in candidates if one["spec"].get("pingTime")]
-    if pinged:
-        remaining = max(seconds_of(one["spec"]["pingTime"]) for one in pinged) + ANSWER_SECONDS - now
-        if remaining > 0:
-            return Step(again=remaining)
-        silent = [_with(one, pingTime=None) for one in pinged]
-        answered = [one for one in candidates if not one["spec"].get("pingTime")]
-    elif any(seconds_of(one["spec"]["renewTime"]) + ANSWER_SECONDS < now for one in candidates):
-        return Step([_with(one, pingTime=stamp) for one in candidates], again=ANSWER_SECONDS)
-    else:
-        silent, answered = [], list(candidates)
-    answered = [one for one in answered if seconds_of(one["spec"]["renewTime"]) + 2 * ANSWER_SECONDS >= now]
+    asked, waiting = [], False
+    for one in candidates:
+        renewed, pinged = _seconds(one, "renewTime"), _seconds(one, "pingTime")
+        if renewed < pinged and pinged + ANSWER_SECONDS > now:
+            waiting = True
+        elif renewed + ANSWER_SECONDS <= now and (not pinged or pinged + ANSWER_SECONDS < now and pinged <= renewed):
+            asked.append({**one, "spec": {**one["spec"], "pingTime": stamp}})
+    if asked or waiting:
+        return Step(asked, again=RECHECK_SECONDS)
+    answered = [one for one in candidates if _seconds(one, "renewTime") + ANSWER_SECONDS > now]
     strategy = strategy_of(answered) if answered else ""
     if not strategy:
-        return Step(silent, again=RECHECK_SECONDS)
+        return Step(again=RECHECK_SECONDS)
     if strategy == OLDEST_EMULATION_VERSION:
         chosen = best(answered)
         if chosen is None:
-            return Step(silent, again=RECHECK_SECONDS)
+            return Step(again=RECHECK_SECONDS)
         written = _elected(namespace, name, lease, chosen["metadata"]["name"], strategy, now, stamp)
     elif lease is None:
         written = _made(
@@ -135,13 +126,15 @@ def next_step(
         )
     else:  # the controller for this strategy chooses the holder
         written = {**lease, "spec": {**(lease.get("spec") or {}), "strategy": strategy}}
-    return Step(silent, None if written == lease else written, RECHECK_SECONDS)
+    return Step((), None if written == lease else written, RECHECK_SECONDS)
 
 
 def _needed(lease: Object, candidates: Sequence[Object], now: float) -> bool:
     holder = (lease.get("spec") or {}).get("holderIdentity")
     if not holder or lease_expired(lease, now):
         return True
+    if any(_seconds(one, "renewTime") + CANDIDATE_SECONDS / 2 < now for one in candidates):
+        return True  # the election asks the candidates to renew before they expire
     chosen = best(candidates) if strategy_of(candidates) == OLDEST_EMULATION_VERSION else None
     return chosen is not None and chosen["metadata"]["name"] != holder
 
@@ -155,25 +148,24 @@ def _elected(
         return _made(namespace, name, mine)
     spec: Object = {**(lease.get("spec") or {}), "strategy": strategy}
     holder = spec.get("holderIdentity")
-    if holder and not lease_expired(lease, now):
+    if holder and (holder == chosen or not lease_expired(lease, now)):
         if holder != chosen:
             spec["preferredHolder"] = chosen
         return {**lease, "spec": spec}
     spec.update(mine)
     for field in ("preferredHolder", "acquireTime"):
         spec.pop(field, None)
-    annotations = {**(lease["metadata"].get("annotations") or {}), ELECTED_BY: CONTROLLER}
-    return {**lease, "metadata": {**lease["metadata"], "annotations": annotations}, "spec": spec}
+    return {**lease, "spec": spec}
 
 
 def _made(namespace: str, name: str, spec: Object) -> Object:
-    metadata = {"name": name, "namespace": namespace, "annotations": {ELECTED_BY: CONTROLLER}}
-    return {"metadata": metadata, "spec": spec}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
-def _with(candidate: Object, **fields: object) -> Object:
-    spec = {name: value for name, value in {**candidate["spec"], **fields}.items() if value is not None}
-    return {**candidate, "spec": spec}
+def _seconds(candidate: Object, field: str) -> float:
+    """A time of a candidate; 0 without it."""
+    stamp = candidate["spec"].get(field)
+    return seconds_of(stamp) if stamp else 0.0
 
 
 class CoordinatedElection:
@@ -219,7 +211,7 @@ class CoordinatedElection:
 
     def _lease(self, event: str, obj: Object, old: Object | None) -> None:
         key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
-        if key in self._named or is_elected(obj):
+        if key in self._named:
             self._queue.add(key)
 
     async def _handle(self, key: Key) -> float | None:
@@ -232,7 +224,7 @@ class CoordinatedElection:
         for candidate in step.candidates:
             try:
                 await self._candidates.update(candidate, namespace)
-            except (status.Conflict, status.NotFound) as error:  # the candidate's answer to the ping has changed it
+            except (status.Conflict, status.NotFound) as error:  # the candidate has just renewed
                 self.log.info("leader election of {lease}: {error}", lease=name, error=error.message)
         if step.lease is not None:
             spec = step.lease["spec"]
