@@ -143,8 +143,10 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
     existing: Object = entry.object
     options = op.options
     context = store.context(op)
-    # upstream names the kind here, not the resource
-    check_preconditions(GroupResource(store.row.group, store.row.kind), options, existing)
+    if store.row.strategy.marks_deletion:
+        _check_before_mark(op.group_resource, options, existing)
+    else:  # upstream names the kind here, not the resource
+        check_preconditions(GroupResource(store.row.group, store.row.kind), options, existing)
     store.row.strategy.admit_delete(existing, context)
     if not op.admitted:
         attributes = store.attributes(op, DELETE, None, store.read(op.resource, entry))
@@ -246,6 +248,16 @@ def check_preconditions(resource: GroupResource, options: Object, existing: Obje
             f"({metadata['resourceVersion']}). The object might have been modified"
         )
         raise status.conflict(resource, metadata["name"], why)
+
+
+def _check_before_mark(resource: GroupResource, options: Object, existing: Object) -> None:
+    """The preconditions, in the words of the types that mark their deletion themselves."""
+    metadata = existing["metadata"]
+    for name, shown in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        wanted = (options.get("preconditions") or {}).get(name)
+        if wanted is not None and wanted != metadata[name]:
+            why = f"Precondition failed: {shown} in precondition: {wanted}, {shown} in object meta: {metadata[name]}"
+            raise status.conflict(resource, metadata["name"], why)
 
 
 def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context: StrategyContext) -> tuple[bool, bool]:

@@ -134,10 +134,10 @@ class CustomResourceDefinitionStrategy(Strategy):
         return validate_update(obj, old)
 
     def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
-        """The first request marks the definition for deletion; it is deleted after its objects."""
+        """The first request marks the definition for deletion; later ones are as for other types."""
         metadata = obj["metadata"]
         if metadata.get("deletionTimestamp"):
-            return bool(metadata.get("finalizers"))
+            return False
         metadata["deletionTimestamp"] = ctx.now
         _mark_terminating(obj, ctx.now)
         finalizers = metadata.get("finalizers") or []
