@@ -96,8 +96,6 @@ class ResourceClaimStrategy(PlainStrategy):
 
 
 class ResourceClaimStatusStrategy(StatusOnlyStrategy):
-    reset_fields = ("spec",)
-
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         """Drops the status of devices that are no longer allocated."""
         status = obj.get("status") or {}

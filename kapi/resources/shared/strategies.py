@@ -183,7 +183,7 @@ class PlainStatusStrategy(Strategy):
 class StatusOnlyStrategy(PlainStatusStrategy):
     """The strategy of a status subresource whose writes change neither metadata nor spec."""
 
-    reset_fields: tuple[str, ...] = ("metadata", "spec")
+    reset_fields = ("metadata", "spec")
     keeps_metadata = True
 
 

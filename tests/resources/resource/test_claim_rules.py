@@ -529,13 +529,13 @@ def test_tolerations_of_results_have_the_default_operator() -> None:
     assert [one["operator"] for one in tolerations] == ["Equal", "Exists"]
 
 
-def test_labels_in_a_write_of_the_status_belong_to_its_writer() -> None:
+def test_labels_in_a_write_of_the_status_belong_to_nobody() -> None:
+    """Since 1.36 (kubernetes/kubernetes#137689); their writer owned them before, though they are not written."""
     api: MemoryAPI = succeed(MemoryAPI.started(rows=BUILT_IN))
     api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
     where = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
     made = api.ask("POST", where, {"metadata": {"name": "c", "annotations": {"x": ""}}, "spec": {}}).json
     made["metadata"]["labels"] = {"a": "b"}
     metadata = api.ask("PUT", f"{where}/c/status", made).json["metadata"]
-    owned = [entry["fieldsV1"] for entry in metadata["managedFields"] if entry.get("subresource") == "status"]
     assert "labels" not in metadata
-    assert owned == [{"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}]
+    assert all("f:labels" not in entry["fieldsV1"]["f:metadata"] for entry in metadata["managedFields"])
