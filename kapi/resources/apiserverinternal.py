@@ -15,7 +15,7 @@ from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
 from kapi.resources.shared.rules import Errors, need, report, report_once
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
+from kapi.resources.shared.strategies import PlainStrategy, StatusOnlyStrategy, UpdateRules
 
 _STATUS = Path("status")
 _EMPTY = "must be non-empty"
@@ -105,8 +105,7 @@ class StorageVersionStrategy(PlainStrategy):
     update_rules = (UpdateRules.TYPE,)
 
 
-class StorageVersionStatusStrategy(PlainStatusStrategy):
-    reset_fields = ("metadata", "spec")
+class StorageVersionStatusStrategy(StatusOnlyStrategy):
     validates_metadata = False
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:

@@ -125,7 +125,9 @@ def test_a_storage_version(api: MemoryAPI) -> None:
     server = {"apiServerID": "a", "encodingVersion": "apps/v1", "decodableVersions": ["apps/v1"]}
     status: Object = {"storageVersions": [server], "commonEncodingVersion": "apps/v1"}
     where = f"{VERSIONS}/apps.deployments/status"
-    assert api.ask("PUT", where, {**made, "status": status}).code == 200
+    labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}, "status": status}
+    written = api.ask("PUT", where, labelled)
+    assert (written.code, written.json["metadata"].get("labels")) == (200, None)
     table = api.ask("GET", VERSIONS, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}).json
     assert table["rows"][0]["cells"][:3] == ["apps.deployments", "apps/v1", "a=apps/v1"]
     made = api.ask("GET", where).json
