@@ -123,17 +123,11 @@ class ProxyHandler:
         return piped(ctx, answer, answer.code, _content_type(found, b""), kept)
 
     async def _answer(self, ctx: RequestContext, to: Destination, body: bytes | StreamedBody | None) -> Answer:
-        """The backend's response.  Raises Abandoned when the client disconnects before its body is complete."""
+        """The backend's response.  Raises CancelledError when the client disconnects before its body is complete."""
         asked = to.pool().send(ctx.http.method, to.uri, _headers(ctx, to, to.forwarded), body)
-        if not isinstance(body, StreamedBody):
-            return await asked
-        finished = ctx.http.notifyFinish().addBoth(lambda _: asked.cancel())
-        try:
-            return await asked
-        except CancelledError:
-            if not finished.called:
-                raise
-            raise Abandoned("nobody waits for the answer") from None
+        if isinstance(body, StreamedBody):
+            ctx.http.notifyFinish().addBoth(lambda _: asked.cancel())
+        return await asked
 
     async def _upgrade(self, ctx: RequestContext, to: Destination) -> Response:
         """Tunnels the client's connection to the backend; returns the backend's own response when it refuses to upgrade."""

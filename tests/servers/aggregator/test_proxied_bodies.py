@@ -53,8 +53,9 @@ class BodyTests(ProxyCase):
         asked = self.request(http)
         yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
         http.over.callback(None)
-        yield asked
+        yield self.assertFailure(asked, CancelledError)
         yield eventually(lambda: not self.factory.connections[0].connected)
+        self.assertEqual(self.failed, [])
 
     @inlineCallbacks
     def test_a_server_is_not_to_blame_for_an_answer_that_nobody_waits_for(self) -> Any:
