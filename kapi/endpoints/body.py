@@ -6,7 +6,6 @@ from twisted.internet.defer import CancelledError
 
 from kapi.codecs.negotiation import PROTOBUF, input_media_type
 from kapi.codecs.reading import Document, read_body, too_large, unrecognized
-from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage, expect_tree
 from kapi.machinery.gvk import GroupVersionKind
@@ -75,8 +74,8 @@ def read_any(data: bytes, media: str, kind: GroupVersionKind) -> Document:
         raise cannot_handle(given, kind, str(error)) from None
 
 
-def check_names(ctx: RequestContext, scope: RequestScope, obj: Object) -> None:
-    """The names in the body must be those in the URL (PUT and PATCH).  Raises BadRequest."""
+def check_name(ctx: RequestContext, obj: Object) -> None:
+    """The name in the body must be that in the URL (PUT and PATCH).  Raises BadRequest."""
     assert ctx.info is not None
     metadata = obj.get("metadata") or {}
     name, wanted = metadata.get("name", ""), ctx.info.name
@@ -86,8 +85,3 @@ def check_names(ctx: RequestContext, scope: RequestScope, obj: Object) -> None:
         )
     if name != wanted:
         raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
-    namespace, given = ctx.info.namespace, metadata.get("namespace", "")
-    if scope.resource.namespaced and given and given != namespace:
-        raise status.bad_request(
-            f"the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
-        )

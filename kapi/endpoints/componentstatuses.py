@@ -70,8 +70,6 @@ class ComponentStatuses:
         }
 
     async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
-        if ctx.method != "GET":
-            raise status.method_not_allowed()
         name = path_name(ctx)
         if not name:
             return await self._list(ctx, scope)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kapi.codecs.negotiation import MediaType, input_media_type, output_media_type
 from kapi.codecs.reading import DecodingError
 from kapi.endpoints.authorization import create_check
-from kapi.endpoints.body import check_names, decode_object, raw_body, read_any
+from kapi.endpoints.body import check_name, decode_object, raw_body, read_any
 from kapi.endpoints.encoding import respond_message, respond_object, respond_tree
 from kapi.endpoints.listing import list_response
 from kapi.endpoints.options import (
@@ -70,7 +70,7 @@ def read_replacement(ctx: RequestContext, scope: RequestScope, name: str) -> Wri
     sent_as = input_media_type(ctx)
     obj = _decoded(ctx, scope, data, options, sent_as)
     _ensure_namespace(ctx, scope, obj)
-    check_names(ctx, scope, obj)
+    check_name(ctx, obj)
     written = _written(ctx, scope, name, obj, data, options, sent_as)
     op = written.operation
     op.warn(meta.dedup_owner_references(written.obj, after_admission=False))
@@ -171,8 +171,6 @@ def _delete_options(ctx: RequestContext) -> Object:
             )
         except DecodingError as error:
             raise status.bad_request(error.cause) from None
-        if options.get("kind") != "DeleteOptions":
-            raise status.bad_request("decoded object cannot be converted to DeleteOptions")
         if ctx.audit is not None:
             ctx.audit.request_object(options)
     check_delete_options(options)

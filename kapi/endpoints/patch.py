@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kapi.codecs.negotiation import APPLIED_AS, APPLY, check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch, type_meta
 from kapi.endpoints.authorization import create_check
-from kapi.endpoints.body import check_names, raw_body
+from kapi.endpoints.body import check_name, raw_body
 from kapi.endpoints.objects import stored_response
 from kapi.endpoints.options import WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope, request_name
@@ -78,7 +78,7 @@ def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str)
         info = ctx.info
         assert info is not None
         meta.ensure_namespace(new, info.namespace if scope.resource.namespaced else "", scope.gvr)
-        check_names(ctx, scope, new)
+        check_name(ctx, new)
         return new
 
     return op, transform

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from kapi.admission.interface import UPDATE
 from kapi.codecs.negotiation import APPLIED_AS, check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError
-from kapi.endpoints.body import check_names, decode_object, raw_body
+from kapi.endpoints.body import check_name, decode_object, raw_body
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import write_options
 from kapi.endpoints.patch import make_change, patch_types
@@ -56,8 +56,6 @@ async def scale(ctx: RequestContext, scope: RequestScope) -> Response:
             _must_have_replicas(scope.resource, scope.from_storage(entry.object))
         shown = to_scale(scope.resource, scope.from_storage(entry.object))
         return respond_object(ctx, _view_scope(scope), 200, shown, None, media)
-    if ctx.method not in ("PUT", "PATCH"):
-        raise status.method_not_allowed()
     return await _write(ctx, scope, name)
 
 
@@ -184,7 +182,7 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
         if ctx.audit is not None:
             ctx.audit.request_object(sent)
         meta.ensure_namespace(sent, info.namespace, scope.gvr)
-        check_names(ctx, scope, sent)
+        check_name(ctx, sent)
 
         def change(old: Object | None) -> Object:
             new: Object = tree.copy(sent)
@@ -192,8 +190,7 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
             return new
 
     async def transform(parent: Object | None) -> Object:
-        if parent is None:
-            raise status.not_found(scope.store.group_resource, name)
+        assert parent is not None  # no kind with a Scale is created by an update
         return await _transform(scope, op, parent, change, kind)
 
     uid = "" if kind else sent["metadata"].get("uid", "")

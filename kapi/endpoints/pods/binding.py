@@ -35,8 +35,6 @@ class Binding:
     async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
         info = ctx.info
         assert info is not None and ctx.user is not None
-        if ctx.method != "POST":
-            raise status.method_not_allowed()
         media = output_media_type(ctx, "create", scope.subresource is not None)
         data = raw_body(ctx)
         options = write_options(ctx, "CreateOptions")

@@ -44,8 +44,6 @@ class Eviction:
         self._budgets = client.resource("policy", "poddisruptionbudgets")
 
     async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
-        if ctx.method != "POST":
-            raise status.method_not_allowed()
         info, name = ctx.info, request_name(ctx)
         assert info is not None and ctx.user is not None
         media = output_media_type(ctx, "create")

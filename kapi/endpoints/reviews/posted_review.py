@@ -34,7 +34,7 @@ class ReviewServices(msgspec.Struct):
     """The dependencies of the review endpoints.  Made by the composition root."""
 
     environment: Environment
-    authorizer: Authorizer | None = None
+    authorizer: Authorizer
     rules: RuleResolver | None = None
     tokens: TokenAuthenticator | None = None  # None: a TokenReview never authenticates
     issuer: Issuer[str] | Issuer[Awaitable[str]] | None = None  # None: no ServiceAccount tokens are made
@@ -70,10 +70,8 @@ async def read_review(ctx: RequestContext, scope: RequestScope, services: Review
     """Decodes the body, sets managed fields, and runs mutating admission.  Raises StatusError."""
     info, user = ctx.info, ctx.user
     assert info is not None and user is not None
-    if ctx.method != "POST":
-        raise status.method_not_allowed() if scope.subresource or not info.name else status.no_such_resource()
     resource, sub = scope.resource, scope.subresource
-    if sub is None and (info.name or (resource.namespaced and not info.namespace)):
+    if sub is None and resource.namespaced and not info.namespace:
         raise status.no_such_resource()
     media = output_media_type(ctx, "create", tables=sub is not None)
     data = raw_body(ctx)
