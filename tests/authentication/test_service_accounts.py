@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 from typing import Any
 
@@ -34,7 +35,8 @@ from kapi.authentication.service_account.keys import (
     load_verification_keys,
 )
 from kapi.authentication.service_account.names import split_username
-from kapi.endpoints.issuer_discovery import CONFIGURATION_PATH, IssuerDiscovery
+from kapi.endpoints.issuer_discovery import CONFIGURATION_PATH, JWKS_PATH, IssuerDiscovery
+from kapi.machinery.status import MethodNotAllowed, NotAcceptable
 from tests.filters.requests import request
 from tests.rsa_keys import rsa_key
 
@@ -370,3 +372,25 @@ def test_who_verifies_tokens_elsewhere_finds_the_keys(uri: str, cluster: str, ke
     document = orjson.loads(answer.body)  # type: ignore[arg-type]
     assert (document["issuer"], document["jwks_uri"]) == (ISSUER, keys)
     assert document["id_token_signing_alg_values_supported"] == ["RS256"]
+
+
+@pytest.mark.parametrize(
+    ("issuer", "uri", "why"),
+    [
+        ("http://a", "", "issuer URL must use https scheme, got: http://a"),
+        ("https://a?b", "", "issuer URL may not include a query or a fragment, got: https://a?b"),
+        ("https://a#b", "", "issuer URL may not include a query or a fragment, got: https://a#b"),
+        ("https://a", "http://b", "jwksURI requires https scheme, parsed as: http://b"),
+    ],
+)
+def test_an_issuer_that_others_could_not_verify_is_not_described(issuer: str, uri: str, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        IssuerDiscovery(issuer, uri, "host", KeySet([]))
+
+
+def test_the_documents_of_an_issuer_are_only_read_and_only_as_json() -> None:
+    documents = IssuerDiscovery(ISSUER, "", "host", KeySet([]))
+    with pytest.raises(MethodNotAllowed):
+        documents.jwks(request(JWKS_PATH, "POST"))
+    with pytest.raises(NotAcceptable, match="Available representations: application/jwk-set\\+json$"):
+        documents.jwks(request(JWKS_PATH, headers={"accept": "text/html"}))

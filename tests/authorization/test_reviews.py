@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
+from twisted.internet.defer import fail
 
+from kapi.authentication.service_account.issuer import SigningError
+from kapi.authorization.fixed import AlwaysAllow
 from kapi.endpoints.reviews.accessreviews import attributes_from
+from kapi.endpoints.reviews.handlers import review_handlers
+from kapi.endpoints.reviews.posted_review import ReviewServices
 from kapi.machinery.feature_gates import resolve
 from kapi.request.user import UserInfo
+from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.authorization.secured import ISSUER, SecuredAPI
 
 AUTHENTICATION, AUTHORIZATION = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
@@ -164,11 +171,26 @@ def test_a_token_is_made_used_reviewed_and_dies(api: SecuredAPI) -> None:
         ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "a/b"}}, 400),
         ({"boundObjectRef": {"kind": "Pod", "apiVersion": "a/b/c", "name": "none"}}, 404),
         ({"boundObjectRef": {"kind": "Pod", "apiVersion": "apps/v1", "name": "none"}}, 400),
+        ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "of-another"}}, 400),
+        ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "of-app", "uid": "former"}}, 409),
     ],
 )
 def test_tokens_that_are_not_made(api: SecuredAPI, spec: dict[str, Any], code: int) -> None:
+    for account in ("app", "another"):
+        pod = {"serviceAccountName": account, "containers": [{"name": "c", "image": "i"}]}
+        body = {"metadata": {"name": f"of-{account}"}, "spec": pod}
+        assert api.ask_as("admin", "POST", "/api/v1/namespaces/x/pods", body).code in (201, 409)
     answer = api.ask_as("admin", "POST", "/api/v1/namespaces/x/serviceaccounts/app/token", {"spec": spec})
     assert answer.code == code
+
+
+class Broken:
+    """An issuer whose signer is out of order."""
+
+    max_seconds = 0
+
+    def issue(self, *arguments: Any, **named: Any) -> tuple[Awaitable[str], str]:
+        return fail(SigningError("no key")), "id"
 
 
 @pytest.mark.parametrize(("on", "code"), [(True, 409), (False, 201)])
@@ -180,6 +202,22 @@ def test_a_token_is_for_the_account_with_the_uid_that_is_named(api: SecuredAPI, 
         assert api.ask_as("admin", "POST", "/api/v1/namespaces/x/serviceaccounts/app/token", body).code == code
     finally:
         api.environment.features = before
+
+
+@pytest.mark.parametrize(
+    ("issuer", "code", "why"),
+    [
+        (None, 404, "the server could not find the requested resource"),
+        (Broken(), 500, "Internal error occurred: failed to generate token: no key"),
+    ],
+)
+def test_without_an_issuer_there_are_no_tokens(issuer: Any, code: int, why: str) -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    api.table.handlers.update(review_handlers(ReviewServices(api.environment, AlwaysAllow(), issuer=issuer)))
+    uri = "/api/v1/namespaces/x/serviceaccounts"
+    assert api.ask("POST", uri, {"metadata": {"name": "a"}}).code == 201
+    answer = api.ask("POST", f"{uri}/a/token", {"spec": {}})
+    assert (answer.code, answer.json["message"]) == (code, why)
 
 
 def test_nobody_makes_tokens_without_the_right_to(api: SecuredAPI) -> None:

@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 from wsproto.frame_protocol import CloseReason, FrameProtocol
 
 from kapi.endpoints.watch_websocket import BadFrame, ClientFrames
+from kapi.testing.memory_api import MemoryAPI
 from tests.growth.counting import lines
 
+HANDSHAKE = {
+    "Connection": "Upgrade", "Upgrade": "websocket", "Origin": "http://a", "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "a2V5",
+}  # fmt: skip
 CLIENT = FrameProtocol(client=True, extensions=[])
 contents = st.binary(max_size=300) | st.sampled_from([b"x" * 125, b"x" * 126, b"x" * 65535, b"x" * 65536])
 
@@ -34,6 +39,28 @@ def test_what_is_found_is_what_was_sent(frames: list[tuple[bool, bytes]], cuts: 
     assert set(seen) <= set(pings)
     if pings:
         assert seen[-1] == pings[-1]
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "code", "why"),
+    [
+        ("Sec-WebSocket-Version", "8", 400, "missing or bad WebSocket Version"),
+        ("Sec-WebSocket-Key", "", 400, "mismatch challenge/response"),
+        ("Origin", "", 403, "null origin"),
+        ("Sec-WebSocket-Protocol", "a, b", 400, "missing or bad WebSocket-Protocol"),
+    ],
+)
+def test_handshakes_that_are_refused(api: MemoryAPI, header: str, value: str, code: int, why: str) -> None:
+    answer = api.ask("GET", "/api/v1/configmaps?watch=1", headers={**HANDSHAKE, header: value})
+    assert (answer.code, answer.json["message"]) == (code, why)
+
+
+def test_a_client_whose_connection_is_not_its_own_gets_the_events_of_any_watch(api: MemoryAPI) -> None:
+    """As in HTTP/2, which has no upgrade."""
+    answer = api.ask("GET", "/api/v1/configmaps?watch=1&timeoutSeconds=9", headers=HANDSHAKE)
+    api.ask("POST", "/api/v1/namespaces/n/configmaps", {"metadata": {"name": "a"}})
+    api.turn()
+    assert (answer.code, [event["type"] for event in answer.events]) == (200, ["ADDED"])
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.testing import MemoryReactorClock
+
+from kapi.endpoints.componentstatuses import probe_https
 from kapi.testing.memory_api import MemoryAPI
 
 ONE = "/api/v1/componentstatuses/etcd-0"
@@ -46,3 +51,10 @@ def test_one_is_no_list_and_a_list_is_not_one(api: MemoryAPI, path: str, kind: s
 def test_a_selector_that_is_none_is_refused(api: MemoryAPI, query: str, why: str) -> None:
     answer = api.ask("GET", f"{ONE.rpartition('/')[0]}?{query}")
     assert (answer.code, why in answer.json["message"]) == (400, True), answer.json
+
+
+def test_a_client_that_goes_ends_the_question() -> None:
+    errors: list[Any] = []
+    asking = Deferred.fromCoroutine(probe_https(1, MemoryReactorClock())())  # type: ignore[arg-type]
+    asking.addErrback(errors.append).cancel()
+    assert [error.type for error in errors] == [CancelledError]

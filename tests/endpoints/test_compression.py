@@ -138,6 +138,15 @@ class Compressions(SynchronousTestCase):
         for request in requests:
             self.assertEqual(zlib.decompress(request.written, 31), body)
 
+    def test_a_client_that_goes_meanwhile_gets_nothing(self) -> None:
+        document = Document(b"x" * MIN_GZIP_BYTES)
+        runner = RequestRunner(FilterChain([], lambda _: DocumentResponse(document)), self.clock)
+        request = MemoryRequest("GET", "/apis", {"accept-encoding": "gzip"})
+        runner.serve(request)
+        request.disconnect()
+        self.threads.work()
+        self.assertEqual((request.written, self.flushLoggedErrors()), (b"", []))
+
     def test_without_the_gate_only_what_is_kept_compressed_is_sent_so(self) -> None:
         body = b"x" * MIN_GZIP_BYTES
         kept = packed(body)

@@ -98,6 +98,12 @@ def test_the_core_group_and_versions_can_only_be_read(method: str) -> None:
             handler().handle(context(path, method))
 
 
+def test_a_version_in_a_form_that_it_does_not_have() -> None:
+    for path in ("/api", "/api/v1", "/apis/apps/v1"):
+        with pytest.raises(status.NotAcceptable, match="406: Not Acceptable\n\nAvailable representations: "):
+            handler().handle(context(path, accept="text/html"))
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_groups_are_answered_whatever_the_method(method: str) -> None:
     for path, kind in (("/apis", "APIGroupList"), ("/apis/apps", "APIGroup")):
@@ -173,6 +179,15 @@ def test_a_changed_set_of_groups_shows_after_invalidation() -> None:
     assert empty is not None and full is not None and empty.body != full.body
     assert isinstance(full.body, bytes)
     assert orjson.loads(full.body)["items"][0]["versions"] == [{"version": "v1", "freshness": "Stale"}]
+
+
+def test_the_paths_of_all_groups_are_listed() -> None:
+    groups = [
+        GroupEntry("", [VersionEntry("v1", [])]),
+        GroupEntry("a.b", [VersionEntry("v2", []), VersionEntry("v1", [])]),
+    ]
+    paths = ["/api", "/api/v1", "/apis", "/apis/", "/apis/a.b", "/apis/a.b/v2", "/apis/a.b/v1"]
+    assert handler(groups).paths() == paths
 
 
 def test_yaml_is_spoken() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kapi.authorization.fixed import AlwaysAllow
 from kapi.testing.memory_api import MemoryAPI
 
 MAPS = "/api/v1/namespaces/n/configmaps"
@@ -276,3 +277,13 @@ def test_an_object_that_goes_at_once_is_answered_with_the_finalizers_that_it_had
     assert (answer.code, answer.json["metadata"]["finalizers"]) == (200, ["foregroundDeletion"])
     assert "deletionTimestamp" not in answer.json["metadata"]
     assert api.ask("GET", f"{path}/v").code == 404
+
+
+def test_without_an_authorizer_an_update_creates_nothing(api: MemoryAPI) -> None:
+    path = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
+    body = {"metadata": {"name": "l"}}
+    api.environment.authorizer = None
+    answer = api.ask("PUT", path, body)
+    assert (answer.code, "no authorizer provided, unable to authorize" in answer.json["message"]) == (500, True)
+    api.environment.authorizer = AlwaysAllow()
+    assert api.ask("PUT", path, body).code == 201

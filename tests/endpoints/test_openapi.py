@@ -290,6 +290,7 @@ class Packed:
         self.found: dict[int, list[Any]] = {}
         for number, _, value in fields(data):
             self.found.setdefault(number, []).append(value)
+        assert list(self.found) == sorted(self.found)  # as every writer of protobuf orders them
 
     def all(self, *path: int) -> list[Any]:
         """The values at a path of field numbers."""

@@ -271,6 +271,9 @@ def test_a_patch_that_takes_the_version_away_leaves_no_name(api: MemoryAPI) -> N
     answer = api.ask("PATCH", f"{path}/h", {"apiVersion": None}, type=MERGE)
     why = "the name of the object (h based on URL) was undeterminable: name must be provided"
     assert (answer.code, answer.json["message"]) == (400, why)
+    strict = api.ask("PATCH", f"{path}/h?fieldValidation=Strict", {"apiVersion": None}, type=MERGE)
+    unknown = 'strict decoding error: unknown field "metadata", unknown field "spec", unknown field "status"'
+    assert (strict.code, strict.json["message"].endswith(unknown)) == (422, True)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,18 @@ from weakref import WeakSet
 
 import orjson
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.codecs.negotiation import MediaType
 from kapi.endpoints import encoding
 from kapi.endpoints.writer import LARGE, SliceProducer
+from kapi.filters.chain import FilterChain
 from kapi.request.pending import MIN_COUNTED_BYTES, STALL_SECONDS, Pending
 from kapi.serving.request import APIRequest
 from kapi.testing.http import MemoryRequest
-from kapi.testing.memory_api import MemoryAPI
+from kapi.testing.memory_api import MemoryAPI, succeed
 from kapi.watchcache.caches import MAX_DECODED_BYTES
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -213,3 +216,23 @@ def test_a_refused_body_is_answered_with_429(api: MemoryAPI) -> None:
     request.body_refused = True  # type: ignore[attr-defined]
     api.runner.serve(request)
     assert (request.code, request.responseHeaders.getRawHeaders("retry-after")) == (429, ["1"])
+
+
+def test_a_body_that_goes_on_to_another_server_is_not_read_here(api: MemoryAPI) -> None:
+    request = MemoryRequest("POST", MAPS, {"Content-Type": "application/json"}, b"{}")
+    request.streamed = object()  # type: ignore[assignment]
+    api.runner.serve(request)
+    assert (request.code, request.json["reason"]) == (503, "ServiceUnavailable")
+
+
+class LeftInTheQueue(SynchronousTestCase):
+    def test_nothing_is_read_of_a_client_that_has_gone(self) -> None:
+        """Its body is closed, which would be an unexpected error."""
+        api: MemoryAPI = succeed(MemoryAPI.started())
+        turn: Deferred[None] = Deferred()
+        api.runner.chain = FilterChain([*api.runner.chain.filters, lambda _: turn], api.runner.chain.handler)
+        request = MemoryRequest("POST", MAPS, {"Content-Type": "application/json"}, b'{"metadata":{"name":"a"}}')
+        api.runner.serve(request)
+        request.disconnect()
+        turn.callback(None)
+        self.assertEqual((request.written, self.flushLoggedErrors()), (b"", []))

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kapi.endpoints.pods.eviction import decrement
+from kapi.machinery.status import Forbidden
 from kapi.testing.memory_api import MemoryAPI
 
 PODS = "/api/v1/namespaces/n/pods"
@@ -84,6 +86,23 @@ def test_a_pod_is_bound_once(api: MemoryAPI) -> None:
     assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
     answer = api.ask("POST", f"{PODS}/p/binding", {**body, "target": {"kind": "Node", "name": "two"}})
     assert (answer.code, answer.json["reason"]) == (409, "Conflict")
+
+
+def test_a_pod_that_goes_or_waits_is_not_bound(api: MemoryAPI) -> None:
+    metadata: dict[str, Any] = {"name": "goes", "finalizers": ["example.com/x"]}
+    gated = {"schedulingGates": [{"name": "wait"}]}
+    for more, why in (
+        ({}, "pod goes is being deleted, cannot be assigned to a host"),
+        (gated, "pod waits has non-empty .spec.schedulingGates"),
+    ):
+        name = metadata["name"]
+        spec = {"containers": [{"name": "c", "image": "i"}], **more}
+        assert api.ask("POST", PODS, {"metadata": metadata, "spec": spec}).code == 201
+        if name == "goes":
+            assert api.ask("DELETE", f"{PODS}/{name}").code == 200
+        answer = api.ask("POST", f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": {"name": "one"}})
+        assert (answer.code, answer.json["message"].endswith(why)) == (409, True), answer.json
+        metadata = {"name": "waits"}
 
 
 def test_a_binding_that_names_no_pod(api: MemoryAPI) -> None:
@@ -238,6 +257,39 @@ def test_why_a_budget_holds_a_pod(api: MemoryAPI, reason: str, message: str, cur
     pod(api, "p", **RUNNING)
     causes = evict(api, "p").json["details"]["causes"]
     assert causes == [{"reason": "DisruptionBudget", "message": f"The disruption budget b {text}"}]
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ({"disruptionsAllowed": -1}, "pdb disruptions allowed is negative"),
+        (
+            {"disruptionsAllowed": 1, "disruptedPods": dict.fromkeys(map(str, range(2001)), "")},
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ),
+    ],
+)
+def test_a_budget_that_its_controller_has_left_in_disorder(state: dict[str, Any], why: str) -> None:
+    with pytest.raises(Forbidden, match=f'poddisruptionbudget "b" is forbidden: {why}'):
+        decrement({"metadata": {"name": "b"}, "status": state}, "p", "")
+
+
+def test_a_budget_that_others_change_each_time(api: MemoryAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    budget(api, "b", 1)
+    pod(api, "p", **RUNNING)
+
+    def late(found: Any, name: str, now: str) -> Any:
+        changed = decrement(found, name, now)
+        changed["metadata"]["resourceVersion"] = "1"
+        return changed
+
+    monkeypatch.setattr("kapi.endpoints.pods.eviction.decrement", late)
+    answer = evict(api, "p")
+    assert (answer.code, answer.json["message"]) == (
+        504,
+        'Timeout: couldn\'t update PodDisruptionBudget "b" due to conflicts',
+    )
+    assert api.ask("GET", f"{PODS}/p").code == 200
 
 
 def test_the_options_of_an_eviction_are_judged(api: MemoryAPI) -> None:

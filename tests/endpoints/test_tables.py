@@ -20,6 +20,13 @@ def test_ages_follow_the_clock_that_creation_times_are_taken_from(api: MemoryAPI
         assert table["rows"][0]["cells"] == ["one", 0, "90s"]
 
 
+@pytest.mark.parametrize("query", ["", "watch=1&"])
+def test_an_object_that_rows_cannot_include(api: MemoryAPI, query: str) -> None:
+    answer = api.ask("GET", f"{MAPS}?{query}includeObject=x", headers=TABLE)
+    why = 'Unable to convert to Table as requested: includeObject: Invalid value: "x"'
+    assert (answer.code, answer.json["message"][: len(why)]) == (400, why)
+
+
 @pytest.mark.parametrize("include", ["", "?includeObject=Object", "?includeObject=None"])
 def test_rows_of_an_older_version_show_what_only_the_stored_version_says(api: MemoryAPI, include: str) -> None:
     autoscalers = "/apis/autoscaling/{}/namespaces/n/horizontalpodautoscalers"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
+from kapi.resources.catalogue import BUILT_IN
+from kapi.resources.shared import printing
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.endpoints.test_objects import MAPS, make
 
@@ -159,13 +163,46 @@ def test_what_turns_out_to_be_unreadable_in_a_list_is_gone_around_there_and_then
     assert names(api.ask("GET", MAPS)) == ["a"]
 
 
-def put(api: MemoryAPI, kind: str, key: str, rest: str) -> None:
-    """Stores JSON as another program may write it; ``rest`` follows the metadata."""
+@pytest.mark.parametrize(
+    ("kind", "key", "rest"),
+    [
+        ("ConfigMap", "core/configmaps/n/late", '"data":{"k":1e400}'),
+        ("Job", "batch/jobs/n/late", '"spec":{},"status":{"conditions":[5]}'),
+    ],
+)
+def test_a_former_state_that_cannot_be_read_is_told(api: MemoryAPI, kind: str, key: str, rest: str) -> None:
+    path = MAPS if kind == "ConfigMap" else "/apis/batch/v1/namespaces/n/jobs"
+    revision = put(api, kind, key, rest)
+    succeed(api.store.delete(key, revision, *TORN))
+    api.turn()
+    table = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+    assert api.ask("GET", path, headers=table).json["rows"] == []
+    past = api.ask("GET", f"{path}?resourceVersion={revision}&resourceVersionMatch=Exact", headers=table)
+    assert (past.code, "object not decodable" in past.json["message"]) == (500, True)
+
+
+def test_a_column_that_fails_fails_the_list_once() -> None:
+    asked = []
+
+    def cell(obj: Object, now: float) -> object:
+        asked.append(obj)
+        raise ZeroDivisionError
+
+    columns = printing.table(printing.column("Broken", cell))
+    rows = [replace(row, table=columns) for row in BUILT_IN if row.plural == "configmaps"]
+    api: MemoryAPI = succeed(MemoryAPI.started(rows))
+    make(api, "a")
+    answer = api.ask("GET", MAPS, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"})
+    assert (answer.code, len(asked)) == (500, 1)
+
+
+def put(api: MemoryAPI, kind: str, key: str, rest: str) -> int:
+    """Stores JSON as another program may write it, and returns its revision; ``rest`` follows the metadata."""
     group, _, namespace, name = key.split("/")
     version = "v1" if group == "core" else f"{group}/v1"
     head = f'{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"resourceVersion":"'
     within = f'"namespace":"{namespace}",' if namespace else ""
-    succeed(api.store.create(key, head.encode(), f'",{within}"name":"{name}","uid":"u"}},{rest}}}'.encode()))
+    return succeed(api.store.create(key, head.encode(), f'",{within}"name":"{name}","uid":"u"}},{rest}}}'.encode()))
 
 
 @pytest.mark.parametrize(

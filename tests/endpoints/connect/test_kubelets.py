@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
+from twisted.internet.testing import MemoryReactorClock
 
 from kapi.authorization.fixed import AlwaysDeny
-from kapi.endpoints.connect.kubelet import KubeletSettings, container_of
-from kapi.endpoints.connect.transport import TLS
+from kapi.endpoints.connect.kubelet import Kubelets, KubeletSettings, container_of
+from kapi.endpoints.connect.transport import TLS, Target, Transport
 from kapi.machinery.feature_gates import resolve
 from kapi.machinery.status import StatusError
 from kapi.testing.http import MemoryRequest
+from kapi.testing.memory_api import succeed
 from kapi.wire import dial as dialer
 from tests.certificates import self_signed
 from tests.endpoints.connect.kubelet_case import (
@@ -22,6 +24,7 @@ from tests.endpoints.connect.kubelet_case import (
     Channel,
     ConnectCase,
 )
+from tests.filters.requests import request
 
 
 class ConnectTests(ConnectCase):
@@ -77,9 +80,15 @@ class ConnectTests(ConnectCase):
 
     @inlineCallbacks
     def test_logs_that_cannot_be(self) -> Any:
+        address = {"type": "Pigeon", "address": "north"}
+        self.api.ask("POST", "/api/v1/nodes", {"metadata": {"name": "far"}, "status": {"addresses": [address]}})
+        spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "far"}
+        self.api.ask("POST", PODS, {"metadata": {"name": "far"}, "spec": spec})
         for path, code, text in (
             ("p/log?container=x", 400, "container x is not valid for pod p"),
             ("p/log?tailLines=-1", 422, "tailLines: Invalid value: -1"),
+            ("p/log?limitBytes=0", 422, "limitBytes: Invalid value: 0: must be greater than 0"),
+            ("p/log?sinceSeconds=0", 422, "sinceSeconds: Invalid value: 0: must be greater than 0"),
             ("p/log?tailLines=many", 400, "strconv.ParseInt"),
             ("p/log?tailLines=", 400, 'strconv.ParseInt: parsing "": invalid syntax'),
             ("p/log?limitBytes=9999999999999999999", 400, "value out of range"),
@@ -89,6 +98,7 @@ class ConnectTests(ConnectCase):
             ("p/log?stream=", 422, "stream: Forbidden: may not be specified"),
             ("nope/log", 404, 'pods "nope" not found'),
             ("lost/log", 404, 'nodes "gone" not found'),
+            ("far/log", 500, "no preferred addresses found; known addresses: [{Pigeon north}]"),
         ):
             request = yield self.ask("GET", f"{PODS}/{path}")
             self.assertEqual(request.code, code, path)
@@ -247,6 +257,24 @@ class ConnectTests(ConnectCase):
             request = yield self.ask("POST", f"{PODS}/{path}", {} if "p/exec" in path else UPGRADE)
             self.assertEqual(request.code, code, path)
         self.assertEqual(self.factory.received, b"")
+
+
+def test_without_nodes_there_is_no_kubelet() -> None:
+    with pytest.raises(StatusError, match='nodes "one" not found'):
+        succeed(Kubelets(None, KubeletSettings()).target("one", b"/"))
+
+
+def test_a_client_that_goes_ends_the_question() -> None:
+    errors: list[Any] = []
+    transport = Transport(MemoryReactorClock())  # type: ignore[arg-type]
+    asking = Deferred.fromCoroutine(transport.get(request(), Target("https", "127.0.0.1", 1, b"/")))
+    asking.addErrback(errors.append).cancel()
+    assert [error.type for error in errors] == [CancelledError]
+
+
+def test_a_certificate_that_cannot_be_read_is_no_fault_of_the_kubelet() -> None:
+    with pytest.raises(ValueError, match="cannot read certificates: "):
+        TLS(certificate=b"x", key=b"y").creator("node")
 
 
 def test_which_container_is_meant() -> None:

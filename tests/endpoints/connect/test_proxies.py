@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.error import DNSLookupError
 
 from kapi.endpoints.componentstatuses import probe_https
 from kapi.endpoints.connect import proxy
@@ -129,10 +131,22 @@ class ProxyTests(ConnectCase):
         self.assertEqual((asked, self.factory.received), (["127.0.0.1"], b""))
 
     @inlineCallbacks
+    def test_a_node_whose_name_nobody_knows(self) -> Any:
+        async def resolve(dialer: Any, host: str) -> list[str]:
+            raise DNSLookupError
+
+        self.patch(dialer.Dialer, "resolve", resolve)
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x")
+        self.assertEqual((request.code, request.json["message"]), (400, "lookup 127.0.0.1: no such host"))
+
+    @inlineCallbacks
     def test_ports_are_ascii(self) -> Any:
+        placed = b'{"status":{"podIPs":[{"ip":"10.1.2.3"}],"podIP":"10.1.2.3"}}'
+        merge = {"Content-Type": "application/merge-patch+json"}
+        self.assertEqual(self.api.ask("PATCH", f"{PODS}/p/status", placed, headers=merge).code, 200)
         for port in ("%C2%B2", "%D9%A8%D9%A0", "-1", "+80", "8_0", "0", "65536", "9999999999"):
             request = yield self.ask("GET", f"{PODS}/p:{port}/proxy/x")
-            self.assertEqual((request.code, request.json["reason"]), (400, "BadRequest"), port)
+            self.assertEqual((request.code, request.json["message"]), (400, f'invalid port "{unquote(port)}"'))
 
     @inlineCallbacks
     def test_a_component_is_asked_once_and_for_little(self) -> Any:
@@ -155,10 +169,12 @@ class ProxyTests(ConnectCase):
         port = self.port.getHost().port
         service = {"metadata": {"name": "s"}, "spec": {"ports": [{"name": "web", "port": 80}]}}
         self.api.ask("POST", SERVICES, {"kind": "Service", "apiVersion": "v1", **service})
+        self.api.ask("POST", SERVICES.replace("services", "endpoints"), {"metadata": {"name": "e"}})
         for path, code, text in (
             ("s:81/proxy/", 503, 'no service port 81 found for service "s"'),
             ("t:80/proxy/", 404, 'services "t" not found'),
             ("s:80/proxy/", 404, 'services "s" not found'),
+            ("e:web/proxy/", 503, 'no endpoints available for service "e"'),
             ("ftp:s:80/proxy/", 400, 'invalid service request "ftp:s:80"'),
         ):
             request = yield self.ask("GET", f"{SERVICES}/{path}")
