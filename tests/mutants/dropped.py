@@ -45,9 +45,7 @@ class _Found:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt) and in_function:
                 if isinstance(child, ast.Raise):
-                    if (
-                        child.exc is None or ast.unparse(child.exc) != "NotImplementedError"
-                    ):  # every subclass has its own
+                    if "NotImplementedError" not in ast.unparse(child):  # every subclass has its own method
                         yield self._never("DropRaise", child)
                 elif _reports(child):
                     yield self._never("DropReport", child)

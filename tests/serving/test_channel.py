@@ -172,7 +172,7 @@ class Requests(SynchronousTestCase):
                 b"GET /a HTTP/01.1\r\n\r\n",
                 b"GET /a HTTP/1.1 \r\n\r\n",
                 b"GET http://x\"y/a HTTP/1.1\r\nHost: x\r\n\r\n",
-                b"G(T /a HTTP/1.1\r\n\r\n",
+                b"G(T /a HTTP/1.1\r\nHost: x\r\n\r\n",
                 b"POST /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
                 HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
                 HEAD + b"Transfer-Encoding: chunked\r\n\r\nx\r\n\r\n",
@@ -291,8 +291,14 @@ class Requests(SynchronousTestCase):
         self.assertTrue(answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), answer)
 
     def test_a_first_line_that_is_none_is_refused_before_the_others_come(self) -> None:
-        _, answer = self.exchange(b"HELO exam", b"ple.com\r\n")
-        self.assertTrue(answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), answer)
+        for line in (b"HELO example.com\r\n", b"GET /a HTTP/1.1 \n"):
+            _, answer = self.exchange(line[:9], line[9:])
+            self.assertTrue(answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), answer)
+
+    def test_a_chunk_that_cannot_end_well_is_refused_before_its_line_ends(self) -> None:
+        for chunk in (b"1\r\nabc", b"1\r\na\n", b"1" + b" " * 5000):
+            _, answer = self.exchange(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
+            self.assertTrue(answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), chunk)
 
     def test_an_empty_line_behind_a_body_is_skipped(self) -> None:
         data = HEAD + b"Content-Length: 2\r\n\r\nab\r\nGET /b HTTP/1.1\r\nHost: h\r\n\r\n"

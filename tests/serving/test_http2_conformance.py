@@ -136,6 +136,8 @@ CONNECTION = [
     Case("RFC 7541 5.2 the end of a text within it", with_text(b"\x00\x01a\x84\xff\xff\xff\xff"), COMPRESSION),
     Case("RFC 7541 5.2 a text that does not end", frame(HEADERS, 5, 1, block() + b"\x00\x09a"), COMPRESSION),
     Case("RFC 7541 6.1 an index of 0", frame(HEADERS, 5, 1, block() + b"\x80"), COMPRESSION),
+    Case("RFC 7541 6.1 an index of 0 in a second frame",
+         frame(HEADERS, ENDS, 1, block()) + frame(CONTINUATION, 4, 1, b"\x80"), COMPRESSION),
     Case("RFC 7541 6.3 a larger table than was allowed", frame(HEADERS, 5, 1, b"\x3f\xe2\x1f" + block()), COMPRESSION),
     Case("RFC 7541 6.3 a smaller table", frame(HEADERS, 5, 1, b"\x20\x3f\xe1\x1f" + block()), OK),
 ]  # fmt: skip
@@ -165,6 +167,7 @@ STREAMS = [
     Case("8.2.1 an empty name", head(1, REQUEST, ("", "z")), PROTOCOL, 1),
     Case("8.2.1 a line feed in a name", head(1, REQUEST, ("x\ny", "z")), PROTOCOL, 1),
     Case("8.2.1 a line feed in a value", head(1, REQUEST, ("x", "a\nb: c")), PROTOCOL, 1),
+    Case("8.2.1 a line feed in the host", head(1, (*REQUEST[:3], (":authority", "x\ny"))), PROTOCOL, 1),
     Case("8.2.1 a zero byte in a value", head(1, REQUEST, ("x", "a\0")), PROTOCOL, 1),
     *(Case(f"8.2.2 {name}", head(1, REQUEST, (name, "x")), PROTOCOL, 1)
       for name in ("connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade", "te")),
@@ -175,6 +178,7 @@ STREAMS = [
     *(Case(f"8.3.1 no {REQUEST[left][0]}", head(1, REQUEST[:left] + REQUEST[left + 1:]), PROTOCOL, 1) for left in range(3)),
     *(Case(f"8.3.1 two of {REQUEST[twice][0]}", head(1, (*REQUEST, REQUEST[twice])), PROTOCOL, 1) for twice in range(4)),
     Case("8.3.1 another host", head(1, REQUEST, ("host", "y")), PROTOCOL, 1),
+    Case("8.3.1 two hosts", head(1, REQUEST[:3], ("host", "x"), ("host", "x")), PROTOCOL, 1),
     Case("8.3.1 a method that is none", head(1, ((":method", "A B"), *REQUEST[1:])), PROTOCOL, 1),
     Case("8.5 CONNECT with a path", head(1, ((":method", "CONNECT"), *REQUEST[1:])), PROTOCOL, 1),
     Case("RFC 8441 4 a protocol, which is not offered", head(1, (*REQUEST, (":protocol", "websocket"))), PROTOCOL, 1),
@@ -242,6 +246,13 @@ class Conformance(SocketCase):
 
     async def test_errors_of_streams(self) -> None:
         await self._judge_all(STREAMS)
+
+    async def test_a_header_block_without_memory_for_it(self) -> None:
+        growing = frame(HEADERS, ENDS, 1, block()) + frame(CONTINUATION, 0, 1, block((("a", "0" * 15_000),))) * 8
+        whole = Case("10.5", growing + frame(CONTINUATION, END_HEADERS, 1), OK)
+        self.assertEqual(await self.judge(whole), (0, OK))
+        self.api.runner.pending.limit = -1
+        self.assertEqual(await self.judge(whole), (0, CALM))
 
     async def test_a_preface_that_is_none(self) -> None:
         for begin in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\rX", b"GET / HTTP/1.1\r\n\r\n", PREFACE + PING_OUT):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, FirstError
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.serving.life import bounded, end_watches_spread
+from kapi.machinery import status
+from kapi.serving.life import HookError, Hooks, bounded, end_watches_spread
 
 
 class Watch:
@@ -49,3 +50,30 @@ class Ending(SynchronousTestCase):
         clock.advance(2.0)
         waiting.callback(None)
         self.assertEqual([self.successResultOf(late), self.successResultOf(timely)], [False, True])
+
+
+class PostStartHooks(SynchronousTestCase):
+    def test_the_check_of_a_hook_fails_until_it_has_run(self) -> None:
+        waiting: Deferred[None] = Deferred()
+        hooks = Hooks({"one": lambda: waiting}, {"step": "one"})
+        ended = hooks.run()
+        self.assertEqual([hooks.check(name) for name in hooks.names], ["not finished"] * 2)
+        waiting.callback(None)
+        self.successResultOf(ended)
+        self.assertEqual([hooks.check(name) for name in hooks.names], ["", ""])
+
+    def test_a_hook_that_fails_stops_the_server_and_says_why(self) -> None:
+        async def fail() -> None:
+            raise status.bad_request("no")
+
+        hooks = Hooks({"one": fail})
+        failed = self.failureResultOf(hooks.run(), FirstError).value.subFailure
+        self.assertEqual((failed.type, str(failed.value)), (HookError, "post-start hook one: no"))
+        self.assertEqual(hooks.check("one"), "no")
+
+    def test_a_hook_that_is_stopped_has_not_run(self) -> None:
+        hooks = Hooks({"one": lambda: Deferred()})
+        ended = hooks.run()
+        hooks.stop()
+        self.failureResultOf(ended, FirstError)
+        self.assertEqual(hooks.check("one"), "not finished")

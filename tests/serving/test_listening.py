@@ -8,8 +8,9 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
+from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.serving.listen import BACKLOG, Port, bind
+from kapi.serving.listen import BACKLOG, ListenError, Port, bind, listen, socket_name
 from kapi.serving.site import Connections
 from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
 from tests.serving.sockets import SocketCase
@@ -18,6 +19,24 @@ from tests.waiting import eventually
 
 class FullConnections(Connections):
     full = True
+
+
+class Taken(SynchronousTestCase):
+    def test_a_port_of_another_process_is_named(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            where = f"127.0.0.1:{other.getsockname()[1]}"
+            with self.assertRaisesRegex(ListenError, f"^{where} is in use by another process$"):
+                bind("127.0.0.1", other.getsockname()[1], False)
+
+    def test_of_two_that_have_bound_a_port_one_may_listen(self) -> None:
+        with bind("127.0.0.1", 0, False) as first, bind("127.0.0.1", first.getsockname()[1], False) as second:
+            listen(first)
+            with self.assertRaisesRegex(ListenError, f"^{socket_name(second)} is in use by another process$"):
+                listen(second)
+
+    def test_an_address_of_another_machine_is_named(self) -> None:
+        with self.assertRaisesRegex(ListenError, "^cannot listen on 192.0.2.1:0: Cannot assign requested address$"):
+            bind("192.0.2.1", 0, False)
 
 
 class SharedSocket(SocketCase):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from OpenSSL import SSL
 
 from kapi.options.options import Options
@@ -139,6 +139,12 @@ def test_a_damaged_file_of_the_authority_is_named(files: pki.Files, name: str, c
     with pytest.raises(ValueError, match=f"{name} is damaged: "):
         pki.ensure(files.directory, ["localhost"])
     assert (files.directory / name).read_bytes() == content
+
+
+def test_a_key_of_the_authority_that_does_not_sign_as_upstreams_is_named(files: pki.Files) -> None:
+    files.ca_key.write_bytes(key_pem(ed25519.Ed25519PrivateKey.generate()))
+    with pytest.raises(ValueError, match="^ca.key is neither an RSA nor an EC key$"):
+        pki.ensure(files.directory, ["localhost"])
 
 
 def test_a_new_name_makes_a_new_serving_certificate_only(files: pki.Files) -> None:
@@ -378,5 +384,14 @@ def test_reload_takes_a_new_certificate_and_keeps_the_old_one_when_it_is_broken(
 def test_a_key_must_belong_to_its_certificate(files: pki.Files) -> None:
     with pytest.raises(CertificateError, match="does not match"):
         load_pair(KeyPair(str(files.serving), str(files.admin_key)))
-    with pytest.raises(CertificateError, match="cannot read"):
-        load_pair(KeyPair("/nonexistent.crt", str(files.admin_key)))
+    for pair, why in (
+        (
+            KeyPair("/nonexistent.crt", str(files.admin_key)),
+            "^cannot read /nonexistent.crt: No such file or directory$",
+        ),
+        (KeyPair(str(files.admin), "/nonexistent.key"), "^cannot read /nonexistent.key: No such file or directory$"),
+        (KeyPair(str(files.admin_key), str(files.admin_key)), "^.*admin.key: no certificate: "),
+        (KeyPair(str(files.admin), str(files.admin)), "^.*admin.crt: no private key: "),
+    ):
+        with pytest.raises(CertificateError, match=why):
+            load_pair(pair)

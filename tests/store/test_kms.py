@@ -22,22 +22,11 @@ from kapi.store.encryption.providers import Undecryptable
 from kapi.store.encryption.transformer import Encryption
 from kapi.store.errors import NotEncryptable
 from kapi.store.interface import StoredObject
-from kapi.wire.plugin_messages import WireError, decode, decode_map, encode, encode_map
 from tests.store.kms_plugin import KmsPlugin
 from tests.store.test_encryption import HEAD, KEY, TAIL, file, kms, provider, stored
 from tests.waiting import eventually
 
 pytest.importorskip("grpc")
-
-
-def test_messages_are_protobufs() -> None:
-    data = encode([(1, b"abc"), (2, b""), (3, 300), *encode_map(4, {"k": b"v"})])
-    assert data == b"\x0a\x03abc\x18\xac\x02\x22\x06\x0a\x01k\x12\x01v"
-    assert decode(data) == {1: [b"abc"], 3: [300], 4: [b"\x0a\x01k\x12\x01v"]}
-    assert decode_map(decode(data), 4) == {"k": b"v"}
-    for cut in (1, 2, 4, 6, len(data) - 1):
-        with pytest.raises(WireError):
-            decode(data[:cut])
 
 
 def test_a_sealed_value_opens_under_its_own_key_only() -> None:

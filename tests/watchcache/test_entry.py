@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.watchcache.entry import ByteBudget, Entry, Scope
+from kapi.watchcache.entry import ByteBudget, Entry, Scope, SharedScope
 
 KEPT = ByteBudget(1000, Entry.forget_object)
 SCOPE = Scope(KEPT, KEPT, {}, True)
@@ -51,3 +51,34 @@ def test_labels_of_another_shape(labels: bytes) -> None:
     for _ in range(2):
         with pytest.raises(ValueError):
             wrong.labels  # noqa: B018  what it raises
+
+
+def test_a_uid_of_another_shape() -> None:
+    assert entry("a", b',"uid":"u"').uid == "u"
+    with pytest.raises(ValueError):
+        entry("a", b',"uid":1').uid  # noqa: B018  what it raises
+
+
+def test_fields_of_an_object_without_the_shape_of_its_kind() -> None:
+    scope = Scope(KEPT, KEPT, {"spec.nodeName": lambda obj: obj["spec"]["nodeName"]}, False)
+    with pytest.raises(KeyError):
+        Entry(scope, "a", "", "a", 1, b'{"metadata":{"name":"a"}}').fields  # noqa: B018  what it raises
+
+
+def test_an_object_whose_metadata_has_another_shape() -> None:
+    for value, fits in ((b'{"a":"b"}', True), (b"1", False)):
+        data = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","annotations":%s}}' % value
+        found = Entry(SCOPE, "n/a", "n", "a", 1, data)
+        if fits:
+            found.check()
+        else:
+            with pytest.raises(ValueError, match="annotations"):
+                found.check()
+
+
+def test_the_fields_of_a_resource_are_the_same_in_all_stores() -> None:
+    scope = SharedScope(KEPT, KEPT, {}, True, ("apps", "deployments"))
+    assert not scope.change(scope.fields, True)
+    for fields, namespaced in (({"spec": str}, None), (None, False)):
+        with pytest.raises(ValueError, match="the fields of apps/deployments are the same in all stores"):
+            scope.change(fields, namespaced)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from unittest.mock import patch
 
 from hypothesis import given, settings
@@ -12,12 +13,12 @@ from kapi.watchcache import caches
 from kapi.watchcache.event import CacheEvent
 from kapi.watchcache.history import MAX_BYTES, History, PackedEvents
 from tests.examples import examples
-from tests.watchcache.cache_case import CacheTest
+from tests.watchcache.cache_case import CacheTest, halves
 
 Seen = list[tuple[int, str, str, int, bytes, int, bytes]]
 
 
-def seen(events: list[CacheEvent]) -> Seen:
+def seen(events: Iterable[CacheEvent]) -> Seen:
     return [
         (
             event.revision, event.kind, event.entry.key, event.entry.revision, event.entry.data,
@@ -129,10 +130,29 @@ class PackedHistory(CacheTest):
 
     def test_changes_of_all_resources_are_the_same(self) -> None:
         self.fill()
-        wanted = seen([logged.event for logged in self.caches.between(10, 140)])
+        wanted = seen(logged.event for logged in self.caches.between(10, 140))
         self.rest()
-        self.assertEqual(seen([logged.event for logged in self.caches.between(10, 140)]), wanted)
+        self.assertEqual(seen(logged.event for logged in self.caches.between(10, 140)), wanted)
+        self.assertEqual(seen(self.pods.events(10, 140)), wanted)
         self.assertEqual([revision for revision, *_ in wanted], list(range(11, 141)))
+
+    def test_changes_of_several_resources_are_in_order(self) -> None:
+        for number in range(3):
+            self.create(f"p{number}")
+            self.run_async(self.store.create(f"core/configmaps/ns/m{number}", *halves(f"m{number}")))
+        found = self.caches.between(1, 6)
+        self.assertEqual([logged.event.revision for logged in found], [2, 3, 4, 5, 6])
+        self.assertEqual([logged.cache.resource.resource for logged in found][:2], ["configmaps", "pods"])
+        self.caches.reset([], [], 6)
+        self.assertEqual(self.caches.between(6, 6), [])
+        self.assertRaises(Compacted, self.caches.between, 5, 6)
+
+    def test_who_reads_its_changes_is_told_when_it_was_loaded_anew(self) -> None:
+        self.fill()
+        changes = self.pods.events(10, 140)
+        self.assertEqual(next(changes).revision, 11)
+        self.caches.reset([], [], 150)
+        self.assertRaises(Compacted, list, changes)
 
     def test_it_goes_with_its_age(self) -> None:
         self.fill()
@@ -190,7 +210,7 @@ class AnyOrder(CacheTest):
             history.trim(data.draw(st.integers(0, newest)))
             since = data.draw(st.integers(history.floor, newest))
             until = data.draw(st.integers(since, newest))
-            found = seen(list(history.all_after(since, until)))
+            found = seen(history.all_after(since, until))
             self.assertEqual(found, [one for one in known if since < one[0] <= until])
             if history.floor:
                 self.assertRaises(Compacted, history.after, history.floor - 1, newest)

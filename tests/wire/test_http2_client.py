@@ -661,6 +661,7 @@ class OtherServers(Http2Case):
         self.serve(new, b"h2", number=self.number)
         found = await gatherResults([self.ask(agent) for _ in range(3)])
         self.assertEqual([answer.body for answer in found], [b"ok"] * 3)
+        self.assertEqual(len(agent.pool.open), len(new.connections))
         for connection in new.connections:
             connection.transport.loseConnection()
         await gatherResults([connection.lost for connection in new.connections])

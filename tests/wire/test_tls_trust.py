@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from OpenSSL import SSL
 from service_identity import VerificationError
 from twisted.internet import reactor, ssl
 from twisted.internet.protocol import Factory
 from twisted.trial.unittest import TestCase
 
-from kapi.wire.tls.trust import Identity, client_options, identity
+from kapi.wire.tls.trust import Identity, authorities, client_options, identity
 from tests.authentication.identities import Authority, name
 from tests.certificates import key_pem, pem
 from tests.waiting import accepted_ended
 from tests.wire.agents import agent_of, asked
 from tests.wire.test_tls_client import LIMIT, Mirror
+
+
+def test_a_bundle_without_an_authority_trusts_nobody_or_is_refused() -> None:
+    with pytest.raises(ValueError, match="unable to parse bytes as PEM block"):
+        authorities(b"nothing")
+    authorities(b"nothing", required=False)
 
 
 class TrustCase(TestCase):

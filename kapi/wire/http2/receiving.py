@@ -15,7 +15,7 @@ from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
 
 WINDOW = 256 * 1024  # bytes of a stream's receive window; upstream's server has as many
 CONNECTION_WINDOW = 4 * WINDOW  # for all streams together
-_WINDOW_UPDATE_BYTES = CONNECTION_WINDOW // 2
+_WINDOW_UPDATE_BYTES = CONNECTION_WINDOW // 2  # returned so early that no frame is larger than the rest
 _MAX_SHORT_CONTINUATIONS = 64  # CONTINUATION frames of one header block, besides one for each KiB
 UNANSWERED_WEIGHT = 0.1  # the weight of an idle frame (see ``idle``) that needs no answer
 _MAX_ENDED_STREAMS = 256  # ended streams for which the way of their end is remembered
@@ -70,7 +70,6 @@ class Receiving(Generic[Stream, Meaning]):
         self._rest = b""
         self._begun = not preface
         self._settled = False  # the first SETTINGS frame was read
-        self._window = CONNECTION_WINDOW
         self._taken = 0  # bytes that no WINDOW_UPDATE has returned to the peer yet
         self._decoder: Decoder[Meaning] = Decoder(max_fields_bytes)
         self._max_block_bytes = 2 * max_fields_bytes  # of one header block; a larger one ends the connection
@@ -209,13 +208,9 @@ class Receiving(Generic[Stream, Meaning]):
         stream = self.streams.get(number)
         if stream is None and self._is_idle(number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "DATA of no stream")
-        if size > self._window:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
-        self._window -= size
         self._taken += size
         if self._taken >= _WINDOW_UPDATE_BYTES:
             self.answer(wire.window_update(0, self._taken))
-            self._window += self._taken
             self._taken = 0
         if stream is None:
             self._late(number, "DATA")
