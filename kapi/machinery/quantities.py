@@ -18,6 +18,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
 _NANO = Fraction(1, 10**9)
+_MAX_BINARY = Fraction((1 << 63) - 1)
 _MAX_LENGTH = 5000  # characters
 _MAX_EXPONENT = 4096  # larger exponents change no result, and take long to compute
 
@@ -56,6 +57,8 @@ def parse(text: str) -> Amount:
     rest = value % _NANO
     if rest:
         value += _NANO - rest
+    if form == "binary":
+        value = min(value, _MAX_BINARY)
     return Amount(-value if sign == "-" else value, form)
 
 

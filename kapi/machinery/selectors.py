@@ -175,7 +175,6 @@ class _Parser:
                     values.add("")
                     return text_set(values)
                 if following == ",":
-                    self.take()
                     values.add("")
                 continue
             raise SelectorError(f"found '{token}', expected: ',', or identifier")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kapi.machinery.label_requirements import LabelRequirement, PackedRequirements
-from kapi.machinery.selectors import parse_labels
+from kapi.machinery.selectors import SelectorError, parse_labels
 
 KEYS, VALUES = st.sampled_from("abc"), st.sampled_from(["", "1", "2", "x"])
 SETS = st.frozensets(VALUES, min_size=1)
@@ -27,6 +28,18 @@ def test_they_select_as_each_by_itself(terms: list[LabelRequirement], labels: di
     assert (list(many), len(many), bool(many)) == (terms, len(terms), bool(terms))
     assert (many == PackedRequirements(terms), hash(many) == hash(PackedRequirements(terms))) == (True, True)
     assert many != PackedRequirements([*terms, LabelRequirement("z", "exists", frozenset())])
+
+
+@pytest.mark.parametrize("values", ["(a,)", "(,a)", "(a,,)", "(a,,,)", "(,,a)", "(a,,,,,,)", "(a,,a,,a)"])
+def test_empty_values_may_stand_among_others(values: str) -> None:
+    (term,) = parse_labels(f"x in {values}").requirements
+    assert term == LabelRequirement("x", "in", frozenset(["", "a"]))
+
+
+@pytest.mark.parametrize("values", ["(a b)", "(a,,b", "(a,,=)", "(,"])
+def test_values_that_do_not_end_are_refused(values: str) -> None:
+    with pytest.raises(SelectorError, match="expected: ','"):
+        parse_labels(f"x in {values}")
 
 
 def text(number: int) -> str:

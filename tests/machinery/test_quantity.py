@@ -56,3 +56,5 @@ def test_the_canonical_form_has_the_same_value_and_is_stable(whole: int, part: i
 
 def test_a_binary_amount_is_capped_at_the_largest_int64() -> None:
     assert canonical("8388608.0Ti") == "9223372036854775807"
+    assert quantities.compare("9Ei", "9223372036854775807") == quantities.compare("-9Ei", "-9223372036854775807") == 0
+    assert quantities.compare("10E", "9Ei") == 1
