@@ -428,6 +428,42 @@ class OIDCTest(TestCase):
         self.assertIn("reserved", await self.refused(oidc, self.token(sub="system:x", tenant="t", roles="a", id="u")))
         self.assertIn("username claim", await self.refused(oidc, self.token(roles="a", id="u")))
 
+    async def test_expressions_write_names_of_claims_with_escapes(self) -> None:
+        """A key that is no name in CEL is written with ``__dot__``, ``__dash__``, ``__slash__`` and ``__underscores__``."""
+        extra = [{"key": "example.org/a-b", "valueExpression": "claims.list[0].a__dash__b"}]
+        entry = {
+            "issuer": {"url": self.issuer, "audiences": ["kapi"]},
+            "claimMappings": {
+                "username": {"expression": "claims.example__dot__org__slash__user.name__underscores__x"},
+                "groups": {"expression": "claims.list.map(item, item['a__dash__b'])"},
+                "uid": {"expression": "claims.?__namespace__.orValue('none')"},
+                "extra": extra,
+            },
+            "claimValidationRules": [
+                {"expression": "has(claims.list[0].a__dash__b) && !has(claims.list[0].a__dot__b)"}
+            ],
+            "userValidationRules": [
+                {"expression": "user.extra.example__dot__org__slash__a__dash__b == ['g']", "message": "no g"}
+            ],
+        }
+        oidc = self.authenticator(entry)
+        claims: dict[str, Any] = {"example.org/user": {"name__x": "jane"}, "list": [{"a-b": "g"}]}
+        answer = await self.ask(oidc, self.token(namespace="n", **claims))
+        assert answer is not None
+        self.assertEqual((answer.user.name, answer.user.groups, answer.user.uid), ("jane", ("g",), "n"))
+        claims["list"] = [{"a-b": "h"}]
+        self.assertEqual(
+            await self.refused(oidc, self.token(**claims)),
+            "oidc: error evaluating user info validation rule: validation expression "
+            "'user.extra.example__dot__org__slash__a__dash__b == ['g']' failed: no g",
+        )
+        claims["list"] = [{"a__dash__b": "g"}]
+        self.assertEqual(
+            await self.refused(oidc, self.token(**claims)),
+            "oidc: error evaluating group claim expression: expression "
+            "'claims.list.map(item, item['a__dash__b'])' resulted in error: no such key: a__dash__b",
+        )
+
 
 class Asked:
     """Stands for an EndpointClient; ``answers`` are the documents of the next requests, None: no answer."""

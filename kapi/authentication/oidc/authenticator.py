@@ -11,16 +11,18 @@ from kapi.authentication.interface import Authenticated, AuthenticationError, To
 from kapi.authentication.oidc import ALGORITHMS
 from kapi.authentication.oidc.configuration import Expressions
 from kapi.authentication.oidc.distributed import DistributedClaims
+from kapi.authentication.oidc.escaped_names import EscapedNames, with_escaped_names
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import verified_claims
 from kapi.authentication.service_account.signed import parse_unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.cel.types import Value
 from kapi.machinery.checkpoint import in_slices
-from kapi.machinery.golang import quote
+from kapi.machinery.golang import quote, value_text
 from kapi.machinery.tree import Object
 from kapi.request.user import CREDENTIAL_ID, UserInfo
 
+Variables = Mapping[str, Value]
 _CACHE_SECONDS = 10.0  # seconds before a verified token is verified again
 
 
@@ -81,33 +83,36 @@ class OIDCAuthenticator:
         return for_any_audience(user, self._api_audiences, audiences, expires)
 
     def _user(self, claims: Object) -> UserInfo:
-        name = self._username(claims)
-        groups = self._groups(claims)
-        uid = self._uid(claims)
-        extra = self._extra(claims)
+        variables = {"claims": with_escaped_names(claims)} if self._has_expressions else {}
+        name = self._username(claims, variables)
+        groups = self._groups(claims, variables)
+        uid = self._uid(claims, variables)
+        extra = self._extra(claims, variables)
         for claim, value in self._required.items():
             if claim not in claims:
                 raise AuthenticationError(f"oidc: required claim {claim} not present in ID token")
             if claims[claim] != value:
-                raise AuthenticationError(f"oidc: required claim {claim} value does not match")
+                found = claims[claim]
+                text = f"oidc: required claim {claim} value does not match. Got = {value_text(found)}, want = {value}"
+                raise AuthenticationError(text)
         for program, message in self.expressions.claim_rules:
-            self._require(program, {"claims": claims}, message, "claim validation expression")
+            self._require(program, variables, message, "claim validation expression")
         user = UserInfo(name, uid, groups, extra)
         if self.expressions.user_rules:
             tree = {
                 "username": name,
                 "uid": uid,
                 "groups": list(groups),
-                "extra": {key: list(values) for key, values in extra.items()},
+                "extra": EscapedNames((key, list(values)) for key, values in extra.items()),
             }
             for program, message in self.expressions.user_rules:
                 self._require(program, {"user": tree}, message, "user info validation rule")
         return user
 
-    def _username(self, claims: Object) -> str:
+    def _username(self, claims: Object, variables: Variables) -> str:
         program = self.expressions.username
         if program is not None:
-            value = self._evaluate(program, claims, "username claim expression")
+            value = self._evaluate(program, variables, "username claim expression")
             if not isinstance(value, str):
                 raise AuthenticationError(
                     "oidc: error evaluating username claim expression: username claim expression must return a string"
@@ -124,7 +129,7 @@ class OIDCAuthenticator:
             raise AuthenticationError("oidc: email not verified")
         return (mapping.get("prefix") or "") + value
 
-    def _groups(self, claims: Object) -> tuple[str, ...]:
+    def _groups(self, claims: Object, variables: Variables) -> tuple[str, ...]:
         mapping = self._mappings.get("groups") or {}
         claim = mapping.get("claim", "")
         if claim and claim in claims:
@@ -136,14 +141,14 @@ class OIDCAuthenticator:
         program = self.expressions.groups
         if program is None:
             return ()
-        values = _strings(self._evaluate(program, claims, "group claim expression"), skip_empty=True)
+        values = _strings(self._evaluate(program, variables, "group claim expression"), skip_empty=True)
         if values is None:
             raise AuthenticationError(
                 "oidc: error evaluating group claim expression: expression must return a string or a list of strings"
             )
         return tuple(values)
 
-    def _uid(self, claims: Object) -> str:
+    def _uid(self, claims: Object, variables: Variables) -> str:
         claim = (self._mappings.get("uid") or {}).get("claim", "")
         if claim:
             value = claims.get(claim)
@@ -152,19 +157,19 @@ class OIDCAuthenticator:
             return value
         if self.expressions.uid is None:
             return ""
-        value = self._evaluate(self.expressions.uid, claims, "uid claim expression")
+        value = self._evaluate(self.expressions.uid, variables, "uid claim expression")
         if not isinstance(value, str):
             raise AuthenticationError(
                 "oidc: error evaluating uid claim expression: uid claim expression must return a string"
             )
         return value
 
-    def _extra(self, claims: Object) -> dict[str, tuple[str, ...]]:
+    def _extra(self, claims: Object, variables: Variables) -> dict[str, tuple[str, ...]]:
         extra: dict[str, tuple[str, ...]] = {}
         if isinstance(claims.get("jti"), str) and claims["jti"]:
             extra[CREDENTIAL_ID] = (f"JTI={claims['jti']}",)
         for key, program in self.expressions.extra:
-            values = _strings(self._evaluate(program, claims, "extra claim expression"), skip_empty=True)
+            values = _strings(self._evaluate(program, variables, "extra claim expression"), skip_empty=True)
             if values is None:
                 raise AuthenticationError(
                     "oidc: error evaluating extra claim expression: "
@@ -175,20 +180,17 @@ class OIDCAuthenticator:
         return extra
 
     @staticmethod
-    def _evaluate(program: cel.Program, claims: Object, what: str) -> Value:
+    def _evaluate(program: cel.Program, variables: Variables, what: str) -> Value:
         try:
-            return program.evaluate({"claims": claims})
+            return program.evaluate(variables)
         except cel.CelError as error:
-            raise AuthenticationError(f"oidc: error evaluating {what}: {error}") from None
+            why = f"expression '{program.source}' resulted in error: {error}"
+            raise AuthenticationError(f"oidc: error evaluating {what}: {why}") from None
 
-    @staticmethod
-    def _require(program: cel.Program, variables: Mapping[str, Value], message: str, what: str) -> None:
-        try:
-            passed = program.evaluate(variables)
-        except cel.CelError as error:
-            raise AuthenticationError(f"oidc: error evaluating {what}: {error}") from None
-        if passed is not True:
-            raise AuthenticationError(f"oidc: error evaluating {what}: {message or 'validation expression failed'}")
+    def _require(self, program: cel.Program, variables: Variables, message: str, what: str) -> None:
+        if self._evaluate(program, variables, what) is not True:
+            why = f"validation expression '{program.source}' failed: {message}"
+            raise AuthenticationError(f"oidc: error evaluating {what}: {why}")
 
 
 def _without_nulls(value: object) -> object:

@@ -25,6 +25,8 @@ MAX_REQUEST_BYTES = 3 * 1024 * 1024
 _RESERVED = frozenset(
     "true false null in as break const continue else for function if import let loop package namespace return var void while".split()  # noqa: E501
 )
+_ESCAPE = re.compile(r"__([^_]+)__")
+_ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 _IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _META_STRINGS: Schema = {"type": "string"}
 Convert = Callable[[Tree], Tree]
@@ -55,6 +57,14 @@ def escape(name: str) -> str | None:
         position += 1
     text = "".join(out)
     return text if _IDENTIFIER.fullmatch(text) else None
+
+
+def unescape(name: str) -> str | None:
+    """The property's name of a name in expressions; None when it has an escape that there is not."""
+    for found in _ESCAPE.finditer(name) if "__" in name else ():
+        if found[1] not in _ESCAPES and not (found[1] in _RESERVED and found[0] == name):
+            return None
+    return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), name)
 
 
 class DeclType:
