@@ -16,14 +16,22 @@ from twisted.logger import Logger
 from kapi.controllers.events import EventRecorder, Occurrence
 from kapi.controllers.watching import QueueController
 from kapi.machinery import status
+from kapi.machinery.each import elements
 from kapi.machinery.meters import Counter
 from kapi.machinery.netip import Address, Network
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
-from kapi.registry.allocators.addresses import GROUP, MANAGED_BY_LABEL, MANAGER, ip_address_of, networks_of
+from kapi.registry.allocators.addresses import (
+    FAMILY_LABEL,
+    GROUP,
+    MANAGED_BY_LABEL,
+    MANAGER,
+    ip_address_of,
+    networks_of,
+)
 from kapi.registry.allocators.allocation import AllocationError, NotInRange
 from kapi.registry.allocators.ports import NodePorts
-from kapi.resources.core.services.access import cluster_ips, node_ports, spec_of
+from kapi.resources.core.services.access import cluster_ips, ports, spec_of
 from kapi.resources.core.services.allocation import holds
 from kapi.resources.shared.addresses import parse
 from kapi.runtime.interface import Client
@@ -93,11 +101,11 @@ def plan_addresses(
                 note = f"the ClusterIP [{family}]: {ip} for Service {namespace}/{name} has a wrong reference; repairing"
                 news = Occurrence(service, "ClusterIPNotAllocated", _IP, note)
                 plan.replace.append(Claim(ip, family, service, news, address))
-            elif owner != (namespace, name):
-                if ip in service_addresses(by_key[owner]):
-                    note = f"Cluster IP [{family}]:{ip} was assigned to multiple services; please recreate service"
-                    plan.news.append(Occurrence(service, "ClusterIPAlreadyAllocated", _IP, note))
-            elif not is_managed(address):
+                continue
+            if owner != (namespace, name) and ip in service_addresses(by_key[owner]):
+                note = f"Cluster IP [{family}]:{ip} was assigned to multiple services; please recreate service"
+                plan.news.append(Occurrence(service, "ClusterIPAlreadyAllocated", _IP, note))
+            if not is_managed(address) or address["metadata"]["labels"].get(FAMILY_LABEL) != family:
                 plan.replace.append(Claim(ip, family, service, None, address))
     replaced = {claim.ip for claim in plan.replace}
     for name, address in by_name.items():
@@ -152,16 +160,35 @@ def owner_of(address: Object) -> tuple[str, str] | None:
     return parent.get("namespace", ""), parent.get("name", "")
 
 
-def ports_in_use(services: Iterable[Object]) -> dict[int, str]:
-    """Port -> the Service (namespace/name) that uses it, health check ports included."""
+def ports_in_use(services: Iterable[Object]) -> tuple[dict[int, str], list[tuple[int, str]]]:
+    """Port -> the Service (namespace/name) that uses it, and the ports of further Services that use them as well."""
     used: dict[int, str] = {}
+    shared = []
     for service in services:
-        metadata, spec = service["metadata"], spec_of(service)
-        owner = f"{metadata['namespace']}/{metadata['name']}"
-        for port in [*node_ports(service), spec.get("healthCheckNodePort") or 0]:
-            if port:
-                used.setdefault(int(port), owner)
-    return used
+        owner = f"{service['metadata']['namespace']}/{service['metadata']['name']}"
+        for port in _allocated_ports(service):
+            if port in used:
+                shared.append((port, owner))
+            else:
+                used[port] = owner
+    return used, shared
+
+
+def _allocated_ports(service: Object) -> list[int]:
+    """Node ports, each once for all its protocols, and the port of health checks."""
+    protocols: dict[int, set[str]] = {}
+    found = []
+    for entry in elements(ports(service)):
+        port, protocol = entry.get("nodePort"), entry.get("protocol", "")
+        if port:
+            seen = protocols.setdefault(port, set())
+            if not seen or protocol in seen:
+                found.append(port)
+            seen.add(protocol)
+    health = spec_of(service).get("healthCheckNodePort")
+    if health and "TCP" in protocols.get(health, ("TCP",)):
+        found.append(health)
+    return found
 
 
 def plan_ports(
@@ -218,7 +245,7 @@ class ServiceRepairController(QueueController[str]):
             for claim in plan.claim + plan.replace:
                 await self._claim(claim)
         try:
-            await self._repair_ports(ports_in_use(services), set(reserved), services, now)
+            await self._repair_ports(set(reserved), services, now)
         except (status.StatusError, StoreError):
             FAILURES.add()
             raise
@@ -250,7 +277,11 @@ class ServiceRepairController(QueueController[str]):
         if claim.news is not None:
             await self._events.warn(_ADDRESSES, claim.news)
 
-    async def _repair_ports(self, used: dict[int, str], reserved: set[int], services: list[Object], now: float) -> None:
+    async def _repair_ports(self, reserved: set[int], services: list[Object], now: float) -> None:
+        used, shared = ports_in_use(services)
+        for port, owner in shared:
+            note = f"Port {port} was assigned to multiple services; please recreate service"
+            await self._record_port_event(services, owner, "PortAlreadyAllocated", note)
         missing, leaked, self._unowned = plan_ports(used, reserved, self._unowned, now)
         for port, owner in missing.items():
             try:

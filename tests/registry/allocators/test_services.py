@@ -328,6 +328,41 @@ class ServiceAllocation(TestCase):
         await self.once(controller)
         self.assertEqual(self.told(), told)
 
+    async def test_repair_restores_the_labels_of_an_address(self) -> None:
+        await self.api()
+        ip = self.call("POST", SERVICES, service("a"), 201)["spec"]["clusterIP"]
+        made = self.call("GET", f"{ADDRESSES}/{ip}")
+        labels = made["metadata"]["labels"]
+        managed_by, family = "ipaddress.kubernetes.io/managed-by", "ipaddress.kubernetes.io/ip-family"
+        for changed in ({}, {managed_by: "me"}, {family: "IPv6"}, {family: None}):
+            other = {key: value for key, value in {**labels, **changed}.items() if changed and value}
+            address = self.call("GET", f"{ADDRESSES}/{ip}")
+            self.call(
+                "PUT", f"{ADDRESSES}/{ip}", {**address, "metadata": {**address["metadata"], "labels": other}}, 200
+            )
+            await self.once(self.repair())
+            repaired = self.call("GET", f"{ADDRESSES}/{ip}")
+            self.assertEqual((repaired["metadata"]["labels"], repaired["spec"]), (labels, made["spec"]))
+        self.assertEqual(self.told(), [])
+
+    async def test_repair_tells_of_node_ports_that_several_services_have(self) -> None:
+        await self.api()
+        both = [{"name": name, "port": 53, "protocol": name.upper(), "nodePort": 30003} for name in ("tcp", "udp")]
+        first = self.call("POST", SERVICES, {**service("a"), "spec": {"type": "NodePort", "ports": both}}, 201)
+        controller = self.repair()
+        second = {**first, "metadata": {**first["metadata"], "name": "b"}}
+        checked = {**second, "metadata": {**second["metadata"], "name": "c"}}
+        checked["spec"] = {**second["spec"], "ports": [], "healthCheckNodePort": 30003}
+
+        async def listed() -> list[Object]:
+            return [first, second, checked]
+
+        controller._services.list = listed  # type: ignore[method-assign,assignment]
+        await self.once(controller)
+        note = "Port 30003 was assigned to multiple services; please recreate service"
+        told = [news for news in self.told() if news[1].startswith("Port")]
+        self.assertEqual(told, [(f"Service {name}", "PortAlreadyAllocated", note, None) for name in "bc"])
+
     async def test_repair_leaves_alone_what_is_out_of_range(self) -> None:
         await self.api()
         ip = self.call("POST", SERVICES, service("a"), 201)["spec"]["clusterIP"]
