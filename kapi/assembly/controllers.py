@@ -17,6 +17,7 @@ from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.identity import COLLECTION as IDENTITY_COLLECTION
 from kapi.controllers.identity import IdentityController
 from kapi.controllers.leaderelection import LeaderElection
+from kapi.controllers.legacytokentracking import LegacyTokenTrackingController
 from kapi.controllers.serverleases import LEASES, ServerLeases
 from kapi.controllers.storageversions import GROUP as STORAGE_VERSIONS
 from kapi.controllers.storageversions import PLURAL, StorageVersionController
@@ -60,10 +61,10 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
     unknown = options.controllers.unknown(KNOWN)
     if unknown:
         raise ConfigError("\n".join(unknown))
-    published = ClusterAuthenticationController(
-        registry.client.named("kube-apiserver"), reactor, lambda: trusted(options, given.files)
-    )
+    own, clock = registry.client.named("kube-apiserver"), registry.environment.clock
+    published = ClusterAuthenticationController(own, reactor, lambda: trusted(options, given.files), clock)
     config.reloaders.add(published.refresh)
+    tracking = LegacyTokenTrackingController(own, reactor, clock)
 
     has_namespaces = registry.client.has("", "namespaces")
     places = None
@@ -89,7 +90,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
     for controller in (
         *server_controllers(registry.client, reactor, node_ports=storage.node_ports, now=now),
         *_elected(options, reactor, registry, make),
-        *([published] if has_namespaces and registry.client.has("", "configmaps") else ()),
+        *([published, tracking] if has_namespaces and registry.client.has("", "configmaps") else ()),
     ):
         core.add_post_start_hook(controller.name, controller.start)
         core.add_closing_hook(controller.name, controller.stop)

@@ -27,7 +27,6 @@ from kapi.observability.profiling import Profiling
 from kapi.observability.slis import HealthIndicators
 from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
-from kapi.runtime.persistent import Persistent
 from kapi.servers.additions import HookContext
 from kapi.servers.aggregator.availability import unavailable_services
 from kapi.servers.chain import ServerChain
@@ -89,7 +88,7 @@ def prepare_run(
     """Adds the parts that only the process's own server has, and builds the filters.  Raises ConfigError."""
     options, server, core = config.options, chain.aggregator, chain.core
     site = Connections(server, config.reactor, options.serving.http2_max_streams_per_connection)
-    _install_identity(config, storage, policy, chain)
+    _install_identity(policy, chain)
     _install_informers(config, storage, chain)
     _install_sizes(config, chain)
     if config.tracing is not None:
@@ -109,17 +108,10 @@ def prepare_run(
     return PreparedServer(config, storage, policy, chain, site, hooks, tuple(filters), extension)
 
 
-def _install_identity(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:
-    """Serves the issuer's discovery documents, and starts tracking the use of legacy tokens."""
+def _install_identity(policy: Policy, chain: ServerChain) -> None:
+    """Serves the issuer's discovery documents."""
     for path, handler in policy.identity.paths.items():
         chain.core.app.route(path, branch=True)(_document(path, handler))
-    client = storage.registry.client
-    if not (client.has("", "configmaps") and client.has("", "namespaces")):
-        return
-    name = "start-legacy-token-tracking-controller"
-    tracking = Persistent(name, policy.identity.usage.record_start, config.reactor)
-    chain.aggregator.add_post_start_hook(name, tracking.start)
-    chain.aggregator.add_closing_hook(name, tracking.stop)
 
 
 def _document(path: str, handler: Handler) -> Handler:

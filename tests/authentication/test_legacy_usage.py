@@ -53,12 +53,3 @@ def test_a_store_that_fails_is_one_line_of_the_log_and_tried_again() -> None:
     finally:
         globalLogPublisher.removeObserver(lines.append)
     assert [str(line["log_failure"].value) for line in lines] == ["it is away"] * 2
-
-
-def test_the_start_of_tracking_is_kept() -> None:
-    api, usage = started()
-    succeed(usage.record_start())
-    api.clock.advance(5 * DAY)
-    succeed(usage.record_start())
-    uri = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
-    assert api.ask("GET", uri).json["data"] == {"since": "2023-11-14"}

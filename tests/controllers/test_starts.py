@@ -30,8 +30,6 @@ from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.assembly.assembled import assembled
 from tests.servers.aggregator.controller_case import Served
 
-LEGACY = "start-legacy-token-tracking-controller"
-
 
 def bootstrap(api: MemoryAPI) -> BootstrapController:
     install(api.registry, ["10.0.0.0/24"], (30000, 32767))
@@ -88,7 +86,6 @@ def test_its_objects_are_made_when_the_store_is_back(
     ("hook", "part"),
     [
         ("rbac/bootstrap-roles", "kapi.assembly.controllers.reconcile_policy"),
-        (LEGACY, "kapi.authentication.service_account.usage.LegacyTokenUsage.record_start"),
     ],
 )
 def test_other_parts_of_the_start_are_tried_again(

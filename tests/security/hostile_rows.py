@@ -222,9 +222,9 @@ def own_objects(admin: Admin, silent: str) -> None:
     admin.replace(slices, {"metadata": {"name": "kubernetes"}, "addressType": "FQDN", "endpoints": []})
     maps, content = MAPS.format("kube-system"), {"data": {"since": "never"}, "immutable": True}
     trust, tracking = "extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"
-    until(lambda: admin.ask("GET", f"{maps}/{trust}")[0] == 200)  # it is created again at once when it is deleted
-    admin.change(f"{maps}/{trust}", content)
-    admin.replace(f"{maps}/{tracking}", {"metadata": {"name": tracking}, **content})  # this one only at a start
+    for name in (trust, tracking):  # created again when they are deleted
+        until(lambda path=f"{maps}/{name}": admin.ask("GET", path)[0] == 200)
+        admin.change(f"{maps}/{name}", content)
     for each in admin.names("/apis/networking.k8s.io/v1/ipaddresses"):
         admin.delete(f"/apis/networking.k8s.io/v1/ipaddresses/{each}")
 

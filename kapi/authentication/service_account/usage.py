@@ -1,28 +1,27 @@
 """When legacy tokens were last used (KEP-2799): a label on their Secret with the date.
 
-Upstream: ``pkg/serviceaccount/legacy.go`` and ``pkg/controlplane/controller/legacytokentracking``.
+Upstream: ``pkg/serviceaccount/legacy.go``.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kapi.authentication.service_account.authenticator import LAST_USED
-from kapi.machinery.status import AlreadyExists, StatusError
+from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 
 _log = Logger()
 _DAY_SECONDS = 86_400
-_NAMESPACE, _NAME = "kube-system", "kube-apiserver-legacy-service-account-token-tracking"
 
 
-def _day(seconds: float) -> str:
+def day_of(seconds: float) -> str:
+    """The date of a time in unix seconds."""
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
@@ -31,8 +30,6 @@ class LegacyTokenUsage:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
         self._secrets = client.resource("", "secrets")
-        self._maps = client.resource("", "configmaps")
-        self._namespaces = client.resource("", "namespaces")
         self._clock = clock
         self._writing: set[str] = set()
 
@@ -40,10 +37,10 @@ class LegacyTokenUsage:
         metadata, now = secret["metadata"], self._clock()
         used = (metadata.get("labels") or {}).get(LAST_USED)
         uid = metadata["uid"]
-        if used in (_day(now), _day(now + _DAY_SECONDS)) or uid in self._writing:
+        if used in (day_of(now), day_of(now + _DAY_SECONDS)) or uid in self._writing:
             return
         self._writing.add(uid)
-        Deferred.fromCoroutine(self._label(metadata["namespace"], metadata["name"], uid, _day(now))).addErrback(
+        Deferred.fromCoroutine(self._label(metadata["namespace"], metadata["name"], uid, day_of(now))).addErrback(
             lambda failure: _log.failure("labelling a legacy token", failure)
         )
 
@@ -54,13 +51,3 @@ class LegacyTokenUsage:
             _log.error("Failed to label the legacy token {name}: {error}", name=name, error=error.message)
         finally:
             self._writing.discard(uid)
-
-    async def record_start(self) -> None:
-        """Records the date since which usage is tracked, unless it is recorded already."""
-        if self._maps.lister.get(_NAMESPACE, _NAME) is not None:
-            return
-        if self._namespaces.lister.get("", _NAMESPACE) is None:
-            with suppress(AlreadyExists):
-                await self._namespaces.create({"metadata": {"name": _NAMESPACE}})
-        with suppress(AlreadyExists):
-            await self._maps.create({"metadata": {"name": _NAME}, "data": {"since": _day(self._clock())}}, _NAMESPACE)
