@@ -60,20 +60,26 @@ def priority_and_fairness(
 ) -> Filter:
     """Waits for a seat of the request's priority level, or answers 429.
 
-    ``default_wait`` is the most seconds in a queue for requests without a deadline.  ``concurrency`` counts the waiting requests.
+    ``default_wait`` is the most seconds in a queue for requests without a deadline.  ``concurrency`` counts the waiting requests,
+    and the watches that are not under way.
     """
     counted = concurrency or Concurrency()
+    reads = counted.executing["readOnly"]
     meter, turn = controller.meter, controller.turn
 
     def run(ctx: RequestContext, request: Request) -> None:
         ctx.seats = request
         ctx.finishers.append(finish)
         ctx.release_seats = finish
+        if ctx.info is not None and ctx.info.long_running:  # a watch, which counts until it is under way
+            reads.change(1, reactor.seconds())
 
     def finish(ctx: RequestContext, code: int = 0) -> None:
         request = ctx.seats
         if isinstance(request, Request):
             ctx.seats = None
+            if ctx.info is not None and ctx.info.long_running:
+                reads.change(-1, reactor.seconds())
             request.queues.finish(request, ctx.worked())
 
     def reject(chosen: Classification, why: str) -> Response:
@@ -89,17 +95,15 @@ def priority_and_fairness(
         began = reactor.seconds()
         assert ctx.info is not None
         kind = "readOnly" if ctx.info.verb in _READS else "mutating"
-        counts = not ctx.info.long_running
-        if counts:
-            counted.wait(kind, began)
+        arrived = not ctx.info.long_running
+        counted.wait(kind, began, arrived)
         try:
             why = await waiting
         except CancelledError:
             meter.rejected(chosen.level.name, chosen.schema.name, CANCELLED)
             raise
         finally:
-            if counts:
-                counted.resume(kind, reactor.seconds())
+            counted.resume(kind, reactor.seconds(), arrived)
         ctx.add_wait("apf-queue-wait", reactor.seconds() - began)
         if why:
             return reject(chosen, why)

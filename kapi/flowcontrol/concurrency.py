@@ -53,15 +53,17 @@ class Concurrency:
         self.executing = {kind: Count() for kind in KINDS}
         self.waiting = {kind: Count() for kind in KINDS}
 
-    def wait(self, kind: str, at: float) -> None:
-        """Moves one request of ``kind``, counted as executing on arrival, to the waiting ones."""
-        self.executing[kind].change(-1, at)
+    def wait(self, kind: str, at: float, arrived: bool = True) -> None:
+        """Adds one request of ``kind`` to the waiting ones; ``arrived``: it has been counted as executing since it arrived."""
+        if arrived:
+            self.executing[kind].change(-1, at)
         self.waiting[kind].change(1, at)
 
-    def resume(self, kind: str, at: float) -> None:
-        """Moves one waiting request back to the executing ones."""
+    def resume(self, kind: str, at: float, arrived: bool = True) -> None:
+        """Ends the waiting of a request."""
         self.waiting[kind].change(-1, at)
-        self.executing[kind].change(1, at)
+        if arrived:
+            self.executing[kind].change(1, at)
 
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.filters.priority_and_fairness import priority_and_fairness
 from kapi.flowcontrol import controller as bootstrap
+from kapi.flowcontrol.concurrency import Concurrency
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.estimator import WorkEstimate, estimate, watches_of
 from kapi.flowcontrol.queue import Request
@@ -325,3 +326,30 @@ def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:
     ctx.finishers[0](ctx, 200)
     assert check(request("/api/v1/namespaces/x/pods/p/log", user=ALICE)) is None
     assert made.levels["global-default"].queues.idle, "logs are not counted"
+
+
+def test_watches_count_while_they_wait_and_until_they_are_under_way() -> None:
+    made = controller()
+    counted = Concurrency()
+    check = priority_and_fairness(made, lambda resource: None, made._reactor, concurrency=counted)
+    reads = counted.executing["readOnly"], counted.waiting["readOnly"]
+    level = made.levels["global-default"]
+    first = request("/api/v1/pods?watch=1", user=ALICE)
+    assert check(first) is None
+    assert [count.now for count in reads] == [1, 0]
+    first.finishers[0](first, 200)
+    first.finishers[0](first, 200)
+    assert [count.now for count in reads] == [0, 0]
+    running = []
+    while level.queues.admit(one := made.request(made.classify(first.info, ALICE), WorkEstimate()), 0) == "":  # type: ignore[arg-type]
+        running.append(one)
+    watch = request("/api/v1/pods?watch=1", user=ALICE)
+    waiting: Any = check(watch)
+    begun = Deferred.fromCoroutine(waiting)
+    assert [count.now for count in reads] == [0, 1]
+    for one in running:
+        level.queues.finish(one, 0.0)
+    made._reactor.pump([0.1] * 10)
+    assert begun.called and [count.now for count in reads] == [1, 0]
+    watch.finishers[0](watch, 200)
+    assert [count.now for count in reads] == [0, 0]
