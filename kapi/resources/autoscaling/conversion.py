@@ -24,6 +24,16 @@ _OWN = frozenset(
     {METRICS, CURRENT, CONDITIONS, BEHAVIOR, _PREFIX + "scale-down-tolerance", _PREFIX + "scale-up-tolerance"}
 )
 DEFAULT_UTILIZATION = 80  # percent of the requested CPU
+_SOURCES = ("object", "pods", "resource", "containerResource", "external")
+#: the names of fields in the annotations of metrics, by their lower case
+_NAMES: Mapping[str, str] = {
+    name.lower(): name
+    for name in (
+        *("type", *_SOURCES, "target", "kind", "name", "apiVersion", "container", "metricName", "selector"),
+        *("metricSelector", "averageValue", "targetValue", "targetAverageValue", "targetAverageUtilization"),
+        *("currentValue", "currentAverageValue", "currentAverageUtilization"),
+    )
+}
 _BEHAVIOR = "HorizontalPodAutoscalerBehavior"
 _KIND = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 
@@ -71,7 +81,7 @@ def _metric_to_v1(metric: Object, current: bool) -> Object:
     """A metric's source, or its status with ``current``, in the form of v1's annotations."""
     shown: Object = {"type": metric.get("type", "")}
     word = "current" if current else "target"
-    for kind in ("object", "pods", "resource", "containerResource", "external"):
+    for kind in _SOURCES:
         source = metric.get(kind)
         if source is None:
             continue
@@ -163,21 +173,32 @@ def _decode(text: str | None) -> Tree:
         return None
 
 
-def _metric_from_v1(metric: Object, current: bool) -> Object:
-    shown: Object = {"type": metric.get("type", "")}
+def _named(value: Tree) -> Object:
+    """The fields of an object of an annotation; their names match in any case, as for Go's JSON decoder.
+
+    None counts as an empty one.  Raises TypeError for a value that is no object.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return {_NAMES.get(name.lower(), name): item for name, item in value.items()}
+
+
+def _metric_from_v1(given: Tree, current: bool) -> Object:
+    """The v2 form of a metric of an annotation.  Raises TypeError for a metric or source that is no object."""
+    metric = _named(given)
+    shown: Object = {"type": metric.get("type") or ""}
     word = "current" if current else "target"
-    for kind in ("object", "pods", "resource", "containerResource", "external"):
-        source = metric.get(kind)
-        if not isinstance(source, dict):
+    for kind in _SOURCES:
+        if metric.get(kind) is None:
             continue
+        source = _named(metric[kind])
         average, value = source.get(word + "AverageValue"), source.get(word + "Value")
         utilization = source.get(word + "AverageUtilization")
         if kind == "object":
             average = source.get("averageValue")
-            if average is None or current:
-                value = value or "0"
-            elif value in (None, "0", 0):
-                value = None
+            value = value or "0"  # upstream, too, refuses it for a target with an averageValue only
         elif kind == "pods":
             average = average or "0"
         elif kind == "external" and current:
@@ -195,7 +216,7 @@ def _metric_from_v1(metric: Object, current: bool) -> Object:
             selector = source.get("metricSelector" if kind == "external" else "selector")
             part = {"metric": {"name": source.get("metricName", ""), **_present(selector=selector)}}
             if kind == "object":
-                part["describedObject"] = _reference(source.get("target") or {})
+                part["describedObject"] = _reference(_named(source.get("target")))
         shown[kind] = part | {word: values}
     return shown
 
@@ -238,12 +259,12 @@ def _typed(value: object, *path: str) -> Tree:
 def _annotated(text: str | None, current: bool) -> list[Object] | None:
     """The metrics of an annotation."""
     metrics = _decode(text)
-    if not isinstance(metrics, list) or not all(isinstance(metric, dict) for metric in metrics):
+    if not isinstance(metrics, list):
         return None
     try:
         converted = [_metric_from_v1(metric, current) for metric in metrics]
-    except (AttributeError, TypeError):
-        return None  # an element is not an object
+    except TypeError:
+        return None  # as one that is no JSON
     found: list[Object] | None = _typed(converted, *(("status", "currentMetrics") if current else ("spec", "metrics")))
     return found
 

@@ -124,6 +124,7 @@ OWN = "autoscaling.alpha.kubernetes.io/"
         ("metrics", "{}"),
         ("metrics", "[1]"),
         ("metrics", '[{"type": 5}]'),
+        ("metrics", '[{"type": "Pods", "pods": 5}]'),
         ("metrics", '[{"type": "Pods", "pods": {"metricName": "hits", "targetAverageValue": "many"}}]'),
         ("metrics", '[{"type": "Pods", "pods": {"metricName": {}, "targetAverageValue": "1"}}]'),
         ("metrics", '[{"type": "Object", "object": {"target": "d"}}]'),
@@ -159,3 +160,45 @@ def test_rules_in_an_annotation_of_v1_get_no_default_policies() -> None:
     assert behavior["scaleDown"]["policies"]
     lines = [str(error) for error in strategy.validate(stored, CTX)]
     assert lines == ["spec.behavior.scaleUp.policies: Required value: must specify at least one Policy"]
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [
+        ("[null]", {"type": ""}),
+        (
+            '[{"Type": "Pods", "PODS": {"MetricName": "hits", "targetaveragevalue": "1"}}]',
+            {
+                "type": "Pods",
+                "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1"}},
+            },
+        ),
+        (
+            '[{"type": "Object", "object": {"target": {"Kind": "K", "name": "n"}, "metricName": "m", "averageValue": "1"}}]',
+            {
+                "type": "Object",
+                "object": {
+                    "metric": {"name": "m"},
+                    "describedObject": {"kind": "K", "name": "n"},
+                    "target": {"type": "AverageValue", "value": "0", "averageValue": "1"},
+                },
+            },
+        ),
+    ],
+    ids=["nothing", "names in any case", "no value"],
+)
+def test_a_metric_in_an_annotation_is_read_as_go_does(text: str, metric: Object) -> None:
+    obj = to_v1(scaler())
+    obj["metadata"]["annotations"] = {OWN + "metrics": text}
+    obj["spec"].pop("targetCPUUtilizationPercentage", None)
+    assert from_v1(obj)["spec"]["metrics"] == [metric]
+
+
+def test_a_target_with_an_average_only_is_refused_when_it_comes_back_from_v1() -> None:
+    """As upstream (kubernetes/kubernetes#87733): v1 has to give a targetValue, and it is 0."""
+    wish = {"metric": {"name": "m"}, "describedObject": {"kind": "K", "name": "n", "apiVersion": "v1"}}
+    obj = scaler()
+    target = {"type": "AverageValue", "averageValue": "1"}
+    obj["spec"]["metrics"] = [{"type": "Object", "object": {**wish, "target": target}}]
+    lines = [str(error) for error in horizontalpodautoscalers.RESOURCE_V1.strategy.validate(from_v1(to_v1(obj)), CTX)]
+    assert lines == ['spec.metrics[0].object.target.value: Invalid value: "0": must be positive']
