@@ -88,11 +88,22 @@ def kubernetes_endpoint_slice(addresses: Sequence[str], port: int) -> Object:
     }
 
 
-def corrected(existing: Object, desired: Object, *parts: str) -> Object | None:
-    """The existing object with the desired fields; None when it has them already."""
-    if all(existing.get(part) == desired.get(part) for part in parts):
+def corrected_endpoints(existing: Object, desired: Object) -> Object | None:
+    """The existing Endpoints with the desired subsets and labels beside others; None when it has them already."""
+    labels = existing["metadata"].get("labels") or {}
+    wanted = {**labels, **desired["metadata"]["labels"]}
+    if existing.get("subsets") == desired["subsets"] and labels == wanted:
         return None
-    return {**existing, **{part: desired[part] for part in parts}}
+    return {**existing, "metadata": {**existing["metadata"], "labels": wanted}, "subsets": desired["subsets"]}
+
+
+def corrected_slice(existing: Object, desired: Object) -> Object | None:
+    """The desired slice, which has no other labels and annotations; None when the existing one is as desired."""
+    metadata, wanted = existing["metadata"], desired["metadata"]
+    if all(existing.get(part) == desired[part] for part in ("endpoints", "ports")):
+        if metadata.get("labels") == wanted["labels"]:
+            return None
+    return {**desired, "metadata": {**wanted, "resourceVersion": metadata["resourceVersion"]}}
 
 
 class BootstrapController:
@@ -221,17 +232,19 @@ class BootstrapController:
     async def _publish(self, addresses: list[str]) -> None:
         if self._client.has("", "endpoints"):
             endpoints = kubernetes_endpoints(addresses, self._port)
-            await self._correct(self._client.resource("", "endpoints"), endpoints, "subsets")
+            await self._correct(self._client.resource("", "endpoints"), endpoints, corrected_endpoints)
         if self._client.has("discovery.k8s.io", "endpointslices"):
             endpoint_slice = kubernetes_endpoint_slice(addresses, self._port)
             slices = self._client.resource("discovery.k8s.io", "endpointslices")
             existing = slices.lister.get(NAMESPACE, SERVICE)
             if existing is not None and existing.get("addressType") != endpoint_slice["addressType"]:
                 await slices.delete(SERVICE, NAMESPACE)  # the address family cannot be changed
-            await self._correct(slices, endpoint_slice, "endpoints", "ports")
+            await self._correct(slices, endpoint_slice, corrected_slice)
 
-    async def _correct(self, resource: ResourceClient, desired: Object, *parts: str) -> None:
+    async def _correct(
+        self, resource: ResourceClient, desired: Object, corrected: Callable[[Object, Object], Object | None]
+    ) -> None:
         existing = await self._ensure(resource, desired, NAMESPACE)
-        update = corrected(tree.copy(existing), desired, *parts)
+        update = corrected(tree.copy(existing), desired)
         if update is not None:
             await resource.update(update, NAMESPACE)

@@ -139,6 +139,29 @@ class Bootstrap(TestCase):
         assert found is not None
         self.assertEqual([port["name"] for port in found["spec"]["ports"]], ["https", "other"])
 
+    async def test_the_labels_of_what_is_published_come_back(self) -> None:
+        """Without them the Endpoints would be mirrored, and no proxy would find the slice."""
+        api = await self.start()
+        server = self.server("192.0.2.1")
+        await self.wait(server.start())
+        objects = [api.registry.client.resource("", "endpoints")]
+        objects.append(api.registry.client.resource("discovery.k8s.io", "endpointslices"))
+        expected = [
+            ({"endpointslice.kubernetes.io/skip-mirror": "true", "mine": "m"}, {"mine": "m"}),
+            ({"kubernetes.io/service-name": "kubernetes"}, None),
+        ]
+        for resource, (labels, others) in zip(objects, expected, strict=True):
+            found = tree.copy(resource.lister.get("default", "kubernetes"))
+            assert found is not None
+            found["metadata"].update(labels={"mine": "m"}, annotations={"mine": "m"})
+            await self.wait(resource.update(found, "default"))
+            await self.wait(server.run_once())
+            now = resource.lister.get("default", "kubernetes")
+            assert now is not None
+            self.assertEqual((now["metadata"]["labels"], now["metadata"].get("annotations")), (labels, others))
+        self.assertEqual(self.addresses(), ["192.0.2.1"])
+        await self.wait(server.stop())
+
     async def test_a_slice_of_another_address_type_is_replaced(self) -> None:
         api = await self.start()
         server = self.server("192.0.2.1")
