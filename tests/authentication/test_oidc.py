@@ -543,6 +543,7 @@ def test_configuration_errors() -> None:
         ({"username": {"expression": "{'a': claims.sub}"}}, [], []),
         ({"groups": {"expression": "1 + 1"}, "uid": {"expression": "[claims.id]"}}, [], []),
         ({"extra": [{"key": "a.example/b", "valueExpression": "claims.?tenant"}]}, [], []),
+        ({}, ["claims + 1 == 2"], ["no matching overload for '_+_' applied to '(map(string, any), int)'"]),
         (
             {},
             ["claims.admin"],

@@ -12,13 +12,14 @@ from cryptography import x509
 
 from kapi import cel
 from kapi.cel import syntax
-from kapi.cel.types import BOOL, DYN, STRING, StructField, StructType, list_of, map_of
+from kapi.cel.types import BOOL, STRING, CelType, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
 from kapi.machinery.tree import Object, Tree
 from kapi.machinery.urls import parse_url
 from kapi.resources.shared.paths import domain_prefixed_path
 
 _RESERVED = ("k8s.io", "kubernetes.io")
+_ANY = CelType("dyn", "any")  # it is dyn with another name in errors
 _EGRESS = ("controlplane", "cluster")
 _USER = StructType(
     "kubernetes.UserInfo",
@@ -105,7 +106,7 @@ class _Entry:
         self.entry, self.path, self.disallowed = entry, path, disallowed
         self.egress_selectors = egress_selectors
         self.errors: list[FieldError] = []
-        self.claims = cel.Environment({"claims": map_of(STRING, DYN)})
+        self.claims = cel.Environment({"claims": map_of(STRING, _ANY)})
         self.user = cel.Environment({"user": _USER}, structs=(_USER,))
 
     def read(self) -> Expressions:
