@@ -87,7 +87,7 @@ def _unescape(body: str, is_bytes: bool) -> str | bytes:
                 raw.append(number)
             else:
                 if number > 0x10FFFF or 0xD800 <= number < 0xE000:
-                    raise LexError("unable to unescape string")
+                    raise LexError("invalid unicode code point")
                 out.append(chr(number))
         position = match.end()
     return bytes(raw) if is_bytes else "".join(out)

@@ -47,6 +47,7 @@ def errors(source: str) -> list[str]:
                      "7: extraneous input 'b' expecting <EOF>"]),
         ("a == 'x\\q' + b", [f"6: {UNKNOWN}''x\\q'", f"10: {UNKNOWN}'' + b'", f"15: mismatched input '<EOF>' expecting {BEGIN}"]),
         ("'\\x4G'", [f"1: {UNKNOWN}''\\x4G'", f"6: {UNKNOWN}'''", f"7: mismatched input '<EOF>' expecting {BEGIN}"]),
+        ("'\\udead' == ''", ["1: invalid unicode code point"]),
         ("a && `b", [f"6: {UNKNOWN}'`b'", f"8: mismatched input '<EOF>' expecting {BEGIN}"]),
         ("a.\N{GRINNING FACE}", [f"3: {UNKNOWN}'\N{GRINNING FACE}'", "4: no viable alternative at input '.'"]),
         ("''''", ["3: extraneous input '''' expecting <EOF>"]),
