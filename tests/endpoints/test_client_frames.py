@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.testing import StringTransport
 from wsproto.frame_protocol import CloseReason, FrameProtocol
 
-from kapi.endpoints.watch_websocket import BadFrame, ClientFrames
+from kapi.endpoints.watch_websocket import BadFrame, ClientFrames, WatchSocket
 from kapi.testing.memory_api import MemoryAPI
 from tests.growth.counting import lines
 
@@ -81,3 +85,35 @@ def test_what_breaks_the_protocol(data: bytes) -> None:
 def test_thousands_of_frames_in_one_read_cost_little_each() -> None:
     for frame in (b"\x81\x80\0\0\0\0", b"\x00\x81\0\0\0\0x", b"\x89\x80\0\0\0\0"):
         assert sum(lines(lambda frame=frame: ClientFrames().receive(frame * 1000)).values()) < 20_000  # type: ignore[misc]
+
+
+class Taken(StringTransport):
+    """A connection that is taken over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrappedProtocol = SimpleNamespace()
+        self.registerProducer(self, True)
+
+
+class Events:
+    """The producer of the events of a watch."""
+
+    def __init__(self) -> None:
+        self.stopped = 0
+
+    def stopProducing(self) -> None:
+        self.stopped += 1
+
+
+def test_a_client_that_goes_stops_its_watch() -> None:
+    for begun in (False, True):
+        transport, events = Taken(), Events()
+        http: Any = SimpleNamespace(channel=SimpleNamespace(transport=transport, unread=lambda: b""))
+        socket = WatchSocket(http, b"101", False, 0)
+        if begun:
+            socket.registerProducer(events, True)  # type: ignore[arg-type]  # as much of one as is needed
+        socket.connectionLost()
+        socket.connectionLost()
+        socket.write(b"{}")
+        assert (events.stopped, transport.value()) == (begun, b"101")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from twisted.internet.defer import Deferred
 
 from kapi.endpoints.watch import WatchStream
 from kapi.machinery.gvk import GroupResource
+from kapi.runtime.sliced import run_by
 from kapi.testing.memory_api import MemoryAPI
 
 MAPS = "/api/v1/namespaces/n/configmaps"
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 
 
 def put(api: MemoryAPI, name: str, **metadata: Any) -> None:
@@ -164,12 +167,40 @@ def test_a_deprecated_watch_is_only_read(api: MemoryAPI, method: str, name: str)
 
 def test_tables_name_their_columns_once(api: MemoryAPI) -> None:
     put(api, "a")
-    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-    watch = api.ask("GET", f"{MAPS}?watch=1&timeoutSeconds=60", headers=accept)
+    watch = api.ask("GET", f"{MAPS}?watch=1&timeoutSeconds=60", headers=TABLE)
     api.turn()
     put(api, "b")
     api.turn()
     assert [bool(event["object"]["columnDefinitions"]) for event in watch.events] == [True, False]
+
+
+def test_a_large_event_that_is_no_copy_of_what_is_stored_waits_for_its_slice(api: MemoryAPI) -> None:
+    waiting: list[Callable[[], None]] = []
+
+    def call(work: Callable[[], Any]) -> Deferred[Any]:
+        done: Deferred[Any] = Deferred()
+        waiting.append(lambda: done.callback(work()))
+        return done
+
+    put(api, "large", annotations={"a": "x" * 20_000})
+    run_by(api.clock, call)
+    table, plain = (api.ask("GET", f"{MAPS}?watch=1", headers=headers) for headers in (TABLE, {}))
+    api.turn()
+    put(api, "small")
+    api.turn()
+    assert [event["object"]["metadata"]["name"] for event in plain.events] == ["large", "small"]
+    assert (table.events, len(waiting)) == ([], 1)
+    waiting.pop()()
+    api.turn()
+    rows = [event["object"]["rows"][0]["cells"][0] for event in table.events]
+    assert (rows, waiting) == (["large", "small"], [])
+
+
+def test_without_slices_a_large_event_is_encoded_at_once(api: MemoryAPI) -> None:
+    watch = api.ask("GET", f"{MAPS}?watch=1", headers=TABLE)
+    put(api, "large", annotations={"a": "x" * 20_000})
+    api.turn()
+    assert [event["object"]["rows"][0]["cells"][0] for event in watch.events] == ["large"]
 
 
 def test_without_the_feature_a_watch_does_not_begin_with_a_list(api: MemoryAPI) -> None:
