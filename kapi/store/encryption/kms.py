@@ -30,7 +30,7 @@ from kapi.machinery.meters import hashed
 from kapi.process.reactor import Reactor
 from kapi.process.timers import Repeated
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS, KmsMeter
-from kapi.store.encryption.providers import PREFIX, Undecryptable
+from kapi.store.encryption.providers import PREFIX, Undecryptable, cut
 from kapi.store.errors import NotEncryptable
 from kapi.wire.plugin_calls import Calls, Observe, PluginError
 from kapi.wire.plugin_messages import (
@@ -162,11 +162,11 @@ def seal(seed: bytes, tail: bytes, plain: bytes, key: bytes) -> bytes:
 def unseal(source: Source, secret: bytes, sealed: bytes, key: bytes) -> bytes:
     """Decrypts the ciphertext ``sealed`` with the decrypted source, ``secret``.  Raises Undecryptable."""
     if source.kind == _SEED_TYPE:
-        if len(sealed) < _INFO_BYTES:
-            raise Undecryptable("the stored data was shorter than the required size")
-        secret, sealed = _derived(secret, sealed[:_INFO_BYTES]), sealed[_INFO_BYTES:]
+        info, sealed = cut(sealed, _INFO_BYTES)
+        secret = _derived(secret, info)
+    nonce, sealed = cut(sealed, _NONCE_BYTES)
     try:
-        return AESGCM(secret).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], key)
+        return AESGCM(secret).decrypt(nonce, sealed, key)
     except (InvalidTag, ValueError):
         raise Undecryptable("cipher: message authentication failed") from None
 

@@ -23,6 +23,13 @@ class Undecryptable(ValueError):
     """Bytes that a provider cannot read."""
 
 
+def cut(data: bytes, size: int) -> tuple[bytes, bytes]:
+    """The first ``size`` bytes, and the rest.  Raises Undecryptable when there are not so many."""
+    if len(data) < size:
+        raise Undecryptable("the stored data was shorter than the required size")
+    return data[:size], data[size:]
+
+
 class Provider(Protocol):
     """Encrypts and decrypts values.  ``prefix`` is what its stored values begin with; empty for plain text."""
 
@@ -79,8 +86,9 @@ class AesGcm(_OneKey):
         return nonce + self._cipher.encrypt(nonce, plain, key)
 
     def decrypt(self, data: bytes, key: bytes) -> bytes:
+        nonce, sealed = cut(data, _NONCE_BYTES)
         try:
-            return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], key)
+            return self._cipher.decrypt(nonce, sealed, key)
         except (InvalidTag, ValueError):
             raise Undecryptable("cipher: message authentication failed") from None
 
@@ -97,13 +105,17 @@ class AesCbc(_OneKey):
         return vector + encryptor.update(padder.update(plain) + padder.finalize()) + encryptor.finalize()
 
     def decrypt(self, data: bytes, key: bytes) -> bytes:
-        try:
-            decryptor = Cipher(self._algorithm, modes.CBC(data[:_BLOCK_BYTES])).decryptor()
-            unpadder = PKCS7(8 * _BLOCK_BYTES).unpadder()
-            plain = decryptor.update(data[_BLOCK_BYTES:]) + decryptor.finalize()
-            return unpadder.update(plain) + unpadder.finalize()
-        except ValueError:
-            raise Undecryptable("invalid padding on input") from None
+        vector, sealed = cut(data, _BLOCK_BYTES)
+        if len(sealed) % _BLOCK_BYTES:
+            raise Undecryptable("the stored data is not a multiple of the block size")
+        decryptor = Cipher(self._algorithm, modes.CBC(vector)).decryptor()
+        plain = decryptor.update(sealed) + decryptor.finalize()
+        padding = plain[-1] if plain else 0
+        if not 0 < padding <= len(plain):
+            raise Undecryptable("invalid PKCS7 data (empty or not padded)")
+        if plain[-padding:] != bytes((padding,)) * padding:
+            raise Undecryptable("invalid padding on input")
+        return plain[:-padding]
 
 
 class SecretBox(_OneKey):
@@ -115,13 +127,15 @@ class SecretBox(_OneKey):
 
         self.prefix = PREFIX + b"secretbox:v1:" + name.encode() + b":"
         self._box: Any = Box(secret)
-        self._errors = (CryptoError, ValueError)
+        self._error = CryptoError
 
     def encrypt(self, plain: bytes, key: bytes) -> bytes:
         return bytes(self._box.encrypt(plain))
 
     def decrypt(self, data: bytes, key: bytes) -> bytes:
+        nonce, sealed = cut(data, self._box.NONCE_SIZE)
+        cut(sealed, self._box.MACBYTES)
         try:
-            return bytes(self._box.decrypt(data))
-        except self._errors:
+            return bytes(self._box.decrypt(sealed, nonce))
+        except self._error:
             raise Undecryptable("output array was not large enough for encryption") from None
