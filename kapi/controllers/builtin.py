@@ -115,7 +115,8 @@ def manager_controllers(
         EndpointsController(own, reactor),
     ]
     if own.has("discovery.k8s.io", "endpointslices"):
-        made += [EndpointSliceController(own, reactor), EndpointSliceMirroringController(own, reactor)]
+        mirroring = CoreEventRecorder(own, EndpointSliceMirroringController.reporter, now)
+        made += [EndpointSliceController(own, reactor), EndpointSliceMirroringController(own, reactor, mirroring)]
     if places is not None:
         recorder = CoreEventRecorder(own, GarbageCollector.name, now)
         made.append(GarbageCollector(caches, places, reactor, recorder, call))

@@ -133,8 +133,11 @@ class EndpointsController(QueueController[service_pods.Key]):
                 await self._endpoints.create(obj, namespace)
             else:
                 await self._endpoints.update(obj, namespace)
-        except (status.Forbidden, status.NotFound):
-            return None  # the namespace is being deleted, or the Service has just been deleted
+        except status.NotFound:
+            return None  # the Service has just been deleted
+        except status.Forbidden as error:
+            if not status.is_namespace_ending(error):
+                raise
         except status.AlreadyExists:
             return BATCH_SECONDS
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.controllers.events import CoreEvent, CoreEventRecorder, reference_to
 from kapi.controllers.slices import MANAGED_BY, SERVICE_NAME, Group, Owner, Plan, apply_plan, plan, slices_of
 from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery.each import elements, entries
@@ -51,6 +52,15 @@ def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
     return plan(owner, desired_endpoints(endpoints), existing)
 
 
+def skipped(endpoints: Object) -> int:
+    """The number of addresses that are not mirrored, since their subset has too many."""
+    counts = [
+        sum(len(subset.get(part) or []) for part in ("addresses", "notReadyAddresses"))
+        for subset in elements(endpoints, "subsets")
+    ]
+    return sum(max(0, count - MAX_MIRRORED) for count in counts)
+
+
 def desired_endpoints(endpoints: Object) -> dict[Group, list[Object]]:
     """The endpoints by family and ports.  Of two equal addresses the ready one counts."""
     found: dict[Group, dict[str, Object]] = {}
@@ -77,9 +87,11 @@ def _endpoint(address: Object, ready: bool) -> Object:
 
 class EndpointSliceMirroringController(QueueController[Key]):
     name = "endpointslice-mirroring-controller"
+    reporter = "endpoint-slice-mirroring-controller"  # the component of its events
     workers = 5
 
-    def __init__(self, client: Client, reactor: IReactorTime) -> None:
+    def __init__(self, client: Client, reactor: IReactorTime, recorder: CoreEventRecorder) -> None:
+        self._recorder = recorder
         self._endpoints = client.resource("", "endpoints")
         self._services = client.resource("", "services")
         self._slices = client.resource("discovery.k8s.io", "endpointslices")
@@ -102,6 +114,12 @@ class EndpointSliceMirroringController(QueueController[Key]):
         endpoints = self._endpoints.lister.get(namespace, name)
         existing = slices_of(self._slices, namespace, name, MANAGER)
         if endpoints is not None and is_mirrored(endpoints, self._services.lister.get(namespace, name)):
+            count = skipped(endpoints)
+            if count:
+                text = f"A max of {MAX_MIRRORED} addresses can be mirrored to EndpointSlices per Endpoints subset. "
+                text += f"{count} addresses were skipped"
+                event = CoreEvent(reference_to(endpoints), "Warning", "TooManyAddressesToMirror", text)
+                await self._recorder.record(event)
             await apply_plan(self._slices, namespace, reconciled(endpoints, existing))
         elif existing:
             await apply_plan(self._slices, namespace, Plan(delete=existing))

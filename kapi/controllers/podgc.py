@@ -49,6 +49,7 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
 
 class _Status(msgspec.Struct, gc=False):
     phase: str | None = None
+    reason: str | None = None
 
 
 class Pod(msgspec.Struct, gc=False):
@@ -64,7 +65,11 @@ class Pod(msgspec.Struct, gc=False):
 
     @property
     def has_ended(self) -> bool:
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase not in ("Pending", "Running", "Unknown")
+
+    @property
+    def is_evicted(self) -> bool:
+        return self.status.phase == "Failed" and self.status.reason == "Evicted"
 
 
 #: decodes a Pod; raises msgspec.DecodeError
@@ -90,11 +95,14 @@ def chosen(pods: Iterable[Pod], nodes: Mapping[str, Object], gone: Iterable[str]
             decisions.append(Decision(pod, disruption=True))
         elif going and not pod.node:
             decisions.append(Decision(pod))
-        elif pod.has_ended:
+        if pod.has_ended:
             ended.append(pod)
     if threshold > 0 and len(ended) > threshold:
-        ended = ordered(ended, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
-        decisions += [Decision(pod) for pod in ended[: len(ended) - threshold]]
+        ended = ordered(
+            ended, key=lambda pod: (not pod.is_evicted, pod.metadata.creation_timestamp or "", pod.metadata.name)
+        )
+        known = {id(decision.pod) for decision in decisions}
+        decisions += [Decision(pod) for pod in ended[: len(ended) - threshold] if id(pod) not in known]
     return decisions
 
 
@@ -104,8 +112,7 @@ def is_out_of_service(node: Object) -> bool:
     if not any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
         return False
     conditions = (node.get("status") or {}).get("conditions") or []
-    ready = next((one.get("status") for one in conditions if one.get("type") == "Ready"), None)
-    return ready is not None and ready != "True"
+    return next((one.get("status") for one in conditions if one.get("type") == "Ready"), None) != "True"
 
 
 def failed(pod: Object, decision: Decision, now: str) -> Object | None:
@@ -115,15 +122,19 @@ def failed(pod: Object, decision: Decision, now: str) -> Object | None:
         return None
     patch: Object = {"phase": "Failed"}
     if decision.disruption:
-        others = [one for one in state.get("conditions") or [] if one.get("type") != "DisruptionTarget"]
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByPodGC",
-            "message": "PodGC: node no longer exists",
-            "lastTransitionTime": now,
-        }
-        patch["conditions"] = [*others, condition]
+        conditions = [*(state.get("conditions") or ())]
+        at = next((at for at, one in enumerate(conditions) if one.get("type") == "DisruptionTarget"), len(conditions))
+        before = conditions[at] if at < len(conditions) else {}
+        conditions[at : at + 1] = [
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "DeletionByPodGC",
+                "message": "PodGC: node no longer exists",
+                "lastTransitionTime": before.get("lastTransitionTime", now) if before.get("status") == "True" else now,
+            }
+        ]
+        patch["conditions"] = conditions
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": patch}
 
 

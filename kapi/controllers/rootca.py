@@ -89,6 +89,7 @@ class RootCAController(QueueController[str]):
                 await self._maps.update(better, key)
         except (status.AlreadyExists, status.NotFound, status.Conflict):
             return 0.1
-        except status.Forbidden:
-            return None  # the namespace is being deleted
+        except status.Forbidden as error:
+            if not status.is_namespace_ending(error):
+                raise
         return None

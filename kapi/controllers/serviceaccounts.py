@@ -40,7 +40,7 @@ class ServiceAccountController(QueueController[str]):
                 await self._accounts.create({"metadata": {"name": NAME}}, key)
             except (status.AlreadyExists, status.NotFound):
                 return None
-            except status.Forbidden:
-                # the namespace is being deleted
-                return None
+            except status.Forbidden as error:
+                if not status.is_namespace_ending(error):
+                    raise
         return None

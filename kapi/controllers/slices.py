@@ -19,6 +19,8 @@ from kapi.runtime.interface import ResourceClient
 MAX_ENDPOINTS = 100  # of a slice
 SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
 HEADLESS = "service.kubernetes.io/headless"
+#: metadata that a slice keeps when it gets other contents
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _RESERVED = (SERVICE_NAME, MANAGED_BY, HEADLESS)
 
 
@@ -38,8 +40,11 @@ async def apply_plan(client: ResourceClient, namespace: str, plan: Plan) -> None
         for one in plan.delete:
             preconditions = {"uid": one["metadata"]["uid"]}
             await client.delete(one["metadata"]["name"], namespace, {"preconditions": preconditions})
-    except (status.NotFound, status.Forbidden):
+    except status.NotFound:
         return
+    except status.Forbidden as error:
+        if not status.is_namespace_ending(error):
+            raise
 
 
 class Group(NamedTuple):
@@ -98,7 +103,25 @@ def plan(owner: Owner, desired: Mapping[Group, Sequence[Object]], existing: Iter
             made.delete.append(one)
     for group, endpoints in desired.items():
         _fill(owner, group, endpoints, kept.get(group, []), made)
+    _recycle(owner, made)
     return made
+
+
+def _recycle(owner: Owner, made: Plan) -> None:
+    """Gives the contents of new slices to the owner's slices that would be deleted."""
+    deleted, made.delete = made.delete, []
+    for one in deleted:
+        metadata = one["metadata"]
+        owned = any(
+            each.get("uid") == owner.uid for each in metadata.get("ownerReferences") or [] if each.get("controller")
+        )
+        if not made.create or one["addressType"] != made.create[-1]["addressType"] or not owned:
+            made.delete.append(one)
+            continue
+        new = made.create.pop()
+        identity = {name: metadata[name] for name in _IDENTITY if name in metadata}
+        described = {name: value for name, value in new["metadata"].items() if name != "generateName"}
+        made.update.append({**new, "metadata": {**identity, **described}})
 
 
 def _fill(owner: Owner, group: Group, endpoints: Sequence[Object], slices: list[Object], made: Plan) -> None:

@@ -141,6 +141,12 @@ class OutOfTime(Timeout):
     """The error of a request that has reached its deadline.  A filter answers it, not the endpoint, without a media type."""
 
 
+def is_namespace_ending(error: StatusError) -> bool:
+    """Whether a creation was refused because its namespace is being deleted: it will be refused again."""
+    causes = (error.details or {}).get("causes") or []
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
 def resource_details(resource: GroupResource, name: str = "") -> Object:
     """``details`` that name a resource."""
     return _details(name, resource.group, resource.resource)

@@ -13,6 +13,7 @@ from kapi.codecs import json_pieces
 from kapi.controllers.endpoints import EndpointsController, truncated
 from kapi.controllers.endpointslice import EndpointSliceController
 from kapi.controllers.endpointslicemirroring import EndpointSliceMirroringController
+from kapi.controllers.events import CoreEventRecorder
 from kapi.controllers.slices import Group, Owner, plan
 from kapi.watchcache import entry
 from tests.controllers.served import Object, Served
@@ -25,8 +26,13 @@ class Services(Served):
     async def begin(self) -> None:
         await super().begin()
         client, clock = self.api.registry.client, self.api.clock
-        for made in (EndpointsController, EndpointSliceController, EndpointSliceMirroringController):
-            await self.run_controller(made(client, clock))  # type: ignore[operator]
+        recorder = CoreEventRecorder(client, EndpointSliceMirroringController.reporter, self.api.environment.now)
+        for made in (
+            EndpointsController(client, clock),
+            EndpointSliceController(client, clock),
+            EndpointSliceMirroringController(client, clock, recorder),
+        ):
+            await self.run_controller(made)
 
     def service(self, name: str = "s", *, selector: Object | None = None, **spec: Any) -> Object:
         selects = {"app": "a"} if selector is None else selector
@@ -152,6 +158,21 @@ class Slices(Services):
         self.pod("p2", "10.1.0.2", port=2)
         found = {one["ports"][0]["port"]: one["endpoints"][0]["addresses"] for one in self.slices()}
         self.assertEqual(found, {1: ["10.1.0.1"], 2: ["10.1.0.2"]})
+
+    async def test_a_slice_that_would_go_gets_other_contents(self) -> None:
+        await self.begin()
+        self.service()
+        self.pod("p1", "10.1.0.1")
+        [before] = self.slices()
+        self.patch(f"{ROOT}/services/s", {"spec": {"ports": [{"name": "other", "port": 80, "targetPort": "web"}]}})
+        [after] = self.slices()
+        self.assertEqual(after["metadata"]["uid"], before["metadata"]["uid"])
+        self.assertEqual([port["name"] for port in after["ports"]], ["other"])
+        owners = [{**before["metadata"]["ownerReferences"][0], "uid": "of-another"}]
+        self.patch(f"{SLICES}/{after['metadata']['name']}", {"metadata": {"ownerReferences": owners}})
+        self.patch(f"{ROOT}/services/s", {"spec": {"ports": [{"name": "third", "port": 80, "targetPort": "web"}]}})
+        [last] = self.slices()
+        self.assertNotEqual(last["metadata"]["uid"], before["metadata"]["uid"])
 
     async def test_nothing_is_written_when_nothing_changes(self) -> None:
         await self.begin()
@@ -286,6 +307,26 @@ class Mirroring(Services):
         subset = {"addresses": [{"ip": "1.2.3.4"}], "ports": [{"port": 90}]}
         self.create(f"{ROOT}/endpoints", {"metadata": {"name": "alone"}, "subsets": [subset]})
         self.assertEqual(self.slices(), [])
+
+    async def test_too_many_addresses_are_told_in_an_event(self) -> None:
+        await self.begin()
+        self.service(selector={})
+        addresses = [{"ip": f"10.{number >> 8}.{number & 255}.1"} for number in range(1003)]
+        subset = {"addresses": addresses[3:], "notReadyAddresses": addresses[:3], "ports": [{"port": 90}]}
+        self.create(f"{ROOT}/endpoints", {"metadata": {"name": "s"}, "subsets": [subset]})
+        [one] = self.slices()
+        self.assertEqual(len(one["endpoints"]), 1000)
+        [event] = self.get(f"{ROOT}/events")["items"]
+        self.assertEqual(
+            (event["reason"], event["type"], event["message"], event["source"]["component"], event["involvedObject"]["kind"]),
+            (
+                "TooManyAddressesToMirror",
+                "Warning",
+                "A max of 1000 addresses can be mirrored to EndpointSlices per Endpoints subset. 3 addresses were skipped",
+                "endpoint-slice-mirroring-controller",
+                "Endpoints",
+            ),
+        )  # fmt: skip
 
 
 names = st.integers(0, 30).map(lambda number: f"10.0.0.{number}")

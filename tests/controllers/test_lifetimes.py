@@ -148,6 +148,61 @@ class Pods(Served):
         self.wait(21)
         self.assertEqual(self.names(), ["p2", "p3", "runs"])
 
+    async def test_evicted_pods_go_before_older_ones(self) -> None:
+        await self.begin(threshold=2)
+        self.create(NODES, {"metadata": {"name": "n"}})
+        states: list[Object] = [
+            {"phase": "Succeeded"},
+            {"phase": "Failed"},
+            {"phase": "Succeeded", "reason": "Evicted"},
+            {"phase": "Failed", "reason": "Evicted"},
+            {"phase": "Unknown"},
+            {"phase": "Other"},
+        ]
+        for number, state in enumerate(states):
+            self.create(PODS, pod(f"p{number}", "n"))
+            self.patch(f"{PODS}/p{number}/status", {"status": state})
+            self.wait(1)
+        self.wait(21)
+        self.assertEqual(self.names(), ["p2", "p4", "p5"])
+
+    async def test_pods_that_go_for_another_reason_count_as_ended_as_well(self) -> None:
+        await self.begin(threshold=2)
+        self.create(NODES, {"metadata": {"name": "n"}})
+        for number in range(3):
+            self.create(PODS, pod(f"p{number}", "gone" if number == 2 else "n"))
+        self.wait(41)
+        for number in range(3):
+            self.patch(f"{PODS}/p{number}/status", {"status": {"phase": "Failed"}})
+        self.wait(41)
+        self.assertEqual(self.names(), ["p1"])
+
+    async def test_a_condition_of_a_disruption_keeps_its_place_and_time(self) -> None:
+        await self.begin()
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "x",
+            "lastTransitionTime": "2020-01-01T00:00:00Z",
+        }
+        self.create(PODS, pod("p", "gone", finalizers=["example.com/mine"]))
+        self.patch(f"{PODS}/p/status", {"status": {"conditions": [condition, {"type": "Ready", "status": "False"}]}})
+        self.wait(80)
+        found = self.get(f"{PODS}/p")["status"]["conditions"]
+        self.assertEqual([one["type"] for one in found], ["DisruptionTarget", "Ready"])
+        self.assertEqual(
+            (found[0]["reason"], found[0]["lastTransitionTime"]), ("DeletionByPodGC", "2020-01-01T00:00:00Z")
+        )
+
+    async def test_a_node_that_has_never_been_ready_is_not(self) -> None:
+        await self.begin()
+        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        self.create(NODES, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}})
+        self.create(PODS, pod("p", "n"))
+        self.delete(f"{PODS}/p")
+        self.wait(21)
+        self.assertEqual(self.names(), [])
+
     async def test_a_pod_that_goes_on_a_node_out_of_service_goes_at_once(self) -> None:
         await self.begin()
         taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}

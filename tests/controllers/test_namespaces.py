@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 from twisted.trial.unittest import TestCase
 
@@ -11,7 +12,7 @@ from kapi.controllers.namespaces import NamespaceController
 from kapi.controllers.rootca import RootCAController
 from kapi.controllers.serviceaccounts import ServiceAccountController
 from kapi.machinery.gvk import GroupResource, GroupVersion
-from kapi.machinery.status import not_found, service_unavailable
+from kapi.machinery.status import Forbidden, not_found, service_unavailable
 from kapi.machinery.tree import Object
 from tests.controllers.served import Served
 
@@ -198,6 +199,31 @@ class NamespaceDeletion(Served):
         self.assertEqual(self.call("GET", bundle, expect=200)["data"], {"ca.crt": "another server's"})
         self.wait(10)
         self.assertEqual(self.call("GET", bundle, expect=200)["data"], {"ca.crt": "PEM"})
+
+    async def test_what_a_quota_forbids_is_tried_again(self) -> None:
+        await self.start()
+        client, clock = self.api.registry.client, self.api.clock
+        accounts, bundles = ServiceAccountController(client, clock), RootCAController(client, clock, lambda: "PEM")
+        for controller, resource in ((accounts, accounts._accounts), (bundles, bundles._maps)):
+            with patch.object(resource, "create", side_effect=Forbidden("exceeded quota")) as create:
+                await controller.start()
+                self.addCleanup(controller.stop)
+                self.wait(5)
+            self.assertGreater(create.call_count, 1)
+        self.wait(60)
+        self.call("GET", "/api/v1/namespaces/n1/serviceaccounts/default", expect=200)
+        self.call("GET", "/api/v1/namespaces/n1/configmaps/kube-root-ca.crt", expect=200)
+
+    async def test_what_is_forbidden_since_the_namespace_goes_is_not(self) -> None:
+        await self.start()
+        details = {"causes": [{"reason": "NamespaceTerminating"}]}
+        controller = ServiceAccountController(self.api.registry.client, self.api.clock)
+        with patch.object(controller._accounts, "create", side_effect=Forbidden("it goes", details=details)) as create:
+            await controller.start()
+            self.addCleanup(controller.stop)
+            self.wait(60)
+        spaces = [call.args[1] for call in create.call_args_list]
+        self.assertEqual(len(spaces), len(set(spaces)))
 
 
 class Conditions(TestCase):
