@@ -79,7 +79,7 @@ def check_references(names: list[str], requests: Requests, path: Path, errors: E
     devices.check_set(names, devices.REQUESTS, reference, lambda name: str(name), path, errors)
 
 
-def validate_claim_spec(spec: Object, path: Path, errors: Errors, ctx: StrategyContext) -> None:
+def validate_claim_spec(spec: Object, path: Path, errors: Errors, ctx: StrategyContext, *, stored: bool) -> None:
     claim, here = spec.get("devices") or {}, path.child("devices")
     requests = requests_of(spec)
 
@@ -106,7 +106,7 @@ def validate_claim_spec(spec: Object, path: Path, errors: Errors, ctx: StrategyC
     devices.check_set(
         asked,
         devices.REQUESTS,
-        lambda value, at: _request(value, at, errors, ctx),
+        lambda value, at: _request(value, at, errors, ctx, stored),
         name,
         here.child("requests"),
         errors,
@@ -116,18 +116,18 @@ def validate_claim_spec(spec: Object, path: Path, errors: Errors, ctx: StrategyC
     devices.check_list(claim.get("config") or [], devices.CONFIGS, config, here.child("config"), errors)
 
 
-def _request(request: Object, path: Path, errors: Errors, ctx: StrategyContext) -> None:
+def _request(request: Object, path: Path, errors: Errors, ctx: StrategyContext, stored: bool) -> None:
     devices.check_label(request.get("name", ""), path.child("name"), errors)
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
     if exactly is not None and alternatives:
         errors.append(invalid(path, None, f"{_CHOICE}, but multiple fields are set"))
     elif exactly is not None:
-        _wish(exactly, path.child("exactly"), errors, ctx)
+        _wish(exactly, path.child("exactly"), errors, ctx, stored)
     elif alternatives:
 
         def alternative(value: Object, here: Path) -> None:
             devices.check_label(value.get("name", ""), here.child("name"), errors)
-            _wish(value, here, errors, ctx)
+            _wish(value, here, errors, ctx, stored)
 
         here = path.child("firstAvailable")
         devices.check_set(alternatives, _MAX_ALTERNATIVES, alternative, lambda sub: sub.get("name", ""), here, errors)
@@ -135,12 +135,12 @@ def _request(request: Object, path: Path, errors: Errors, ctx: StrategyContext) 
         errors.append(required(path, _CHOICE))
 
 
-def _wish(wish: Object, path: Path, errors: Errors, ctx: StrategyContext) -> None:
+def _wish(wish: Object, path: Path, errors: Errors, ctx: StrategyContext, stored: bool) -> None:
     """The rules for exact requests and alternatives."""
     name, here = wish.get("deviceClassName", ""), path.child("deviceClassName")
     if need(name, here, errors):
         report(is_dns1123_subdomain(name), name, here, errors)
-    devices.check_selectors(wish.get("selectors") or [], path.child("selectors"), errors, ctx)
+    devices.check_selectors(wish.get("selectors") or [], path.child("selectors"), errors, ctx, stored=stored)
     mode, count = wish.get("allocationMode", ""), wish.get("count", 0)
     if mode == "All":
         if count:

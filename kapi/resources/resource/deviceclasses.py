@@ -30,7 +30,9 @@ class DeviceClassStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
-        devices.check_selectors(spec.get("selectors") or [], _SPEC.child("selectors"), errors, ctx)
+        selectors, here = spec.get("selectors") or [], _SPEC.child("selectors")
+        stored = old is not None and selectors == ((old.get("spec") or {}).get("selectors") or [])
+        devices.check_selectors(selectors, here, errors, ctx, stored=stored)
 
         def config(value: Object, here: Path) -> None:
             devices.check_configuration(value, here, errors)

@@ -96,7 +96,9 @@ def check_full_name(name: str, path: Path, errors: Errors) -> None:
         errors.append(invalid(path, name, detail))
 
 
-def check_selectors(selectors: list[Object], path: Path, errors: Errors, ctx: object) -> None:
+def check_selectors(selectors: list[Object], path: Path, errors: Errors, ctx: object, *, stored: bool) -> None:
+    """``stored``: the expressions were there before, and may use what needs a gate that is off now."""
+
     def selector(value: Object, here: Path) -> None:
         expression = value.get("cel")
         if expression is None:
@@ -109,7 +111,7 @@ def check_selectors(selectors: list[Object], path: Path, errors: Errors, ctx: ob
         from kapi.resources.resource.expressions import check_expression  # imported only when it is used
 
         shared, lists = gate(ctx, "DRAConsumableCapacity"), gate(ctx, "DRAListTypeAttributes")
-        problem, costly = check_expression(text, shared, lists)
+        problem, costly = check_expression(text, shared, lists, stored)
         if problem:
             errors.append(invalid(place, text, problem))
         elif costly:

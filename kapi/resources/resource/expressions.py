@@ -8,7 +8,7 @@ from kapi.cel import CelError, CompileErrors, Environment, EvaluationError, kube
 from kapi.cel.functions import declare
 from kapi.cel.library.quantity import QUANTITY
 from kapi.cel.sizes import MAX_INCLUDES, Range
-from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, Value, display, map_of
+from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, Value, map_of
 from kapi.cel.values import equal
 from kapi.machinery.each import elements
 
@@ -33,17 +33,17 @@ _INCLUDES = declare("includes", "dra_includes_dyn_dyn", "dyn.(dyn) bool", _inclu
 
 
 @cache
-def _environment(shared: bool, lists: bool) -> Environment:
+def _environment(shared: bool, lists: bool, stored: bool = False) -> Environment:
     attributes = map_of(STRING, map_of(STRING, DYN if lists else _ANY))
     fields = {
         "driver": StructField("driver", STRING),
         "attributes": StructField("attributes", attributes),
         "capacity": StructField("capacity", map_of(STRING, map_of(STRING, QUANTITY))),
     }
-    if shared:
+    if shared or stored:
         fields["allowMultipleAllocations"] = StructField("allowMultipleAllocations", BOOL)
-    device = StructType("DRADevice", fields)
-    functions = {**kubernetes_functions(), **({"includes": [_INCLUDES]} if lists else {})}
+    device = StructType("kubernetes.DRADevice", fields)
+    functions = {**kubernetes_functions(), **({"includes": [_INCLUDES]} if lists or stored else {})}
     return Environment({"device": device}, functions=functions, structs=[device], binding=True)
 
 
@@ -65,20 +65,26 @@ def _size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
     return Range(0, _MAX_STRING)
 
 
+def _written(type_: CelType) -> str:
+    """A type as Go writes it outside of the compiler's errors."""
+    name = "google.protobuf.Any" if type_ == _ANY else type_.name
+    return f"{name}({', '.join(map(_written, type_.params))})" if type_.params else name
+
+
 @lru_cache(4096)
-def check_expression(text: str, shared: bool = True, lists: bool = False) -> tuple[str, bool]:
+def check_expression(text: str, shared: bool = True, lists: bool = False, stored: bool = False) -> tuple[str, bool]:
     """The error text, and whether the error is about the cost.
 
     ``shared`` and ``lists``: whether devices may be shared (DRAConsumableCapacity), and attributes be lists
-    (DRAListTypeAttributes).
+    (DRAListTypeAttributes).  One that is ``stored`` may use what the gates would add.
     """
     try:
-        program = _environment(shared, lists).compile(text, size_of=_size_of)
+        program = _environment(shared, lists, stored).compile(text, size_of=_size_of)
     except CompileErrors as error:
         return error.reason, False
     except CelError as error:
         return f"compilation failed: {error}", False
     result = program.result_type
-    if result != BOOL and result.kind != "dyn":
-        return f"must evaluate to bool or the unknown type, not {display(result)}", False
+    if result not in ((BOOL, _ANY, DYN) if lists else (BOOL, _ANY)):
+        return f"must evaluate to bool or the unknown type, not {_written(result)}", False
     return "", program.cost_estimate.max > _MAX_COST

@@ -87,7 +87,7 @@ class ResourceClaimStrategy(PlainStrategy):
         return errors + super().validate(obj, ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        validate_claim_spec(obj.get("spec") or {}, _SPEC, errors, ctx)
+        validate_claim_spec(obj.get("spec") or {}, _SPEC, errors, ctx, stored=old is not None)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         if not same(obj.get("spec"), old.get("spec")):
@@ -299,7 +299,7 @@ class ResourceClaimTemplateStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         template = obj.get("spec") or {}
         validate_template_metadata(template.get("metadata") or {}, _SPEC.child("metadata"), errors)
-        validate_claim_spec(template.get("spec") or {}, _SPEC.child("spec"), errors, ctx)
+        validate_claim_spec(template.get("spec") or {}, _SPEC.child("spec"), errors, ctx, stored=old is not None)
 
     def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
         if not same(obj.get("spec"), old.get("spec")):

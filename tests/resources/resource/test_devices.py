@@ -199,6 +199,46 @@ def test_gates_decide_what_selectors_know() -> None:
     assert "'(map(string, map(string, any)), bool)'" in error
 
 
+@pytest.mark.parametrize("selector", [SHARED, HAS])
+def test_a_stored_selector_may_use_what_a_gate_would_add(selector: str) -> None:
+    ctx = StrategyContext("", "a", features={"DRAConsumableCapacity": False, "DRAListTypeAttributes": False})
+    selectors = [{"cel": {"expression": selector}}]
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1, "selectors": selectors}
+    claim: Object = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    for row, spec in (
+        (deviceclasses.RESOURCE, {"selectors": selectors}),
+        (resourceclaims.RESOURCE_CLAIM, claim),
+        (resourceclaims.RESOURCE_CLAIM_TEMPLATE, {"spec": claim}),
+    ):
+        old = made(row, spec)
+        assert len(row.strategy.validate(old, ctx)) == 1
+        old["metadata"]["resourceVersion"] = "1"
+        assert row.strategy.validate_update(tree.copy(old), old, ctx) == []
+    new, old = (made(deviceclasses.RESOURCE, {"selectors": selectors * count}) for count in (2, 1))
+    new["metadata"]["resourceVersion"] = "1"
+    assert len(deviceclasses.RESOURCE.strategy.validate_update(new, old, ctx)) == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "lists", "name"),
+    [
+        ("dyn(true)", False, "dyn"),
+        ("dyn(true)", True, ""),
+        ("device.attributes['d'].a", False, ""),
+        ("device.attributes['d'].a", True, ""),
+        ("device.attributes['d'].a.b", False, "dyn"),
+        ("device.attributes['d']", False, "map(string, google.protobuf.Any)"),
+        ("device.attributes['d']", True, "map(string, dyn)"),
+        ("device", False, "kubernetes.DRADevice"),
+        ("null", False, "null_type"),
+        ("duration('1s')", False, "google.protobuf.Duration"),
+    ],
+)
+def test_the_result_of_a_selector_is_a_bool_or_an_attribute(expression: str, lists: bool, name: str) -> None:
+    text = f"must evaluate to bool or the unknown type, not {name}" if name else ""
+    assert check_expression(expression, lists=lists)[0] == text
+
+
 def test_a_search_in_a_list_of_attributes_has_a_bounded_cost() -> None:
     numbers = ", ".join(str(number) for number in range(500))
     once = f"[{numbers}].all(x, {HAS})"
