@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, fail, succeed
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
@@ -95,6 +95,23 @@ class Connecting(SynchronousTestCase):
         attempt = ensureDeferred(Connections(Attempts(), Clock()).connect())  # type: ignore[arg-type]
         attempt.cancel()
         self.failureResultOf(attempt, CancelledError)
+
+    def test_a_start_that_waits_for_the_store_ends_with_it(self) -> None:
+        clock, tried = Clock(), []
+
+        def refuse(factory: object) -> Deferred[None]:
+            tried.append(clock.seconds())
+            return fail(ConnectionRefusedError("refused"))
+
+        address: Any = SimpleNamespace(endpoint=lambda *of: SimpleNamespace(connect=refuse), master="")
+        store = PrimaryConnection(address, clock, start_timeout=60.0)  # type: ignore[arg-type]  # a clock is enough
+        starting = ensureDeferred(store.start())
+        clock.advance(5)
+        self.assertNoResult(starting)
+        before = list(tried)
+        self.successResultOf(ensureDeferred(store.stop()))
+        self.failureResultOf(starting, StoreUnavailable)
+        self.assertEqual((tried, clock.getDelayedCalls()), (before, []))
 
     def logging_in(self) -> tuple[Deferred[Connection], Connection]:
         connection = Connection(Clock())  # type: ignore[arg-type]  # a clock is enough

@@ -284,7 +284,7 @@ class Probes(SynchronousTestCase):
         failures = DATA_KEY_FAILURES.rows.get((), 0)
         plugin = Kms("n", "/socket", 1.0)
         plugin.begin(Clock(), Mock(), Mock())  # type: ignore[arg-type]
-        with patch.object(kms_module.os, "urandom", side_effect=OSError("no entropy")):
+        with patch.object(kms_module.os, "urandom", side_effect=[OSError("no entropy"), b"x" * 16]):
             self.successResultOf(ensureDeferred(plugin.probe()))
         plugin.end()
         self.assertEqual((plugin.problem, DATA_KEY_FAILURES.rows[()]), ("no entropy", failures + 1))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.store import primary_connection
+from kapi.store import failover, primary_connection
 from kapi.store.address import Address, parse
 from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
@@ -160,10 +163,40 @@ class Signs(SynchronousTestCase):
             def connect(self, factory: object) -> Deferred[None]:
                 return Deferred(lambda it: it.errback(ConnectingCancelledError(IPv4Address("TCP", "h1", 26379))))
 
-        self.patch(Address, "endpoint", lambda *_: Silent())
+        class Quiet:
+            def connect(self, factory: object) -> Deferred[None]:
+                return Deferred()
+
+        for endpoint in (Silent(), Quiet()):
+            self.patch(Address, "endpoint", lambda *_, endpoint=endpoint: endpoint)
+            self.sentinels.start()
+            self.sentinels.stop()
+            self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_one_that_does_not_know_the_primary_is_told_of_once_and_asked_again(self) -> None:
+        transports: list[StringTransport] = []
+
+        class Answering:
+            def connect(self, factory: Any) -> Deferred[Any]:
+                protocol = factory.buildProtocol(None)
+                transports.append(StringTransport())
+                protocol.makeConnection(transports[-1])
+                return succeed(protocol)
+
+        async def ask(*of: object) -> None:
+            return None
+
+        self.patch(Address, "endpoint", lambda *_: Answering())
+        self.patch(failover, "ask", ask)
+        lines: list[LogEvent] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
         self.sentinels.start()
-        self.sentinels.stop()
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.addCleanup(self.sentinels.stop)
+        self.clock.advance(1)
+        self.assertEqual([line["error"] for line in lines if "error" in line], ["does not know 'm'"] * 3)
+        self.assertEqual({transport.disconnected for transport in transports}, {True})
+        self.assertEqual(len(transports), 2 * 2 * 3)  # two connections to each of three, twice
 
     def test_nonsense_from_a_sentinel_ends_its_connection_only(self) -> None:
         for said in (
