@@ -98,7 +98,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
     if options.generic.features["APIServerIdentity"] and has_leases:
         identity = IdentityController(registry.client.named("kube-apiserver"), reactor, registry.environment.clock)
         core.add_post_start_hook(identity.name, identity.start, (IDENTITY_COLLECTION,))
-        core.add_closing_hook(identity.name, identity.stop)
+        core.add_pre_shutdown_hook("stop-kube-apiserver-identity-lease-controller", identity.stop)
         if options.generic.features["StorageVersionAPI"] and registry.client.has(STORAGE_VERSIONS, PLURAL):
             versions = StorageVersionController(
                 registry.client.named("kube-apiserver"),

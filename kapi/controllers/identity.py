@@ -1,6 +1,7 @@
 """Renews the Lease of this server in ``kube-system``, and deletes expired Leases of other servers (KEP-1965).
 
-Upstream: ``pkg/controlplane/apiserver/server.go`` (identity lease), ``pkg/controlplane/controller/apiserverleasegc``.
+Upstream: ``pkg/controlplane/apiserver/server.go`` (identity lease), ``component-helpers/apimachinery/lease``,
+``pkg/controlplane/controller/apiserverleasegc``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import uuid
 from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from kapi.machinery import status, tree
 from kapi.machinery.server_id import server_id
@@ -17,6 +19,7 @@ from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 from kapi.runtime.persistent import Persistent
+from kapi.store.errors import StoreError
 
 COLLECTION = "start-kube-apiserver-identity-lease-garbage-collector"
 NAMESPACE = "kube-system"
@@ -28,9 +31,10 @@ _COLLECTION_SECONDS = 3600.0
 
 
 class IdentityController:
-    """``clock`` gives unix seconds.  Servers on one host share a Lease."""
+    """``clock`` gives unix seconds.  Servers on one host share a Lease: one that stops deletes it, the others make it again."""
 
     name = "start-kube-apiserver-identity-lease-controller"
+    log = Logger()
 
     def __init__(
         self, client: Client, reactor: IReactorTime, clock: Callable[[], float], host: str = socket.gethostname()
@@ -38,48 +42,50 @@ class IdentityController:
         self._leases = client.resource("coordination.k8s.io", "leases")
         self._reactor = reactor
         self._clock = clock
-        self._host = host
         self._lease = server_id(host)
         self._holder = f"{self._lease}_{uuid.uuid4()}"
+        self._labels = {_LABEL: _COMPONENT, "kubernetes.io/hostname": host}
+        self._is_new = True  # the Lease of an earlier process may be there
         self._collected_at: float | None = None
         self._work = Persistent("identity lease", self.run_once, reactor, RENEWAL_SECONDS)
 
     async def start(self) -> None:
         self._work.begin()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         self._work.stop()
+        try:
+            await self._delete()
+        except (status.StatusError, StoreError) as error:
+            self.log.warn("identity lease: it stays until it expires: {error}", error=error)
+
+    async def _delete(self) -> None:
+        try:
+            await self._leases.delete(self._lease, NAMESPACE)
+        except status.NotFound:
+            pass
 
     async def run_once(self) -> None:
         """Renews the Lease, and once an hour deletes expired Leases.  Raises StatusError, StoreError."""
+        if self._is_new:
+            self._is_new = False
+            await self._delete()
         found = self._leases.lister.get(NAMESPACE, self._lease)
+        times = {"leaseDurationSeconds": DURATION_SECONDS, "renewTime": stamp_micros(self._clock())}
         if found is None:
-            await self._leases.create(self._new(), NAMESPACE)
+            metadata: Object = {"name": self._lease, "labels": self._labels}
+            await self._leases.create(
+                {"metadata": metadata, "spec": {"holderIdentity": self._holder, **times}}, NAMESPACE
+            )
         else:
             lease: Object = tree.copy(found)
-            lease["spec"] = {
-                **(lease.get("spec") or {}),
-                "holderIdentity": self._holder,
-                "leaseDurationSeconds": DURATION_SECONDS,
-                "renewTime": stamp_micros(self._clock()),
-            }
+            lease["metadata"]["labels"] = {**(lease["metadata"].get("labels") or {}), **self._labels}
+            lease["spec"] = {**(lease.get("spec") or {}), **times}
             await self._leases.update(lease, NAMESPACE)
         now = self._reactor.seconds()
         if self._collected_at is None or now - self._collected_at >= _COLLECTION_SECONDS:
             self._collected_at = now
             await self._collect()
-
-    def _new(self) -> Object:
-        now = stamp_micros(self._clock())
-        return {
-            "metadata": {"name": self._lease, "labels": {_LABEL: _COMPONENT, "kubernetes.io/hostname": self._host}},
-            "spec": {
-                "holderIdentity": self._holder,
-                "leaseDurationSeconds": DURATION_SECONDS,
-                "acquireTime": now,
-                "renewTime": now,
-            },
-        }
 
     async def _collect(self) -> None:
         for lease in self._leases.lister.list(NAMESPACE):

@@ -18,6 +18,9 @@ class Identity(TestCase):
     async def start(self) -> IdentityController:
         self.api = MemoryAPI()
         await self.api.caches.start()
+        return self.server()
+
+    def server(self) -> IdentityController:
         return IdentityController(self.api.registry.client, self.api.clock, self.api.clock.seconds, "host")
 
     async def wait(self, coroutine: Any) -> None:
@@ -45,10 +48,40 @@ class Identity(TestCase):
         self.api.turn()
         renewed = self.lease().json["spec"]
         self.assertGreater(renewed["renewTime"], first["spec"]["renewTime"])
-        self.assertEqual(renewed["acquireTime"], first["spec"]["acquireTime"])
-        made.stop()
+        self.assertEqual(set(renewed), {"holderIdentity", "leaseDurationSeconds", "renewTime"})
+        await self.wait(made.stop())
         self.api.turn(30)
-        self.assertEqual(self.lease().json["spec"]["renewTime"], renewed["renewTime"])
+        self.assertEqual(self.lease().code, 404)
+
+    async def test_a_lease_of_an_earlier_process_is_replaced(self) -> None:
+        await self.wait((await self.start()).start())
+        self.api.turn()
+        first = self.lease().json
+        await self.wait(self.server().start())
+        self.api.turn()
+        second = self.lease().json
+        self.assertNotEqual(second["metadata"]["uid"], first["metadata"]["uid"])
+        self.assertNotEqual(second["spec"]["holderIdentity"], first["spec"]["holderIdentity"])
+
+    async def test_what_others_change_in_the_lease(self) -> None:
+        made = await self.start()
+        await self.wait(made.start())
+        self.api.turn()
+        lease = self.lease().json
+        labels = lease["metadata"]["labels"]
+        lease["metadata"]["labels"] = {"mine": "m"}
+        lease["spec"].update(holderIdentity="me", leaseDurationSeconds=1)
+        self.assertEqual(self.api.ask("PUT", f"{LEASES}/{lease['metadata']['name']}", lease).code, 200)
+        self.api.turn(10.1)
+        self.api.turn()
+        now = self.lease().json
+        self.assertEqual(now["metadata"]["labels"], {**labels, "mine": "m"})
+        self.assertEqual((now["spec"]["holderIdentity"], now["spec"]["leaseDurationSeconds"]), ("me", 3600))
+        path = f"{LEASES}/{lease['metadata']['name']}"
+        self.assertEqual(self.api.ask("DELETE", path).code, 200)
+        self.api.turn(10.1)
+        self.api.turn()
+        self.assertEqual(self.lease().json["metadata"]["labels"], labels)
 
     async def test_leases_of_servers_that_are_gone_are_removed(self) -> None:
         made = await self.start()
