@@ -151,8 +151,7 @@ def _warning_headers(warnings: list[str]) -> list[bytes]:
     remaining = MAX_CHARACTERS
     values = []
     for text in warnings:
-        if len(text) > remaining:
-            text = text[:remaining]
+        text = text[:remaining]
         if text:
             values.append(warning_header(text))
         remaining -= len(text)
