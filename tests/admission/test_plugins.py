@@ -159,6 +159,16 @@ class TestLimitRanger:
         assert "maximum cpu usage per Container is 1, but limit is 2" in text
         assert "cpu max limit to request ratio per Container is 4, but provided ratio is 100" in text
 
+    def test_fractions_count_as_long_as_thousandths_fit_into_64_bits(self) -> None:
+        client = cluster()
+        spec = {"limits": [{"type": "Container", "max": {"example.com/x": "9220000000000000400m"}}]}
+        client.put("", "limitranges", {"metadata": {"name": "l", "namespace": "n"}, "spec": spec})
+        amount = {"example.com/x": "9220000000000000500m"}
+        resources = {"requests": amount, "limits": amount}
+        request = attributes(pod(containers=[{"name": "c", "image": "i", "resources": resources}]))
+        text = refusal(limit_ranger.LimitRanger(initializer(client)), request)
+        assert "maximum example.com/x usage per Container is" in text
+
 
 class TestPriority:
     def test_the_class_sets_the_number(self) -> None:
@@ -229,6 +239,13 @@ class TestAlwaysPullImages:
         old = pod(containers=[{"name": "c", "image": "i", "imagePullPolicy": "Never"}])
         admit(always_pull_images.AlwaysPullImages(initializer()), attributes(old, old, operation=UPDATE))
         assert old["spec"]["containers"][0]["imagePullPolicy"] == "Never"
+
+    @pytest.mark.parametrize(("resource", "subresource"), [("pods", "ephemeralcontainers"), ("services", "")])
+    def test_only_pods_themselves_are_looked_at(self, resource: str, subresource: str) -> None:
+        other = pod(containers=[{"name": "c", "image": "i", "imagePullPolicy": "Never"}])
+        request = attributes(other, resource=resource, subresource=subresource)
+        admit(always_pull_images.AlwaysPullImages(initializer()), request)
+        assert other["spec"]["containers"][0]["imagePullPolicy"] == "Never"
 
 
 class TestExtendedResourceToleration:

@@ -205,6 +205,7 @@ def test_without_their_namespace_pods_are_refused_and_templates_let_pass() -> No
     request, text = attributes(BAD), 'Internal error occurred: failed to lookup namespace "n"'
     assert cluster.refused(request) == text
     assert request.annotations == {f"{PREFIX}error": f'{text}: namespaces "n" not found'}
+    assert cluster.meter.pod_errors.rows == {("true", "create", "pod", ""): 1}
     template = {"spec": {"template": {"spec": BAD["spec"]}}}
     request = attributes(template, group="apps", resource="deployments", kind="Deployment")
     assert cluster.ask(request).annotations == {

@@ -81,6 +81,11 @@ class TestValidating:
         else:
             self.check(spec, config_map())
 
+    def test_the_request_names_its_kind_and_resource(self) -> None:
+        kind = "request.kind.group == '' && request.kind.version == 'v1' && request.kind.kind == 'ConfigMap'"
+        resource = "request.resource.version == 'v1' && request.resource.resource == 'configmaps'"
+        self.check({"validations": [{"expression": f"{kind} && {resource}"}]}, config_map())
+
     def test_conditions_keep_a_policy_out(self) -> None:
         spec = {
             "matchConditions": [{"name": "c", "expression": "object.metadata.name == 'other'"}],

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from OpenSSL import SSL
+from prometheus_client.registry import CollectorRegistry
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.task import deferLater
@@ -15,6 +16,7 @@ from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
+from kapi.admission.metrics import Meter
 from kapi.admission.webhook.client import CredentialStore, is_local
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.kubeconfig import Credentials
@@ -214,6 +216,7 @@ class WebhookCalls(WebhookTestCase):
         self.assertEqual(len(waiting), 2)
 
     async def test_a_request_that_ends_calls_none_of_them_any_longer(self) -> None:
+        self.initializer.meter = Meter(CollectorRegistry())
         silent = [self.hook(lambda review: NOT_DONE_YET, timeoutSeconds=30) for _ in range(2)]
         for count in (1, 2):
             self.hooks.reviews.clear()
@@ -223,6 +226,7 @@ class WebhookCalls(WebhookTestCase):
             waiting.cancel()
             with self.assertRaises(CancelledError):
                 await waiting
+        self.assertEqual([family.name for family in self.initializer.meter.collect() if family.samples], [])
 
     async def test_connections_are_kept(self) -> None:
         chain = self.chain(check=(self.hook(respond),))

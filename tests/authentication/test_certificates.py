@@ -12,6 +12,7 @@ from kapi.authentication.certificates import (
     ClientCertificateAuthenticator,
     FrontProxyAuthenticator,
     certificate_user,
+    unescape_key,
 )
 from kapi.authentication.interface import AuthenticationError
 from kapi.request.headers import first_header
@@ -198,3 +199,10 @@ def test_how_long_certificates_in_use_are_valid_is_counted() -> None:
     (row,) = clients.lifetimes.rows.values()
     counted = dict(zip(clients.lifetimes.bounds, row, strict=False))
     assert (counted[86_400.0], counted[604_800.0]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("key", "read"), [("a%2Fb", "a/b"), ("a%41", "aA"), ("a%4", "a%4"), ("%zz%41", "%zz%41"), ("plain", "plain")]
+)
+def test_keys_of_extra_headers_are_unescaped_if_all_of_one_can_be(key: str, read: str) -> None:
+    assert unescape_key(key) == read

@@ -37,6 +37,7 @@ from kapi.authentication.service_account.keys import (
 from kapi.authentication.service_account.names import split_username
 from kapi.endpoints.issuer_discovery import CONFIGURATION_PATH, JWKS_PATH, IssuerDiscovery
 from kapi.machinery.status import MethodNotAllowed, NotAcceptable
+from kapi.machinery.time import stamp
 from tests.filters.requests import request
 from tests.rsa_keys import rsa_key
 
@@ -148,6 +149,18 @@ def test_a_token_dies_with_what_it_is_bound_to(world: World, kind: str, resource
     assert world.refused(token) == "service account token has been invalidated"
     world.stores[resource].clear()
     assert world.refused(token) == "service account token has been invalidated"
+
+
+def test_clocks_may_differ_by_a_minute_about_a_deletion(world: World) -> None:
+    world.now = float(int(world.now))
+    token = world.issue(pod=world.pod)
+    for before, alive in ((60, True), (61, False)):
+        metadata = {**world.pod["metadata"], "deletionTimestamp": stamp(world.now - before)}
+        world.stores[PODS].put({"metadata": metadata})
+        if alive:
+            world.user(token)
+        else:
+            assert world.refused(token) == "service account token has been invalidated"
 
 
 def test_a_token_dies_with_its_account_and_does_not_come_back_with_a_new_one(world: World) -> None:

@@ -201,6 +201,8 @@ class Signers(TestCase):
                 ([key, at, (3, (1 << 64) - 5)], "invalid refresh hint \\(-5s\\)"),
                 ([at, hint], "found no keys"),
                 ([key, hint], "invalid data timestamp"),
+                ([key, (2, encode([(1, (1 << 64) - 62135596801)])), hint], "invalid data timestamp: -62135596801s"),
+                ([key, (2, encode([(1, 253402300800)])), hint], "invalid data timestamp: 253402300800s"),
                 ([(1, encode([(2, b"x")])), at, hint], "found invalid public key id"),
                 ([(1, encode([(1, b"a")])), at, hint], "found empty public key"),
                 ([(1, encode([(1, b"a"), (2, b"x")])), at, hint], "while parsing external public keys"),
@@ -210,6 +212,11 @@ class Signers(TestCase):
                 self.addCleanup(signer.stop)
                 with self.assertRaisesRegex(SigningError, why):
                     await signer.start(0)
+            for seconds in ((1 << 64) - 62135596800, 253402300799):
+                self.program.answer = encode([key, (2, encode([(1, seconds)])), hint])
+                signer = ExternalSigner(self.clock, self.path, SignerMeter(CollectorRegistry()))
+                self.addCleanup(signer.stop)
+                await signer.start(0)
 
         return ensureDeferred(run())
 

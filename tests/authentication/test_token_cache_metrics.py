@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
-from kapi.authentication.cache import TokenCacheFigures
+from kapi.authentication.cache import ExpiringCache, TokenCacheFigures
 from kapi.authentication.interface import AuthenticationError
 
 
@@ -19,6 +19,15 @@ def value(figures: TokenCacheFigures, name: str, status: str) -> float:
         and "le" not in sample.labels
     ]
     return found
+
+
+def test_a_full_cache_forgets_what_was_used_least_recently() -> None:
+    cache: ExpiringCache[str] = ExpiringCache(2, lambda: 0.0)
+    for key in (b"a", b"b"):
+        cache.put(key, key.decode(), 10)
+    assert cache.get(b"a") == "a"
+    cache.put(b"c", "c", 10)
+    assert [cache.get(key) for key in (b"a", b"b", b"c")] == ["a", None, "c"]
 
 
 def test_who_has_to_be_asked_is_a_fetch() -> None:

@@ -25,6 +25,7 @@ def events(api: MemoryAPI, path: str, accept: str = "application/json", more: st
 
 
 POD_SPEC = {"containers": None}
+TEMPLATE = {"metadata": {}, "spec": POD_SPEC}
 
 
 @pytest.mark.parametrize(
@@ -39,10 +40,27 @@ POD_SPEC = {"containers": None}
                 "spec": {
                     "replicas": 0,
                     "selector": None,
-                    "template": {"metadata": {}, "spec": POD_SPEC},
+                    "template": TEMPLATE,
                     "strategy": {},
                 },
                 "status": {},
+            },
+        ),
+        (
+            "/apis/apps/v1/replicasets",
+            {"spec": {"replicas": 0, "selector": None, "template": TEMPLATE}, "status": {"replicas": 0}},
+        ),
+        (
+            "/apis/apps/v1/statefulsets",
+            {
+                "spec": {
+                    "replicas": 0,
+                    "selector": None,
+                    "template": TEMPLATE,
+                    "serviceName": "",
+                    "updateStrategy": {},
+                },
+                "status": {"replicas": 0, "availableReplicas": 0},
             },
         ),
         ("/apis/rbac.authorization.k8s.io/v1/roles", {"rules": None}),

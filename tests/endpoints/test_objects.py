@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kapi.admission.interface import CREATE, AdmissionChain, Attributes, Plugin, denied
 from kapi.authorization.fixed import AlwaysAllow
 from kapi.testing.memory_api import MemoryAPI
 
@@ -277,6 +278,20 @@ def test_an_object_that_goes_at_once_is_answered_with_the_finalizers_that_it_had
     assert (answer.code, answer.json["metadata"]["finalizers"]) == (200, ["foregroundDeletion"])
     assert "deletionTimestamp" not in answer.json["metadata"]
     assert api.ask("GET", f"{path}/v").code == 404
+
+
+class Refuses(Plugin):
+    operations = frozenset({CREATE})
+
+    def validate(self, attributes: Attributes) -> None:
+        raise denied(attributes, "no")
+
+
+def test_what_admission_refuses_is_not_stored(api: MemoryAPI) -> None:
+    api.registry.admit_by(AdmissionChain([Refuses()]))
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
+    assert (answer.code, answer.json["message"]) == (403, 'configmaps "a" is forbidden: no')
+    assert api.ask("GET", f"{MAPS}/a").code == 404
 
 
 def test_without_an_authorizer_an_update_creates_nothing(api: MemoryAPI) -> None:

@@ -61,6 +61,22 @@ def test_pods_that_do_not_run_need_no_budget(api: MemoryAPI) -> None:
     assert evict(api, "p").code == 201
 
 
+@pytest.mark.parametrize(
+    ("policy", "healthy", "code"),
+    [("AlwaysAllow", 0, 201), ("IfHealthyBudget", 0, 429), ("IfHealthyBudget", 1, 201), (None, 0, 429)],
+)
+def test_a_pod_that_is_not_ready_may_need_no_budget(
+    api: MemoryAPI, policy: str | None, healthy: int, code: int
+) -> None:
+    budget(api, "b", 0)
+    patch = {"spec": {"unhealthyPodEvictionPolicy": policy}}
+    generation = api.ask("PATCH", f"{BUDGETS}/b", patch, type=MERGE).json["metadata"]["generation"]
+    state = {"currentHealthy": healthy, "observedGeneration": generation}
+    assert api.ask("PATCH", f"{BUDGETS}/b/status", {"status": state}, type=MERGE).code == 200
+    pod(api, "p", phase="Running")
+    assert evict(api, "p").code == code
+
+
 def test_two_budgets_are_one_too_many(api: MemoryAPI) -> None:
     budget(api, "b", 1)
     budget(api, "d", 1)

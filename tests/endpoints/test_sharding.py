@@ -62,6 +62,19 @@ def test_the_hash_is_fnv_1a(text: str, value: int) -> None:
     assert hashed(text) == value
 
 
+@pytest.mark.parametrize("text", ["", "a", "b", "c", "d", "e"])
+def test_a_shard_may_have_gaps(text: str) -> None:
+    value = hashed(text)
+    for ranges, inside in (
+        ([(0, 1), (value, value + 1)], True),
+        ([(value, value + 1), (value + 2, value + 3)], True),
+        ([(value + 1, value + 2)], False),
+        ([(0, 1), (value - 1, value)], False),
+        ([(0, 1), (2, value), (value + 1, value + 2)], False),
+    ):
+        assert Shards.of(UID, ranges).has(text) is inside
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

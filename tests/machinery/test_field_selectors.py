@@ -44,3 +44,24 @@ def test_terms_are_read_in_the_order_of_their_texts(text: str, wrong: str) -> No
     with pytest.raises(SelectorError) as caught:
         parse_fields(text)
     assert str(caught.value) == f"invalid selector: '{text}'; can't understand '{wrong}'"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a=b=c", "unescaped character in value: 61"),
+        (r"a=b\x", r"invalid escape sequence: \x"),
+        ("a=b\\", "invalid escape sequence: \\"),
+    ],
+)
+def test_values_escape_what_separates_them(text: str, why: str) -> None:
+    with pytest.raises(SelectorError) as caught:
+        parse_fields(text)
+    assert str(caught.value) == f"invalid field selector: {why}"
+    (term,) = parse_fields(r"a=b\=\,\\").requirements
+    assert term.value == "b=,\\"
+
+
+def test_a_key_may_have_one_value() -> None:
+    selector = parse_fields("a!=x,b=y,b=z")
+    assert [selector.exact(key) for key in "abc"] == [None, "y", None]

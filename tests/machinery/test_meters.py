@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
+from kapi.machinery.meters import Counter, Gauge, Histogram, coarser, exponential
 from kapi.observability.metrics import lines
 
 
@@ -44,6 +44,12 @@ def test_a_histogram_adds_up() -> None:
         'took_seconds_sum{verb="get"} 8.25',
         'took_seconds_count{verb="get"} 3',
     ]
+
+
+def test_fewer_bounds_count_the_same() -> None:
+    bounds, row = (0.1, 0.5, 1.0), [1, 2, 4, 8, 30.0]
+    assert coarser(bounds, row, (0.5,)) == [("0.5", 3), ("+Inf", 15)]
+    assert coarser(bounds, row, bounds) == [("0.1", 1), ("0.5", 3), ("1", 7), ("+Inf", 15)]
 
 
 def test_a_gauge_shows_the_last_value() -> None:

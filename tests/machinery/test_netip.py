@@ -33,6 +33,7 @@ from kapi.machinery.netip import address_problem
         ("1:2:3:4::5:6:7:8", "the :: must expand to at least one field of zeros"),
         ("1:2:1.2.3.4", 'embedded IPv4 address must replace the final 2 fields of the address (at "1.2.3.4")'),
         ("::1.2.3", "IPv4 address too short"),
+        ("255.1.1", "IPv4 address too short"),
     ],
 )
 def test_the_first_problem_is_told(text: str, problem: str) -> None:

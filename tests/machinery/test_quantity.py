@@ -22,7 +22,7 @@ from kapi.machinery.quantity import QuantityError, canonical
     ],
 )  # fmt: skip
 def test_a_quantity_takes_its_canonical_form(given_text: str, stored: str) -> None:
-    assert canonical(given_text) == stored
+    assert canonical(given_text) == str(quantities.parse(given_text)) == stored
 
 
 @pytest.mark.parametrize("text", ["+1", "001", "1.", "1e-3", "2500m", "129M", "123Mi", "128974848"])

@@ -1,0 +1,37 @@
+"""What the chain of plugins does to the objects that pass it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.admission.chain import Chain
+from kapi.admission.interface import Attributes, Plugin
+from kapi.machinery.tree import Tree
+from tests.admission.fakes import attributes, finish
+
+KNOWN = [
+    {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}
+]
+
+
+class Sets(Plugin):
+    def __init__(self, managed: Tree) -> None:
+        self.managed = managed
+
+    def admit(self, attributes: Attributes) -> None:
+        assert attributes.obj is not None
+        attributes.obj["metadata"]["managedFields"] = self.managed
+
+
+@pytest.mark.parametrize(
+    ("managed", "kept"),
+    [(KNOWN, True), ([], True), ([{**KNOWN[0], "operation": "Other"}], False), ("x", False), ([5], False)],
+)
+def test_managed_fields_that_cannot_be_read_are_restored(managed: Tree, kept: bool) -> None:
+    before = [{**KNOWN[0], "manager": "before"}]
+    request = attributes({"metadata": {"name": "a", "managedFields": before}}, resource="configmaps", kind="ConfigMap")
+    finish(Chain([Sets(managed)]).admit(request))
+    assert request.obj is not None
+    assert request.obj["metadata"]["managedFields"] == (managed if kept else before)
+    warned = [text.startswith(".metadata.managedFields was in an invalid state") for text in request.warnings]
+    assert warned == ([] if kept else [True])
