@@ -115,6 +115,15 @@ def test_missing_selectors_and_subjects_are_added() -> None:
     assert joined is not None and joined["subjects"] == [*other["subjects"], *binding["subjects"]]
 
 
+def test_a_role_that_is_none_of_several_is_no_longer_aggregated() -> None:
+    basic = next(role for role in DEFAULT.cluster if role["metadata"]["name"] == "system:basic-user")
+    own = [{"apiGroups": [""], "verbs": ["get"], "resources": ["deployments"]}]
+    aggregation = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    for rules, joined in ((own, [*own, *basic["rules"]]), (basic["rules"], basic["rules"])):
+        merged = reconciled_role({**copy(basic), "rules": rules, "aggregationRule": aggregation}, basic)
+        assert merged == {**basic, "rules": joined}
+
+
 def _replaced(api: SecuredAPI, uri: str, name: str, change: Any) -> None:
     made = api.ask_as("admin", "GET", f"{uri}/{name}").json
     made["metadata"] = {"name": name, "labels": made["metadata"].get("labels")}

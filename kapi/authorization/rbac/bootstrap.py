@@ -170,7 +170,7 @@ def _protected(existing: Object) -> bool:
 
 
 def reconciled_role(existing: Object, expected: Object) -> Object | None:
-    """The existing role with the missing rules, or None when none are missing."""
+    """The existing role with the missing rules, and an aggregation only where one is expected; None when it is right."""
     if _protected(existing):
         return None
     role: Object = copy(existing)
@@ -180,6 +180,8 @@ def reconciled_role(existing: Object, expected: Object) -> Object | None:
     if missing and not expected.get("aggregationRule"):
         role["rules"] = [*(role.get("rules") or ()), *(_tree(rule) for rule in missing)]
         changed = True
+    if expected.get("aggregationRule") is None and role.pop("aggregationRule", None) is not None:
+        changed = True  # or the aggregation would write the rules
     selectors = (expected.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
     have = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
     added = [selector for selector in selectors if selector not in have]
