@@ -150,16 +150,23 @@ def test_a_placed_pod_goes_when_its_node_says_so(api: MemoryAPI) -> None:
     assert api.ask("GET", f"{PODS}/q").code == 404
 
 
-def test_a_bound_pod_has_no_nomination_unless_the_gate_is_off(api: MemoryAPI) -> None:
+def test_a_bound_pod_has_no_nomination(api: MemoryAPI) -> None:
     pod(api, "p", nominatedNodeName="one")
     body = {"kind": "Binding", "apiVersion": "v1", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "one"}}
     assert api.ask("POST", f"{PODS}/p/binding", body).code == 201
     assert "nominatedNodeName" not in api.ask("GET", f"{PODS}/p").json["status"]
-    pod(api, "q", nominatedNodeName="one")
-    api.environment.features = {"ClearingNominatedNodeNameAfterBinding": False}
-    body["metadata"] = {"name": "q"}
-    assert api.ask("POST", f"{PODS}/q/binding", body).code == 201
-    assert api.ask("GET", f"{PODS}/q").json["status"]["nominatedNodeName"] == "one"
+
+
+def test_what_a_binding_changes_without_the_gates(api: MemoryAPI) -> None:
+    gates = ("ClearingNominatedNodeNameAfterBinding", "PodTopologyLabelsAdmission")
+    api.environment.features = dict.fromkeys(gates, False)
+    pod(api, "p", nominatedNodeName="one")
+    metadata = {"name": "p", "labels": {"zone": "z"}, "annotations": {"c": "d"}}
+    body = {"kind": "Binding", "apiVersion": "v1", "metadata": metadata, "target": {"kind": "Node", "name": "one"}}
+    assert api.ask("POST", f"{PODS}/p/binding", body).code == 201
+    bound = api.ask("GET", f"{PODS}/p").json
+    assert bound["status"]["nominatedNodeName"] == "one"
+    assert (bound["metadata"]["labels"], bound["metadata"]["annotations"]) == ({"a": "b"}, {"c": "d"})
 
 
 def test_a_binding_of_another_revision(api: MemoryAPI) -> None:

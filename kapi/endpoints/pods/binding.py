@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kapi.admission.interface import CREATE, Attributes
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.body import decode_object, raw_body
@@ -79,9 +81,7 @@ class Binding:
                     f"AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: {wanted}, "
                     f"ResourceVersion in object meta: {version}",
                 )
-            assign(pod, metadata, node, now)
-            if enabled(self._pods.environment.features, "ClearingNominatedNodeNameAfterBinding"):
-                pod["status"].pop("nominatedNodeName", None)  # the scheduler's nomination ends with the binding
+            assign(pod, metadata, node, now, self._pods.environment.features)
 
         await modify(self._pods, user, namespace, name, change, dry_run=dry_run)
 
@@ -98,7 +98,7 @@ def _check_target(target: Object) -> None:
         raise status.generic(aggregate(problems))
 
 
-def assign(pod: Object, metadata: Object, node: str, now: str) -> None:
+def assign(pod: Object, metadata: Object, node: str, now: str, features: Mapping[str, bool]) -> None:
     """Gives the pod its node, in place.  Raises Conflict when it has one or must not get one yet."""
     name, spec = pod["metadata"]["name"], pod["spec"]
 
@@ -112,10 +112,12 @@ def assign(pod: Object, metadata: Object, node: str, now: str) -> None:
     if spec.get("schedulingGates"):
         raise refuse(f"pod {name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = node
-    for field in ("annotations", "labels"):
+    for field in ("annotations", "labels") if enabled(features, "PodTopologyLabelsAdmission") else ("annotations",):
         if metadata.get(field):
             pod["metadata"].setdefault(field, {}).update(metadata[field])
     state = pod.setdefault("status", {})
+    if enabled(features, "ClearingNominatedNodeNameAfterBinding"):
+        state.pop("nominatedNodeName", None)  # the scheduler's nomination ends with the binding
     set_condition(
         state,
         {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now},
