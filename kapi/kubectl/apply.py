@@ -22,8 +22,9 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info, items_of
-from kapi.kubectl.messages import CommandError, ListErrors, raise_errors
+from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.recording import recorded
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import FLAGS as DELETE
 from kapi.kubectl.writing import (
@@ -32,6 +33,7 @@ from kapi.kubectl.writing import (
     delete_options,
     dry_run_strategy,
     dry_run_suffix,
+    field_manager,
     file_builder,
     propagation,
     validation,
@@ -62,7 +64,7 @@ _EVERYTHING = (
 FLAGS = (
     *WRITE,
     *DELETE,
-    *shared("server-side force-conflicts subresource prune all prune-allowlist wait overwrite"),
+    *shared("server-side force-conflicts subresource prune all prune-allowlist wait overwrite record"),
     Flag(
         "openapi-patch",
         "bool",
@@ -100,7 +102,7 @@ class ClientSideApply:
         self._overwrite, self._openapi = overwrite, openapi
         self._options = {
             "dryRun": "All" if dry_run == "server" else None,
-            "fieldManager": factory.flags.get_string("field-manager") or f"{program}-client-side-apply",
+            "fieldManager": field_manager(factory.flags, "client-side-apply"),
             "fieldValidation": fields,
         }
         self._documents: dict[tuple[str, str], Object] = {}
@@ -353,7 +355,7 @@ async def run(factory: Factory, program: str) -> int:
     printer_for(flags)
     apply: Apply
     if flags.get_bool("server-side"):
-        apply = _by_server(factory, program, dry_run, fields)
+        apply = _by_server(factory, dry_run, fields)
     else:
         overwrite, openapi = flags.get_bool("overwrite"), flags.get_bool("openapi-patch")
         side = ClientSideApply(factory, program, dry_run, fields, whole=whole, overwrite=overwrite, openapi=openapi)
@@ -372,6 +374,7 @@ async def run(factory: Factory, program: str) -> int:
         if generated:
             errors.append(CommandError(f"from {generated}: cannot use generate name with apply"))
             continue
+        info.object = recorded(factory, program, info.object or {})
         try:
             done = await apply(info)
         except (CommandError, StatusError) as error:
@@ -383,8 +386,7 @@ async def run(factory: Factory, program: str) -> int:
             applied.append(info.object or {})
         else:
             factory.out.write(printer_for(flags, done + dry_run_suffix(dry_run)).print(info.object or {}))
-    unread = result.errors if len(result.errors) < 2 else [ListErrors(result.errors)]
-    raise_errors(unread + errors)
+    raise_errors(result.before(errors))
     if not found:
         raise CommandError("no objects passed to apply")
     if whole:
@@ -396,9 +398,9 @@ async def run(factory: Factory, program: str) -> int:
     return 0
 
 
-def _by_server(factory: Factory, program: str, dry_run: str, fields: str) -> Apply:
+def _by_server(factory: Factory, dry_run: str, fields: str) -> Apply:
     flags = factory.flags
-    manager = flags.get_string("field-manager") or program
+    manager = field_manager(flags)
     options = {
         "dryRun": "All" if dry_run == "server" else None,
         "fieldValidation": fields,

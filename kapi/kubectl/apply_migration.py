@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.info import Info
-from kapi.kubectl.writing import LAST_APPLIED
+from kapi.kubectl.writing import LAST_APPLIED, MANAGER
 from kapi.machinery import tree
 from kapi.machinery.status import Conflict
 from kapi.machinery.tree import Object
 
 MAX_RETRIES = 5  # after a conflict
-#: the manager that keeps the annotation with the last applied manifest, which the server updates only for this manager
-KUBECTL = "kubectl"
 _LATER = "This is non-fatal and will be retried next time you apply. Error: {}"
 _ANNOTATION = f"Warning: failed to migrate {LAST_APPLIED} for Server-Side Apply. {_LATER}\n"
 _FIELDS = f"Warning: server rejected managed fields migration to Server-Side Apply. {_LATER}\n"
@@ -35,7 +33,7 @@ async def migrate(
     ``options`` are query parameters of the patches.  Failures are warnings, since the manifest was applied.
     """
     try:
-        if manager == KUBECTL:
+        if manager == MANAGER:
             await _keep_annotation(info, options)
     except StatusError as error:
         warn(_ANNOTATION.format(error.message))
@@ -64,7 +62,7 @@ async def _keep_annotation(info: Info, options: Mapping[str, object]) -> None:
         "kind": info.mapping.kind,
         "metadata": {**named, "annotations": {LAST_APPLIED: applied}},
     }
-    await info.patch("apply", body, fieldManager=f"{KUBECTL}-last-applied", **{**options, "force": None})
+    await info.patch("apply", body, fieldManager=f"{MANAGER}-last-applied", **{**options, "force": None})
 
 
 def _owners(metadata: Object, operation: str) -> list[str]:

@@ -168,7 +168,7 @@ async def reconcile(factory: Factory, program: str) -> int:
         raise CommandError("--dry-run=server for command reconcile is not supported yet")
     printer = printer_for(flags, "reconciled" + (" (dry run)" if dry_run == "client" else ""))
     builder = Builder(factory).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    result = await builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten().do()
+    result = await builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten().known().do()
     async for info in result.visit():
         if info.mapping.group != _GROUP or info.mapping.kind not in (*_ROLES, *_BINDINGS):
             continue

@@ -13,6 +13,7 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.recording import recorded
 from kapi.kubectl.updates import given_objects
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
 from kapi.machinery.golang import float_text
@@ -21,20 +22,20 @@ from kapi.machinery.tree import Object
 
 MAX_PERCENTAGE = (1 << 31) - 1
 _UNITS = {"cpu": "m", "memory": "Mi"}  # the unit of a number without one
-_DEPRECATED = (
-    "Flag --cpu-percent has been deprecated, Use --cpu with percentage or resource quantity format "
-    "(e.g., '70%' for utilization or '500m' for milliCPU).\n"
-)
 _REFUSED = "failed to create autoscaling/v2 HPA and the configuration is incompatible with autoscaling/v1: {}"
 FLAGS = (
     *FILENAME,
     *PRINT,
-    *shared("dry-run save-config field-manager"),
+    *shared("dry-run save-config field-manager record"),
     Flag("max", "int32", default=-1, required=True, help="The most pods."),
     Flag("min", "int32", default=-1, help="The fewest pods; negative for the server's default."),
     Flag("cpu", help="The CPU that the pods are to use: a percentage of their requests (70%), or each of them (500m)."),
     Flag("memory", help="The memory that the pods are to use: a percentage of their requests (70%), or each of them (200Mi)."),
-    Flag("cpu-percent", "int32", default=-1, help="Deprecated; --cpu with a percentage is the same."),
+    Flag(
+        "cpu-percent", "int32", default=-1, help="The CPU that the pods are to use, in percent of their requests.",
+        deprecated="Use --cpu with percentage or resource quantity format "
+                   "(e.g., '70%' for utilization or '500m' for milliCPU).",
+    ),
     Flag("name", help="The name of the autoscaler; by default, that of the object."),
 )  # fmt: skip
 HELP = Help(
@@ -49,8 +50,6 @@ HELP = Help(
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if flags.given("cpu-percent"):
-        factory.err.write(_DEPRECATED)
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     metrics = _checked(factory)
     done = "created" if dry_run == "client" else "autoscaled"
@@ -60,9 +59,9 @@ async def run(factory: Factory, program: str) -> int:
     async for info in result.visit():
         with result.caught():
             _check_scale(info.mapping)
-            made = _autoscaler(factory, info, metrics)
+            made = recorded(factory, program, _autoscaler(factory, info, metrics))
             if dry_run != "client":
-                made = await _create(factory, program, info, made)
+                made = await _create(factory, info, made)
             found = True
             factory.out.write(printer.print(made))
     result.finish()
@@ -130,13 +129,13 @@ def _autoscaler(factory: Factory, info: Info, metrics: list[Object]) -> Object:
     }
 
 
-async def _create(factory: Factory, program: str, info: Info, obj: Object) -> Object:
+async def _create(factory: Factory, info: Info, obj: Object) -> Object:
     """Creates the autoscaler in autoscaling/v2, or in v1, which has fewer metrics.  Raises CommandError and StatusError."""
     flags = factory.flags
     if flags.get_bool("save-config"):
         add_last_applied(obj)
     try:
-        return await post(factory, program, obj, "horizontalpodautoscalers")
+        return await post(factory, obj, "horizontalpodautoscalers")
     except StatusError:
         if not flags.get_string("cpu"):
             raise CommandError(_REFUSED.format("empty input")) from None
@@ -147,4 +146,4 @@ async def _create(factory: Factory, program: str, info: Info, obj: Object) -> Ob
         spec["targetCPUUtilizationPercentage"] = flags.get_int("cpu-percent")
     status = {"currentReplicas": 0, "desiredReplicas": 0}
     older = {**obj, "apiVersion": "autoscaling/v1", "spec": spec, "status": status}
-    return await post(factory, program, older, "horizontalpodautoscalers")
+    return await post(factory, older, "horizontalpodautoscalers")

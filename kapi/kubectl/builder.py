@@ -17,6 +17,7 @@ from kapi.client.session import Session
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
 from kapi.kubectl.messages import SCHEME, CommandError, standard_message
+from kapi.kubectl.object_meta import check_metadata
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
     Chain,
@@ -35,7 +36,7 @@ from kapi.kubectl.visitor import (
 )
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import StatusError
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, dig
 from kapi.process.reactor import Reactor
 
 _SEPARATE = (
@@ -263,21 +264,23 @@ class Builder:
         matches = self._label_predicate()
         for source in sources:
             try:
-                name = "STDIN" if source == "-" else source
+                name = self._factory.source_name(source)
                 lists: dict[int, list[Visitor]] = {}
                 for obj, number in read_documents(await self._read(source), name):
                     if isinstance(obj, NoObject):
                         if self._validated:
                             raise _unvalidated(name, "invalid object to validate")
                         visitors.append(Failed(obj))
-                    elif matches((obj.get("metadata") or {}).get("labels") or {}):
+                    elif matches(dig(obj, "metadata", "labels") or {}):
                         if number and number not in lists:
                             lists[number] = []
                             visitors.append(Items(lists[number]))
                         (lists[number] if number else visitors).append(await self._visitor(obj, name, number > 0))
             except CommandError as error:
                 visitors.append(Failed(error))
-        return self._result(visitors, single=len(sources) == 1 and (self._latest or self._local), targets=True)
+        return self._result(
+            visitors, single=len(sources) == 1 and (self._latest or self._local), targets=True, files=len(sources)
+        )
 
     async def _visitor(self, obj: Object, source: str, listed: bool) -> Visitor:
         try:
@@ -309,6 +312,8 @@ class Builder:
             raise _unvalidated(source, what)
         if not kind:
             raise without_kind(obj, source)
+        with _decoding(source):
+            check_metadata(obj.get("metadata"))
         if self._local:
             return self._local_info(obj, version, kind, source)
         if self._scheme:
@@ -324,7 +329,7 @@ class Builder:
                 f'"{metadata.get("namespace", "")}" from "{source}": no matches for kind "{kind}" in version "{version}"\n'
                 "ensure CRDs are installed first"
             ) from None
-        metadata = obj.setdefault("metadata", {})
+        metadata = obj["metadata"] = obj.get("metadata") or {}
         namespace = metadata.get("namespace") or ""
         if mapping.namespaced:
             if self._enforce and namespace and namespace != self._namespace:
@@ -357,11 +362,15 @@ class Builder:
         name = (obj.get("metadata") or {}).get("name") or ""
         return Info(None, mapping, "", name, obj=obj, source=source)
 
-    def _result(self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False) -> Result:
+    def _result(
+        self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False, files: int = 0
+    ) -> Result:
         chain: Visitor = Chain(visitors)
         if self._scheme and not self._local:
             chain = Checked(chain, self._check_info)
-        return Result(Flattened(chain) if self._flatten else chain, single=single, targets_single_items=targets)
+        chain = Flattened(chain) if self._flatten else chain
+        count = files or len(visitors)
+        return Result(chain, single=single, targets_single_items=targets, of_files=files > 0, sources=count)
 
     async def _check_info(self, info: Info) -> None:
         _check_known(info.object or {}, self._scheme)

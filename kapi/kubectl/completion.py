@@ -146,7 +146,7 @@ def _tree() -> dict[str, tuple[Words, Words]]:
 
 
 def _flags(flags: Iterable[Flag]) -> Words:
-    return {f"--{flag.name}": flag.help for flag in sorted(flags, key=lambda flag: flag.name)}
+    return {f"--{flag.name}": flag.help for flag in sorted(flags, key=lambda flag: flag.name) if not flag.deprecated}
 
 
 def script(shell: str, program: str) -> str:

@@ -10,11 +10,13 @@ from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.raw import send_raw
+from kapi.kubectl.recording import recorded
 from kapi.kubectl.visitor import is_url
 from kapi.kubectl.writing import (
     WRITE,
     dry_run_strategy,
     dry_run_suffix,
+    field_manager,
     file_builder,
     saved,
     validation,
@@ -25,7 +27,7 @@ _EDIT = (
     Flag("edit", "bool", help="Edit each object before it is created."),
     Flag("windows-line-endings", "bool", help="Lines of the edited file end as on Windows."),
 )
-FLAGS = (*WRITE, *shared("save-config raw"), *_EDIT)
+FLAGS = (*WRITE, *shared("save-config raw record"), *_EDIT)
 HELP = Help(
     "-f FILENAME",
     "Creates the objects of files, or with a subcommand an object from its flags. An object that is there already is an error;\n"
@@ -54,7 +56,6 @@ async def run(factory: Factory, program: str) -> int:
     dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
     printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}")
     result = await builder.do()
-    errors: list[BaseException] = []
     found = False
     async for info in result.visit():
         found = True
@@ -64,19 +65,19 @@ async def run(factory: Factory, program: str) -> int:
             if code := await Creating(factory, program, [info], fields).run():
                 return code
             continue
-        info.object = saved(info.object or {}, flags)
+        info.object = recorded(factory, program, saved(info.object or {}, flags))
         if dry_run != "client":
             try:
                 await info.create(
                     dryRun="All" if dry_run == "server" else None,
-                    fieldManager=flags.get_string("field-manager") or f"{program}-create",
+                    fieldManager=field_manager(flags, "create"),
                     fieldValidation=fields,
                 )
             except StatusError as error:
-                errors.append(with_source("creating", info, error))
+                result.errors.append(with_source("creating", info, error))
                 continue
         factory.out.write(printer.print(info.object or {}))
-    raise_errors(errors + result.errors)
+    raise_errors(result.errors)
     if not found:
         raise CommandError("no objects passed to create")
     return 0

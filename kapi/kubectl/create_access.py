@@ -111,7 +111,7 @@ async def _role(factory: Factory, program: str) -> int:
     await _check(factory, verbs, resources)
     rules = await _rules(factory, verbs, resources, [])
     obj = {"kind": "Role", "apiVersion": f"{_GROUP}/v1", "metadata": metadata(factory, name), "rules": rules}
-    return await create(factory, program, obj, "roles")
+    return await create(factory, obj, "roles")
 
 
 async def _cluster_role(factory: Factory, program: str) -> int:
@@ -132,7 +132,7 @@ async def _cluster_role(factory: Factory, program: str) -> int:
                 "aggregation rule must be specified without nonResourceURLs, verbs, resources or resourceNames"
             )
         obj["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": dict(sorted(aggregated.items()))}]}
-        return await create(factory, program, obj, "clusterroles", namespaced=False)
+        return await create(factory, obj, "clusterroles", namespaced=False)
     if not verbs:
         raise CommandError("at least one verb must be specified")
     if not resources and not urls:
@@ -142,7 +142,7 @@ async def _cluster_role(factory: Factory, program: str) -> int:
         await _check(factory, verbs, resources)
     _check_urls(verbs, urls)
     obj["rules"] = await _rules(factory, verbs, resources, urls)
-    return await create(factory, program, obj, "clusterroles", namespaced=False)
+    return await create(factory, obj, "clusterroles", namespaced=False)
 
 
 def _check_urls(verbs: list[str], urls: list[str]) -> None:
@@ -184,7 +184,7 @@ async def _bind(factory: Factory, program: str, kind: str, resource: str, role: 
         obj["subjects"] = found
     obj["roleRef"] = {"apiGroup": _GROUP, "kind": role[0], "name": role[1]}
     failed = f"failed to create {kind.lower()}:"
-    return await create(factory, program, obj, resource, failed, namespaced=namespaced)
+    return await create(factory, obj, resource, failed, namespaced=namespaced)
 
 
 async def _role_binding(factory: Factory, program: str) -> int:
@@ -203,7 +203,7 @@ async def _cluster_role_binding(factory: Factory, program: str) -> int:
 
 async def _service_account(factory: Factory, program: str) -> int:
     obj = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata(factory, one_name(factory, program))}
-    return await create(factory, program, obj, "serviceaccounts", "failed to create serviceaccount:")
+    return await create(factory, obj, "serviceaccounts", "failed to create serviceaccount:")
 
 
 async def _token(factory: Factory, program: str) -> int:

@@ -172,7 +172,7 @@ async def _config_map(factory: Factory, program: str) -> int:
     obj |= {"binaryData": dict(sorted(binary.items()))} if binary else {}
     if factory.flags.get_bool("append-hash"):
         obj["metadata"]["name"] += "-" + _hash({"data": {}, **obj}, ("data", "binaryData"))
-    return await create(factory, program, obj, "configmaps", "failed to create configmap:")
+    return await create(factory, obj, "configmaps", "failed to create configmap:")
 
 
 class _Secret:
@@ -195,7 +195,7 @@ class _Secret:
         obj |= {"type": self._kind} if self._kind else {}
         if self._factory.flags.get_bool("append-hash"):
             obj["metadata"]["name"] += "-" + _hash({"data": {}, "type": "", **obj}, ("data", "type"))
-        return await create(self._factory, program, obj, "secrets", "failed to create secret")
+        return await create(self._factory, obj, "secrets", "failed to create secret")
 
 
 async def _generic(factory: Factory, program: str) -> int:

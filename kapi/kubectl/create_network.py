@@ -77,7 +77,7 @@ def _service(kind: str) -> Callable[[Factory, str], Coroutine[object, object, in
         spec |= {"externalName": external} if external else {}
         obj: Object = {"kind": "Service", "apiVersion": "v1", "metadata": metadata(factory, name, labels=labels)}
         obj |= {"spec": spec, "status": {"loadBalancer": {}}}
-        return await create(factory, program, obj, "services", f"failed to create {kind} service:")
+        return await create(factory, obj, "services", f"failed to create {kind} service:")
 
     return run
 
@@ -111,7 +111,7 @@ async def _ingress(factory: Factory, program: str) -> int:
     found_metadata = metadata(factory, name, annotations=dict(sorted(annotations.items())))
     obj: Object = {"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "metadata": found_metadata}
     obj |= {"spec": spec, "status": {"loadBalancer": {}}}
-    return await create(factory, program, obj, "ingresses", "failed to create ingress:")
+    return await create(factory, obj, "ingresses", "failed to create ingress:")
 
 
 def _backend(text: str) -> Object:

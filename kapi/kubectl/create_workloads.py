@@ -65,7 +65,7 @@ async def _deployment(factory: Factory, program: str) -> int:
         },
         "status": {},
     }
-    return await create(factory, program, obj, "deployments", "failed to create deployment:")
+    return await create(factory, obj, "deployments", "failed to create deployment:")
 
 
 def _name_and_command(factory: Factory, program: str) -> tuple[str, list[str]]:
@@ -88,7 +88,7 @@ async def _job(factory: Factory, program: str) -> int:
         obj["spec"] = {"template": {"metadata": {}, "spec": spec}}
     else:
         await _from_cron_job(factory, program, source, obj)
-    return await create(factory, program, obj | {"status": {}}, "jobs", "failed to create job:")
+    return await create(factory, obj | {"status": {}}, "jobs", "failed to create job:")
 
 
 async def _from_cron_job(factory: Factory, program: str, source: str, job: Object) -> None:
@@ -133,13 +133,13 @@ async def _cron_job(factory: Factory, program: str) -> int:
         },
         "status": {},
     }
-    return await create(factory, program, obj, "cronjobs", "failed to create cronjob:")
+    return await create(factory, obj, "cronjobs", "failed to create cronjob:")
 
 
 async def _namespace(factory: Factory, program: str) -> int:
     found = metadata(factory, one_name(factory, program), namespaced=False)
     obj: Object = {"kind": "Namespace", "apiVersion": "v1", "metadata": found, "spec": {}, "status": {}}
-    return await create(factory, program, obj, "namespaces", namespaced=False)
+    return await create(factory, obj, "namespaces", namespaced=False)
 
 
 async def _disruption_budget(factory: Factory, program: str) -> int:
@@ -161,7 +161,7 @@ async def _disruption_budget(factory: Factory, program: str) -> int:
     status = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
     obj: Object = {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": metadata(factory, name)}
     obj |= {"spec": spec, "status": status}
-    return await create(factory, program, obj, "poddisruptionbudgets", "failed to create poddisruptionbudgets:")
+    return await create(factory, obj, "poddisruptionbudgets", "failed to create poddisruptionbudgets:")
 
 
 def label_selector(text: str) -> Object:
@@ -197,7 +197,7 @@ async def _priority_class(factory: Factory, program: str) -> int:
     obj |= {"globalDefault": True} if flags.get_bool("global-default") else {}
     obj |= {"description": flags.get_string("description")} if flags.get_string("description") else {}
     obj["preemptionPolicy"] = flags.get_string("preemption-policy")
-    return await create(factory, program, obj, "priorityclasses", "failed to create priorityclass:", namespaced=False)
+    return await create(factory, obj, "priorityclasses", "failed to create priorityclass:", namespaced=False)
 
 
 def quantities(text: str, invalid: str = "Invalid argument syntax") -> dict[str, str]:
@@ -222,9 +222,7 @@ async def _quota(factory: Factory, program: str) -> int:
     spec: Object = {"hard": hard} if hard else {}
     spec |= {"scopes": scopes.split(",")} if scopes else {}
     obj: Object = {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": metadata(factory, name)}
-    return await create(
-        factory, program, obj | {"spec": spec, "status": {}}, "resourcequotas", "failed to create quota:"
-    )
+    return await create(factory, obj | {"spec": spec, "status": {}}, "resourcequotas", "failed to create quota:")
 
 
 _IMAGE = Flag("image", required=True, help="The image of the container.")

@@ -10,7 +10,8 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation
+from kapi.kubectl.recording import recorded
+from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, field_manager, validation
 from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object
 
@@ -37,7 +38,7 @@ def metadata(factory: Factory, name: str, *, namespaced: bool = True, **more: ob
     return found | {key: value for key, value in more.items() if value}
 
 
-async def create(factory: Factory, program: str, obj: Object, resource: str, failed: str = "", **scope: bool) -> int:
+async def create(factory: Factory, obj: Object, resource: str, failed: str = "", **scope: bool) -> int:
     """Creates and prints the object.  ``failed`` is before the server's message.  ``namespaced=False``: has no namespace.
 
     Raises CommandError and StatusError.
@@ -49,7 +50,7 @@ async def create(factory: Factory, program: str, obj: Object, resource: str, fai
         add_last_applied(obj)
     if dry_run != "client":
         try:
-            obj = await post(factory, program, obj, resource, fieldValidation=fields, **scope)
+            obj = await post(factory, obj, resource, fieldValidation=fields, **scope)
         except StatusError as error:
             if not failed:
                 raise
@@ -63,20 +64,18 @@ def add_last_applied(obj: Object) -> None:
     obj["metadata"]["annotations"] = {**annotations, LAST_APPLIED: json_text(obj, ordered=False) + "\n"}
 
 
-async def post(
-    factory: Factory, program: str, obj: Object, resource: str, *, namespaced: bool = True, **options: object
-) -> Object:
+async def post(factory: Factory, obj: Object, resource: str, *, namespaced: bool = True, **options: object) -> Object:
     """Creates the object, with the command's manager and dry run.  Raises StatusError."""
     flags = factory.flags
     request = factory.client(obj["apiVersion"]).post()
     request = request.namespace(factory.namespace if namespaced else "").resource(resource)
     options["dryRun"] = "All" if dry_run_strategy(flags.get_string("dry-run")) == "server" else None
-    options["fieldManager"] = flags.get_string("field-manager") or f"{program}-{factory.command.split()[0]}"
+    options["fieldManager"] = field_manager(flags, factory.command.split()[0])
     made: Object = await request.params(options).body(obj).do()
     return made
 
 
-async def create_generated(factory: Factory, program: str, obj: Object, resource: str) -> Object:
+async def create_generated(factory: Factory, obj: Object, resource: str) -> Object:
     """Creates the object and returns it; with ``--dry-run=client`` only returns it with the flag's namespace.
 
     Raises StatusError.
@@ -85,7 +84,7 @@ async def create_generated(factory: Factory, program: str, obj: Object, resource
     if dry_run_strategy(flags.get_string("dry-run")) != "client":
         if flags.get_bool("save-config"):
             add_last_applied(obj)
-        return await post(factory, program, obj, resource)
+        return await post(factory, obj, resource)
     if flags.get_string("namespace"):
         obj["metadata"] = {"name": given["name"], "namespace": "", **given} | {"namespace": factory.namespace}
     return obj
@@ -110,13 +109,13 @@ OVERRIDES = (
 )
 
 
-def overridden(factory: Factory, obj: Object) -> Object:
-    """The object with ``--overrides``.  Raises CommandError."""
+def overridden(factory: Factory, program: str, obj: Object) -> Object:
+    """The object with ``--overrides`` and ``--record``.  Raises CommandError."""
     text, kind = factory.flags.get_string("overrides"), factory.flags.get_string("override-type") or "merge"
     if not text:
-        return obj
+        return recorded(factory, program, obj)
     if kind not in ("json", "merge", "strategic"):
         raise CommandError(f"invalid override type: {kind}")
     from kapi.kubectl.local_patch import decoded, patched
 
-    return decoded(*patched(obj, text.encode(), kind))
+    return recorded(factory, program, decoded(*patched(obj, text.encode(), kind)))

@@ -218,7 +218,8 @@ class Debugging:
         _secure(container, PROFILES[flags.get_string("profile")])
         self._warn(container, info.object or {})
         container = self._customized(container)
-        patch = {"spec": {"ephemeralContainers": [container]}}
+        names = [{"name": one["name"]} for one in (*(dig(info.object, "spec", "ephemeralContainers") or ()), container)]
+        patch = {"spec": {"$setElementOrder/ephemeralContainers": names, "ephemeralContainers": [container]}}
         request = info.request(info.client.patch("strategic")).subresource("ephemeralcontainers")
         return await request.body(patch).do(), str(container["name"])
 

@@ -88,7 +88,7 @@ def _builder(factory: Factory, program: str) -> Builder:
 
 
 async def _delete(factory: Factory, result: Result, options: Object, dry_run: str, force: bool, wait: bool) -> int:
-    errors: list[BaseException] = []
+    errors = result.errors
     deleted: list[tuple[Info, str]] = []
     ignored, found = False, 0
     warn = bool(factory.flags.get_string("namespace")) and not factory.flags.get_bool("all-namespaces")
@@ -114,7 +114,6 @@ async def _delete(factory: Factory, result: Result, options: Object, dry_run: st
         uid = details.get("uid") or ((answer or {}).get("metadata") or {}).get("uid") or ""
         deleted.append((info, uid))
         factory.out.write(_line(factory, info, dry_run, force))
-    errors += result.errors
     if not found and not errors:
         factory.out.write("No resources found\n")
     if wait and deleted:

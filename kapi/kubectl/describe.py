@@ -46,27 +46,27 @@ async def run(factory: Factory, program: str) -> int:
         builder.latest()
     result = await builder.do()
     infos = await result.infos()
-    errors = list(result.errors)
+    unread, errors = result.errors, list[BaseException]()
     show_events = flags.get_bool("show-events")
-    if (errors or len(infos) > 1) and not flags.given("show-events"):
+    if (unread or len(infos) > 1) and not flags.given("show-events"):
         show_events = False
-    if len(errors) == 1 and isinstance(errors[0], NotFound) and len(arguments) == 2:
-        return await _describe_matching(factory, program, errors[0], show_events)
+    if len(unread) == 1 and isinstance(unread[0], NotFound) and len(arguments) == 2:
+        return await _describe_matching(factory, program, unread[0], show_events)
     read = Reader(factory, flags.get_int("chunk-size"))
     separator = ""
     for info in infos:
         try:
             shown = await describe(read, info, show_events)
         except (CommandError, StatusError) as error:
-            if str(error) not in map(str, errors):
+            if str(error) not in map(str, (*unread, *errors)):
                 errors.append(error)
             continue
         factory.out.write(separator + shown)
         separator = "\n\n"
-    if not infos and not errors:
+    if not infos and not unread:
         where = "" if everywhere else f" in {factory.namespace} namespace."
         factory.err.write(f"No resources found{where}\n")
-    aggregate(errors)
+    aggregate(result.before(errors))
     return 0
 
 

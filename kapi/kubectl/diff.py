@@ -16,7 +16,7 @@ from kapi.kubectl.flags import FILENAME, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.printers.documents import YAMLPrinter
-from kapi.kubectl.writing import LAST_APPLIED
+from kapi.kubectl.writing import LAST_APPLIED, field_manager
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
 
@@ -77,16 +77,17 @@ async def run(factory: Factory, program: str) -> int:
 async def _versions(factory: Factory, program: str, info: Info) -> tuple[Object | None, Object | None]:
     """The current object, None when there is none, and the object as it would be.  Raises StatusError and CommandError."""
     flags, local = factory.flags, info.object or {}
+    if not info.name:
+        raise CommandError("resource name may not be empty")
     try:
         live: Object | None = await info.request(info.client.get()).do()
     except NotFound:
         live = None
-    manager = flags.get_string("field-manager")
     if flags.get_bool("server-side"):
-        options = {"dryRun": "All", "fieldManager": manager or program, "force": flags.get_bool("force-conflicts")}
+        options = {"dryRun": "All", "fieldManager": field_manager(flags), "force": flags.get_bool("force-conflicts")}
         await info.patch("apply", local, **options)
     elif live is None:
-        await info.create(dryRun="All", fieldManager=manager or f"{program}-client-side-apply")
+        await info.create(dryRun="All", fieldManager=field_manager(flags, "client-side-apply"))
     else:
         metadata = dict(local.get("metadata") or {})
         annotations = metadata.get("annotations") or {}

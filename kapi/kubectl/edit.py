@@ -24,9 +24,10 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import no_printer, printer_for
+from kapi.kubectl.recording import recorded
 from kapi.kubectl.updates import Updates
 from kapi.kubectl.visitor import NoObject, read_documents
-from kapi.kubectl.writing import validation, with_last_applied
+from kapi.kubectl.writing import field_manager, validation, with_last_applied
 from kapi.machinery.golang import quote
 from kapi.machinery.status import Invalid, NotFound
 from kapi.machinery.tree import Object, Tree, dig
@@ -46,7 +47,7 @@ _OTHER_NAMESPACE = (
 FLAGS = (
     *FILENAME,
     *PRINT,
-    *shared("validate save-config field-manager subresource"),
+    *shared("validate save-config field-manager subresource record"),
     Flag("output-patch", "bool", help="Print the patch of each object."),
     Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
 )
@@ -98,7 +99,7 @@ class Editing:
             raise CommandError("edit cancelled, no objects found")
         self._factory, self._program, self._infos, self._fields = factory, program, infos, fields
         self._json = output == "json"
-        self._updates = Updates(factory, factory.flags.get_string("field-manager") or f"{program}-edit")
+        self._updates = Updates(factory, field_manager(factory.flags, "edit"))
         self._file = ""  # of the last round
 
     async def run(self) -> int:
@@ -226,6 +227,7 @@ class Editing:
                 obj = {**obj, "metadata": {**metadata, "managedFields": managers}}
             if flags.get_bool("save-config"):
                 obj = with_last_applied(obj)
+            obj = recorded(self._factory, self._program, obj)
             if obj == before:
                 self._factory.out.write(printer_for(flags, "skipped").print(obj))
                 continue
@@ -245,7 +247,7 @@ class Editing:
             await sent.patch(
                 kind,
                 patch,
-                fieldManager=flags.get_string("field-manager") or f"{self._program}-edit",
+                fieldManager=field_manager(flags, "edit"),
                 fieldValidation=self._fields,
             )
         except Invalid as error:
@@ -275,8 +277,9 @@ class Creating(Editing):
                 raise CommandError("At least one of apiVersion and kind was changed")
             made = Info(info.client, info.mapping, info.namespace, dig(obj, "metadata", "name") or "")
             made.object = with_last_applied(obj) if flags.get_bool("save-config") else obj
+            made.object = recorded(self._factory, self._program, made.object)
             await made.create(
-                fieldManager=flags.get_string("field-manager") or f"{self._program}-create",
+                fieldManager=field_manager(flags, "create"),
                 fieldValidation=self._fields,
             )
             self._factory.out.write(printer_for(flags, "created").print(made.object))

@@ -26,7 +26,7 @@ FLAGS = (
     *FILENAME,
     *PRINT,
     *OVERRIDES,
-    *shared("dry-run save-config field-manager"),
+    *shared("dry-run save-config field-manager record"),
     Flag("name", help="The name of the service; by default, that of the object."),
     Flag("port", help="The port of the service, or several with commas; by default, those of the object."),
     Flag("target-port", help="The port of the pods, a number or a name; by default, that of the service."),
@@ -56,7 +56,7 @@ async def run(factory: Factory, program: str) -> int:
     result = await given_objects(factory, program, known=True)
     async for info in result.visit():
         with result.caught():
-            made = await create_generated(factory, program, overridden(factory, _service(factory, info)), "services")
+            made = await create_generated(factory, overridden(factory, program, _service(factory, info)), "services")
             factory.out.write(printer.print(made))
     result.finish()
     return 0

@@ -183,6 +183,12 @@ class Factory:
                 mine, theirs = VERSION["gitVersion"], served.get("gitVersion")
                 raise CommandError(f"server version ({theirs}) differs from client version ({mine})")
 
+    def source_name(self, path: str) -> str:
+        """What messages call a file, or standard input."""
+        if path == self._built:
+            return self.flags.get_string("kustomize")
+        return "STDIN" if path == "-" else path
+
     def client(self, group_version: str = "") -> RESTClient:
         from kapi.client.rest import RESTClient
         from kapi.client.session import base_path

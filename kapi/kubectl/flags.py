@@ -81,7 +81,8 @@ class Flag:
     """``kind``: bool, string, int, int32, duration, list (comma-separated, may be repeated), pairs and map (lists of KEY=VALUE,
     as of pflag and of component-base) or array (may be repeated).
 
-    ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).
+    ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).  ``deprecated``: what
+    to do instead; such a flag is in no help.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Flag:
     no_opt_default: str = ""
     help: str = ""
     required: bool = False
+    deprecated: str = ""
 
 
 class Flags:
@@ -105,6 +107,8 @@ class Flags:
         self._values: dict[str, Value] = {}
         self.arguments: list[str] = []
         self.dash: int | None = None  # number of arguments before "--"
+        self.as_given: list[str] = []  # the flags of the command line, as --NAME=VALUE
+        self.warnings: list[str] = []  # about deprecated flags
 
     def __getitem__(self, name: str) -> Value:
         """The value of a flag of any kind."""
@@ -199,6 +203,8 @@ class Flags:
                 if letter == "h":
                     raise UsageError("pflag: help requested")
                 raise UsageError(f"unknown shorthand flag: '{letter}' in {argument}")
+            if flag.deprecated:
+                self.warnings.append(f"Flag shorthand -{letter} has been deprecated, {flag.deprecated}")
             if letters.startswith("=") and len(letters) > 1:
                 self._set(flag, letters[1:])
                 return
@@ -229,6 +235,9 @@ class Flags:
             before = self._values.get(flag.name)
             value = [*(before if isinstance(before, list) else ()), *(value if isinstance(value, list) else ())]
         self._values[flag.name] = value
+        self.as_given.append(f"--{flag.name}={text}")
+        if flag.deprecated:
+            self.warnings.append(f"Flag --{flag.name} has been deprecated, {flag.deprecated}")
 
 
 def _read_pairs(text: str) -> list[str]:
@@ -299,6 +308,8 @@ _SHARED = {flag.name: flag for flag in (
     Flag("prune-allowlist", "array", help="The kinds that --prune may delete, GROUP/VERSION/KIND; may be repeated."),
     Flag("quiet", "bool", short="q", help="Print no messages beside the output."),
     Flag("raw", help="A path on the server; the answer is printed as it comes."),
+    Flag("record", "bool", deprecated="--record will be removed in the future",
+         help="Keep the command in an annotation of the object."),
     Flag("recursive", "bool", short="R", help="Read the directories in -f with those below them."),
     Flag("resource-version", help="Only if the object has this resourceVersion."),
     Flag("save-config", "bool", help="Keep the object in its annotation, so that apply can be used with it later."),

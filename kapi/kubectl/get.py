@@ -142,7 +142,7 @@ class GetOptions:
         if result.single:
             raise_errors(result.errors)
         if not infos and result.ignore_not_found:
-            result.raise_errors()
+            raise_errors(result.errors)
             return 0
         printer = printer_for(self.flags, columns=True)
         if result.single and len(infos) == 1:
@@ -155,7 +155,7 @@ class GetOptions:
 
             obj = {**obj, "items": sort_by(obj["items"], self.sort_by, lambda item: item)}
         self.factory.out.write(printer.print(obj))
-        result.raise_errors()
+        raise_errors(result.errors)
         return 0
 
     async def _print_tables(self, result: Result) -> int:

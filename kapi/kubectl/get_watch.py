@@ -17,7 +17,6 @@ from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.kubectl.waiting import watched
 from kapi.machinery.tree import Object
 
-_NOT_ONE = "watch is only supported on individual resources and resource collections - {}"
 _EVENT_WIDTH = len("MODIFIED")
 
 
@@ -39,23 +38,24 @@ async def watch(options: WatchOptions) -> int:
     """Runs until the server or the user ends it.  Returns the exit code."""
     begun = options.factory.reactor.seconds()
     result = await options.builder().single_resource_type().do()
+    result.ignore_not_found = options.flags.get_bool("ignore-not-found")
     infos = await result.infos()
     result.raise_errors()
     if not infos:
         return 0
-    if len({info.mapping for info in infos}) > 1:
-        raise CommandError(_NOT_ONE.format("more than 1 resource was found"))
     show = _Shown(options, infos[0])
     info, obj = infos[-1], infos[-1].object or {}
     version = (obj.get("metadata") or {}).get("resourceVersion") or "0"
     known = ""  # of a single object: a watch from version "0" begins with it, and it was printed already
     if not options.flags.get_bool("watch-only"):
-        for each in infos:
-            show(each.object or {}, "ADDED")
-    if len(infos) > 1:
-        if options.flags.get_list("filename"):
-            raise CommandError(_NOT_ONE.format(f"{len(infos)} resources were found"))
+        pages = len(infos) > 1 and not info.name
+        show([each.object or {} for each in infos], "ADDED", whole=pages)
+    if result.sources != 1:
         raise CommandError("you may only watch a single resource or type of resource at a time")
+    if len(infos) > 1 and info.name:
+        raise CommandError(
+            f"watch is only supported on individual resources and resource collections - {len(infos)} resources were found"
+        )
     request = info.client.get().namespace(info.namespace).resource(info.mapping.name).timeout(0)
     fields = options.flags.get_string("field-selector")
     if info.name:
@@ -66,7 +66,7 @@ async def watch(options: WatchOptions) -> int:
     )
     async for event in watched(options.factory, request, begun):
         if event.type != "BOOKMARK" and not (known and _version(event.object) == known):
-            show(event.object, event.type)
+            show([event.object], event.type)
         known = ""
     return 0
 
@@ -81,7 +81,7 @@ def _row_version(obj: Object) -> str:
 
 
 class _Shown:
-    """Prints one object or table after the other."""
+    """Prints objects or tables; ``whole``: lists as they are, not their items."""
 
     def __init__(self, options: WatchOptions, info: Info) -> None:
         self._out, self._events = options.factory.out, options.flags.get_bool("output-watch-events")
@@ -93,13 +93,15 @@ class _Shown:
         else:
             self._printer = printer_for(options.flags, columns=True)
 
-    def __call__(self, obj: Object, event: str) -> None:
-        if self._printer is None:
-            self._table.print(obj, event.ljust(_EVENT_WIDTH) if self._events else "")
-            self._out.write(self._writer.flush())
-        else:
-            for item in items_of(obj) if isinstance(obj.get("items"), list) else [obj]:
+    def __call__(self, objects: list[Object], event: str, *, whole: bool = False) -> None:
+        for obj in objects:
+            if self._printer is None:
+                self._table.print(obj, event.ljust(_EVENT_WIDTH) if self._events else "")
+                continue
+            items = items_of(obj) if isinstance(obj.get("items"), list) else [obj]
+            for item in [{**obj, "items": items}] if whole else items:
                 self._out.write(
                     self._printer.print(item) if not self._events else self._printer.print_event(event, item)
                 )
+        self._out.write(self._writer.flush())
         self._out.flush()

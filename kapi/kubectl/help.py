@@ -43,7 +43,7 @@ def command_help(program: str, path: str, command: Command) -> str:
             "Available Commands:\n"
             + "".join(f"  {one.name:<{width}}{one.summary}\n" for one in sorted(command.subcommands, key=_name))
         )
-    if command.flags:
+    if any(not flag.deprecated for flag in command.flags):
         parts.append("Options:\n" + flag_lines(command.flags))
     usage = described.usage or ("SUBCOMMAND" if command.subcommands else "")
     parts.append("Usage:\n  " + " ".join(filter(None, (program, path, usage, "[options]"))) + "\n")
@@ -57,7 +57,7 @@ def _name(command: Command) -> str:
 
 def flag_lines(flags: Iterable[Flag]) -> str:
     """Each flag with its default and description."""
-    return "\n".join(_flag(flag) for flag in sorted(flags, key=lambda flag: flag.name))
+    return "\n".join(_flag(flag) for flag in sorted(flags, key=lambda flag: flag.name) if not flag.deprecated)
 
 
 def _flag(flag: Flag) -> str:

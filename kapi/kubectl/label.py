@@ -7,6 +7,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.marks import FLAGS as FLAGS
 from kapi.kubectl.marks import Change, Marker, check, objects, resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.recording import recorded
 from kapi.kubectl.writing import dry_run_strategy
 from kapi.machinery.golang import quote
 from kapi.machinery.names import label_value
@@ -43,6 +44,7 @@ async def run(factory: Factory, program: str) -> int:
                 )
             obj, added, removed = change.applied(obj)
             if marker.sends:
+                obj = recorded(factory, program, obj)
                 _tell_missing(factory, info.object or {}, change)
                 if added or removed:
                     await marker.send(info)

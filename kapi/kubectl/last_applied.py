@@ -16,7 +16,7 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, validation, with_source
+from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, field_manager, validation, with_source
 from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.status import NotFound
@@ -121,7 +121,7 @@ class _EditingManifests(Editing):
 
     async def send(self, objects: list[Object], results: Results) -> None:
         flags = self._factory.flags
-        manager = flags.get_string("field-manager") or f"{self._program}-client-side-apply"
+        manager = field_manager(flags, "client-side-apply")
         known = {_identity(info.object or {}): info for info in self._infos}
         for obj in objects:
             info = known.get(_identity(obj))
@@ -182,7 +182,7 @@ COMMANDS = (
         (
             *FILENAME,
             *PRINT,
-            *shared("field-manager validate"),
+            *shared("field-manager validate record"),
             Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
         ),
         Help("(RESOURCE/NAME | -f FILENAME)", "", (("Edit that of a deployment", "apply edit-last-applied deployment/web"),)),

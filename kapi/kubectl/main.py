@@ -50,6 +50,7 @@ async def run(
     flags = Flags(command.flags)
     try:
         flags.parse(rest)
+        err.writelines(f"{warning}\n" for warning in flags.warnings)
         if missing := flags.missing():
             raise CommandError("required flag(s) " + ", ".join(f'"{name}"' for name in missing) + " not set")
     except UsageError as error:

@@ -12,8 +12,9 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.interface import Printer
+from kapi.kubectl.recording import record_patch
 from kapi.kubectl.visitor import Result
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager
 from kapi.machinery.tree import Object
 
 FLAGS = (
@@ -21,7 +22,7 @@ FLAGS = (
     *PRINT,
     like("overwrite", default=False),
     Flag("list", "bool", help="Show what the objects have."),
-    *shared("dry-run local selector field-selector all all-namespaces resource-version field-manager"),
+    *shared("dry-run local selector field-selector all all-namespaces resource-version field-manager record"),
 )
 
 
@@ -110,7 +111,8 @@ class Marker:
     """Changes objects one by one.  ``verb`` is "label" or "annotate"; ``check_values`` raises when values would be replaced."""
 
     def __init__(self, factory: Factory, program: str, verb: str, change: Change) -> None:
-        self._factory, self._manager = factory, factory.flags.get_string("field-manager") or f"{program}-{verb}"
+        self._program = program
+        self._factory, self._manager = factory, field_manager(factory.flags, verb)
         self._change = change
         self.dry_run = dry_run_strategy(factory.flags.get_string("dry-run"))
 
@@ -128,6 +130,9 @@ class Marker:
 
     async def send(self, info: Info) -> None:
         patch = self._change.patch
+        if cause := record_patch(self._factory, self._program):
+            annotations = {**cause["metadata"]["annotations"], **(patch["metadata"].get("annotations") or {})}
+            patch["metadata"]["annotations"] = annotations
         if version := self._factory.flags.get_string("resource-version"):
             patch["metadata"]["resourceVersion"] = version
         await info.patch("merge", patch, dryRun="All" if self.dry_run == "server" else None, fieldManager=self._manager)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -45,8 +45,16 @@ class ListErrors(Aggregate):
     """The errors of the items of a list in a file: beside other errors they are one, in one line."""
 
     def __str__(self) -> str:
-        texts = [str(getattr(error, "message", "") or error) for error in self.errors]
+        texts = list(dict.fromkeys(_texts(self.errors)))
         return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _texts(errors: Iterable[BaseException]) -> Iterator[str]:
+    for error in errors:
+        if isinstance(error, ListErrors):
+            yield from _texts(error.errors)
+        else:
+            yield str(getattr(error, "message", "") or error)
 
 
 def aggregate(errors: list[BaseException]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.writing import dry_run_strategy
+from kapi.kubectl.recording import record_patch
+from kapi.kubectl.writing import dry_run_strategy, field_manager
 from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Tree
@@ -31,7 +33,7 @@ FLAGS = (
     Flag("patch", short="p", help="The patch, in JSON or YAML."),
     Flag("patch-file", help="A file with the patch."),
     Flag("type", default="strategic", help="The kind of patch: strategic, merge or json."),
-    *shared("dry-run local field-manager subresource"),
+    *shared("dry-run local field-manager subresource record"),
 )
 HELP = Help(
     "(-f FILENAME | TYPE NAME) [-p PATCH | --patch-file FILE]",
@@ -66,8 +68,11 @@ async def run(factory: Factory, program: str) -> int:
                 text = patch if isinstance(patch, bytes) else json_text(patch).encode()
                 info.object = unstructured(patched(before or {}, text, kind).tree)
             else:
-                await _send(info, kind, patch, factory, program, dry_run)
+                await _send(info, kind, patch, factory, dry_run)
             operation = "patched" if before != info.object else "patched (no change)"
+            if dry_run != "client" and not local and (cause := record_patch(factory, program)):
+                with contextlib.suppress(CommandError, StatusError):
+                    await _send(info, "merge", cause, factory, dry_run)
             factory.out.write(printer_for(flags, operation).print(info.object or {}))
     result.finish()
     if not count:
@@ -109,14 +114,14 @@ def _kind_and_patch(factory: Factory, dry_run: str) -> tuple[PatchType, Tree]:
         raise CommandError(f"unable to parse {quote(text)}: {error}") from None
 
 
-async def _send(info: Info, kind: PatchType, patch: Tree, factory: Factory, program: str, dry_run: str) -> None:
+async def _send(info: Info, kind: PatchType, patch: Tree, factory: Factory, dry_run: str) -> None:
     """Raises CommandError and StatusError."""
     try:
         await info.patch(
             kind,
             patch,
             dryRun="All" if dry_run == "server" else None,
-            fieldManager=factory.flags.get_string("field-manager") or f"{program}-patch",
+            fieldManager=field_manager(factory.flags, "patch"),
         )
     except StatusError as error:
         if error.reason != "UnsupportedMediaType":

@@ -19,6 +19,7 @@ from kapi.kubectl.writing import (
     delete_options,
     dry_run_strategy,
     dry_run_suffix,
+    field_manager,
     propagation,
     saved,
     validation,
@@ -65,7 +66,7 @@ async def run(factory: Factory, program: str) -> int:
     builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))
     result = await builder.subresource(flags.get_string("subresource")).do()
     options = {
-        "fieldManager": flags.get_string("field-manager") or f"{program}-replace",
+        "fieldManager": field_manager(flags, "replace"),
         "fieldValidation": fields,
         "dryRun": "All" if dry_run == "server" else None,
     }
@@ -73,7 +74,6 @@ async def run(factory: Factory, program: str) -> int:
         result = Result(Known(await result.infos()), errors=result.errors)
         # as kubectl: the pods of a node keep one second at least
         await _delete(factory, result, delete_options(policy, grace or 1, "none"))
-    errors: list[BaseException] = []
     found = 0
     async for info in result.visit():
         found += 1
@@ -84,10 +84,12 @@ async def run(factory: Factory, program: str) -> int:
             elif dry_run != "client":
                 await _replace(info, options)
         except (CommandError, StatusError) as error:
-            errors.append(error if force or isinstance(error, CommandError) else with_source("replacing", info, error))
+            result.errors.append(
+                error if force or isinstance(error, CommandError) else with_source("replacing", info, error)
+            )
             continue
         factory.out.write(printer.print(info.object or {}))
-    raise_errors(errors + result.errors)
+    raise_errors(result.errors)
     if not found:
         raise CommandError("no objects passed to replace")
     return 0
@@ -112,7 +114,7 @@ async def _replace(info: Info, options: Object) -> None:
     """Sends the object with PUT; without a resourceVersion it replaces any version.  Raises StatusError."""
     obj = info.object or {}
     if not info.name:
-        raise CommandError("resource name may not be empty")
+        raise CommandError(f'error when replacing "{info.source}": resource name may not be empty')
     if not dig(obj, "metadata", "resourceVersion"):
         current = await info.request(info.client.get()).do()
         obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}}

@@ -21,7 +21,7 @@ from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.kubectl.rollout_status import REVISION, follow
 from kapi.kubectl.updates import Change, Updates, changed, has_pods, read_objects
 from kapi.kubectl.visitor import Result
-from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix
+from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, field_manager
 from kapi.machinery import tree
 from kapi.machinery.golang import quote
 from kapi.machinery.selectors import selector_text
@@ -52,10 +52,10 @@ async def _change_all(factory: Factory, program: str, operation: str, same: str,
     _check(factory)
     result = await read_objects(factory, program, factory.flags.arguments)
     infos = await result.infos()
-    errors: list[BaseException] = list(result.errors)
-    if not infos and not errors:
+    errors: list[BaseException] = []
+    if not infos and not result.errors:
         return _nothing(factory)
-    updates = Updates(factory, factory.flags.get_string("field-manager") or f"{program}-rollout")
+    updates = Updates(factory, field_manager(factory.flags, "rollout"))
     for info in infos:
         mapping = info.mapping
         try:
@@ -78,6 +78,7 @@ async def _change_all(factory: Factory, program: str, operation: str, same: str,
             )
             continue
         factory.out.write(printer_for(factory.flags, operated).print(info.object or {}))
+    errors = result.before(errors)
     if any(isinstance(error, ListErrors) for error in errors):
         aggregate(errors)
     raise_errors(errors)

@@ -18,6 +18,7 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout
 from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.recording import recorded
 from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
 from kapi.kubectl.writing import FLAGS as DELETE
 from kapi.kubectl.writing import delete_options, dry_run_strategy, dry_run_suffix
@@ -38,10 +39,11 @@ IMAGE = re.compile(
 _ATTACHED_DRY_RUN = (
     "--dry-run=[server|client] can't be used with attached containers options (--attach, --stdin, or --tty)"
 )
+_IGNORED = "it is ignored by kapi run and will be removed in a future release"
 FLAGS = (
     *PRINT,
     *OVERRIDES,
-    *shared("dry-run save-config field-manager image-pull-policy attach detach-keys stdin tty quiet pod-running-timeout"),
+    *shared("dry-run save-config field-manager image-pull-policy attach detach-keys stdin tty quiet pod-running-timeout record"),
     Flag("image", required=True, help="The image of the container."),
     Flag("command", "bool", help="The arguments after the name are the container's command, not its arguments."),
     Flag("annotations", "array", help="An annotation of the pod, KEY=VALUE; may be repeated."),
@@ -53,7 +55,10 @@ FLAGS = (
     Flag("privileged", "bool", help="The container may do what processes of the node may do."),
     Flag("leave-stdin-open", "bool", help="Standard input of the container stays open after the first connection to it."),
     Flag("rm", "bool", help="Delete the pod at the end; only for a container that is attached to."),
-    *(replace(flag, help="Has no effect here.") for flag in (*FILENAME, *DELETE, *shared("wait"))),
+    *(
+        replace(flag, help="Has no effect here.", deprecated=_IGNORED if flag.name == "filename" else "")
+        for flag in (*FILENAME, *DELETE, *shared("wait"))
+    ),
 )  # fmt: skip
 HELP = Help(
     "NAME --image=IMAGE [--env=KEY=VALUE] [--port=PORT] [--overrides=JSON] [--command] -- [COMMAND] [ARGUMENT ...]",
@@ -73,9 +78,9 @@ async def run(factory: Factory, program: str) -> int:
     printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}", typed=True)
     attached = flags.get_bool("attach") if flags.given("attach") else flags.get_bool("stdin")
     _check(factory, dry_run, attached)
-    made = [await create_generated(factory, program, overridden(factory, _pod(factory)), "pods")]
+    made = [await create_generated(factory, overridden(factory, program, _pod(factory)), "pods")]
     if flags.get_bool("expose"):
-        made.append(await create_generated(factory, program, _service(factory), "services"))
+        made.append(await create_generated(factory, recorded(factory, program, _service(factory)), "services"))
     if not attached:
         for obj in made:
             factory.out.write(printer.print(obj))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from twisted.internet.task import deferLater
 
+from kapi.client.errors import StatusError
 from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
@@ -11,6 +14,7 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.recording import record_patch
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
@@ -19,7 +23,7 @@ POLL = 1.0  # seconds
 FLAGS = (
     *FILENAME,
     *PRINT,
-    *shared("dry-run all resource-version selector"),
+    *shared("dry-run all resource-version selector record"),
     Flag("current-replicas", "int", default=-1, help="Only if the object has this size now; -1 for any."),
     Flag("replicas", "int", required=True, help="The new size."),
     Flag("timeout", "duration", default=0.0, help="How long to wait for the pods, such as 1s, 2m or 3h; 0 does not wait."),
@@ -55,6 +59,10 @@ async def run(factory: Factory, program: str) -> int:
     for info in infos:
         if dry_run != "client":
             await _scale(factory, info, replicas, dry_run)
+            if cause := record_patch(factory, program):
+                known = Info(info.client, info.mapping, info.namespace, info.name)
+                with contextlib.suppress(StatusError):
+                    await known.patch("merge", cause, dryRun="All" if dry_run == "server" else None)
         obj: Object = info.object or {}
         if info.mapping.group in ("", "apps"):
             obj = {**obj, "spec": {**(obj.get("spec") or {}), "replicas": replicas}}

@@ -12,6 +12,7 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.recording import recorded
 from kapi.kubectl.set_env import ENV
 from kapi.kubectl.updates import (
     CONTAINERS,
@@ -25,7 +26,7 @@ from kapi.kubectl.updates import (
     selected,
     update_pods,
 )
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager
 from kapi.machinery.tree import Object
 
 
@@ -122,7 +123,7 @@ async def _selector(factory: Factory, program: str) -> int:
     wanted = label_selector(text)
     printer = printer_for(flags, f"selector updated{dry_run_suffix(dry_run)}", typed=flags.get_bool("local"))
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
-    updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
+    updates = Updates(factory, field_manager(flags, "set"), dry_run)
     async for info in result.visit():
 
         def change(obj: Object, info: Info = info) -> None:
@@ -141,7 +142,7 @@ async def _selector(factory: Factory, program: str) -> int:
         if flags.get_string("resource-version"):  # so that it is in the patch, whatever it is
             (info.object or {})["metadata"].pop("resourceVersion", None)
         with result.caught():
-            await updates.patch(info, changed(info, change))
+            await updates.patch(info, recorded(factory, program, changed(info, change)))
             factory.out.write(printer.print(info.object or {}))
     result.finish()
     return 0
@@ -157,7 +158,7 @@ async def _subject(factory: Factory, program: str) -> int:
     printer = printer_for(flags, f"subjects updated{dry_run_suffix(dry_run)}", typed=flags.get_bool("local"))
     result = await read_objects(factory, program, flags.arguments, whole=flags.get_bool("all"))
     errors: list[BaseException] = []
-    updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
+    updates = Updates(factory, field_manager(flags, "set"), dry_run)
     async for info in result.visit():
 
         def change(obj: Object) -> None:
@@ -185,7 +186,7 @@ _OWN = tuple(flag for flag in OBJECTS if flag not in FILENAME and flag.name != "
 HELP = Help("SUBCOMMAND", "Sets single parts of objects that are there.")
 SUBCOMMANDS = (
     Command(
-        "image", "Set the images of containers", _image, OBJECTS,
+        "image", "Set the images of containers", _image, (*OBJECTS, *shared("record")),
         Help(
             "(-f FILENAME | TYPE NAME) CONTAINER=IMAGE ...", "",
             (
@@ -198,7 +199,7 @@ SUBCOMMANDS = (
     Command(
         "resources", "Set what containers ask for and may use", _resources,
         (
-            *OBJECTS, CONTAINERS,
+            *OBJECTS, CONTAINERS, *shared("record"),
             Flag("limits", help="What they may use, RESOURCE=QUANTITY, separated by commas."),
             Flag("requests", help="What they ask for, RESOURCE=QUANTITY, separated by commas."),
         ),
@@ -208,13 +209,13 @@ SUBCOMMANDS = (
         ),
     ),
     Command(
-        "serviceaccount", "Set the service account of pods", _service_account, (*FILENAME, *_OWN),
+        "serviceaccount", "Set the service account of pods", _service_account, (*FILENAME, *_OWN, *shared("record")),
         Help("(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT", "", (("Set it", "set serviceaccount deployment/web robot"),)),
         aliases=("sa",),
     ),
     Command(
         "selector", "Set the selector of services", _selector,
-        (*FILES_BELOW, *_OWN, *shared("resource-version")),
+        (*FILES_BELOW, *_OWN, *shared("resource-version record")),
         Help("(-f FILENAME | TYPE NAME) EXPRESSIONS", "", (("Set it", "set selector service/web app=web"),)),
     ),
     Command(

@@ -11,7 +11,7 @@ from kapi.kubectl.flags import PRINT, like, shared
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.writing import dry_run_strategy, validation
+from kapi.kubectl.writing import dry_run_strategy, field_manager, validation
 from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.tree import Object, dig
 
@@ -81,7 +81,7 @@ async def run(factory: Factory, program: str) -> int:
                 await info.patch(
                     "merge",
                     {"metadata": {"resourceVersion": version}, "spec": {"taints": taints or None}},
-                    fieldManager=flags.get_string("field-manager") or f"{program}-taint",
+                    fieldManager=field_manager(flags, "taint"),
                     dryRun="All" if dry_run == "server" else None,
                     fieldValidation=fields,
                 )

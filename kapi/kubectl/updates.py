@@ -14,8 +14,9 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.recording import recorded
 from kapi.kubectl.visitor import Result
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 
@@ -179,11 +180,12 @@ async def update_pods(
     printer = printer_for(flags, operation + dry_run_suffix(dry_run), typed=flags.get_bool("local"))
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
     infos = await result.all()
-    updates = Updates(factory, flags.get_string("field-manager") or f"{program}-set", dry_run)
+    updates = Updates(factory, field_manager(flags, "set"), dry_run)
     errors: list[BaseException] = []
     for info in infos:
         try:
             wanted, problems = changed_pods(info, change)
+            wanted = recorded(factory, program, wanted)
         except CommandError as error:
             errors.append(CommandError(f"error: {object_name(info)} {error}\n"))
             continue

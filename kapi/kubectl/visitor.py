@@ -280,7 +280,12 @@ def parts(data: bytes) -> list[bytes]:
 
 
 class Result:
-    """``single``: the arguments name exactly one object.  ``ignore_not_found``: NotFound errors are dropped."""
+    """``single``: the arguments name exactly one object.  ``sources``: how many files, names or types they have.
+
+    ``ignore_not_found``: NotFound errors are dropped.
+
+    Errors are in the order of the objects.  Those in reading files (``of_files``) come last, as one beside others.
+    """
 
     def __init__(
         self,
@@ -288,16 +293,19 @@ class Result:
         *,
         single: bool = False,
         targets_single_items: bool = False,
+        of_files: bool = False,
+        sources: int = 1,
         errors: Iterable[BaseException] = (),
     ) -> None:
         self._visitor = visitor
         self.single, self.targets_single_items = single, targets_single_items
         self.ignore_not_found = False
         self.errors = list(errors)
-        self._failed: list[BaseException] = []
+        self._of_files, self.sources = of_files, sources
 
     async def visit(self, *, to_first_error: bool = False) -> AsyncIterator[Info]:
         """The objects; ``errors`` has the errors afterwards."""
+        found: list[BaseException] = [] if self._of_files else self.errors
         async for info in self._visitor.visit():
             if not isinstance(info, Exception):
                 yield info
@@ -309,7 +317,9 @@ class Result:
                 if to_first_error:
                     self.errors += info.errors if isinstance(info, ListErrors) else [info]
                     return
-                self.errors.append(info)
+                found.append(info)
+        if self._of_files:
+            self.errors += _as_one(found) if self.errors else found
 
     async def infos(self) -> list[Info]:
         """The objects; ``errors`` has the errors."""
@@ -338,8 +348,16 @@ class Result:
         try:
             yield
         except kinds as error:
-            self._failed.append(error)
+            self.errors.append(error)
 
     def finish(self) -> None:
         """Raises the errors that were caught and those of reading, if there are any; a single one as it is."""
-        raise_errors(self._failed + self.errors)
+        raise_errors(self.errors)
+
+    def before(self, errors: list[BaseException]) -> list[BaseException]:
+        """The errors of reading all objects, and then those of single objects."""
+        return [*(_as_one(self.errors) if errors else self.errors), *errors]
+
+
+def _as_one(errors: list[BaseException]) -> list[BaseException]:
+    return [ListErrors(errors)] if len(errors) > 1 else errors

@@ -20,6 +20,7 @@ WRITE = (
     *PRINT,
     *shared("selector field-manager dry-run validate"),
 )
+MANAGER = "kubectl"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _VALIDATION = {"true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
 FLAGS = (
@@ -91,6 +92,15 @@ def with_last_applied(obj: Object) -> Object:
         **bare,
         "metadata": {**bare["metadata"], "annotations": {**annotations, LAST_APPLIED: json_text(bare) + "\n"}},
     }
+
+
+def field_manager(flags: Flags, verb: str = "") -> str:
+    """The owner of what is written: that of ``--field-manager``, or that of kubectl's ``verb``.
+
+    So objects can be changed by both programs, and the server upgrades the manifests of client-side apply, which it only does
+    for the manager ``kubectl``.
+    """
+    return flags.get_string("field-manager") or (f"{MANAGER}-{verb}" if verb else MANAGER)
 
 
 def saved(obj: Object, flags: Flags) -> Object:

@@ -20,8 +20,6 @@ OWN = ("snapshot", "changes")
 #: why a flag is another one here
 KNOWN = {
     ("annotate", "recursive"): "on by default since 1.37",
-    ("autoscale", "cpu-percent"): "deprecated: kubectl takes it, but does not list it",
-    ("run", "filename"): "kubectl takes it, but does not list it",
 }
 #: an empty value, as the types of flags show it
 _EMPTY = ("", "[]", "''")

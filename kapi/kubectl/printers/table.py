@@ -25,7 +25,7 @@ class PrintOptions:
 
 
 class TablePrinter:
-    """Headers are printed once; ``writer`` collects the rows."""
+    """Headers are printed once for the same columns; ``writer`` collects the rows."""
 
     def __init__(self, options: PrintOptions, mapping: APIResource | None, writer: TabWriter) -> None:
         self._options, self._mapping, self._writer = options, mapping, writer
@@ -36,6 +36,7 @@ class TablePrinter:
         """``event`` is the type of a watch event, for the first column; "" for none."""
         table = obj if obj.get("kind") == "Table" else default_table(obj)
         columns = table.get("columnDefinitions") or self._columns
+        self._headed = self._headed and columns == self._columns
         self._columns = columns
         rows = table.get("rows") or []
         shown = [index for index, column in enumerate(columns) if self._options.wide or not column.get("priority")]

@@ -1,0 +1,37 @@
+"""Checks the metadata of manifests as Go decodes it (upstream: cli-runtime ``resource/metadata_decoder.go``).
+
+Only metadata of an unusual form needs the server's types, whose import takes longer than most commands.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kapi.kubectl.messages import CommandError
+from kapi.machinery.tree import Tree
+
+_TEXTS = frozenset(("generateName", "name", "namespace", "resourceVersion", "uid"))
+_TIME = re.compile(r"\d{4}-[01]\d-[0-2]\dT[01]\d:[0-5]\d:[0-5]\dZ")
+
+
+def check_metadata(metadata: Tree) -> None:
+    """Raises CommandError with Go's text for metadata that no object can have."""
+    if metadata is None or isinstance(metadata, dict) and all(map(_usual, metadata, metadata.values())):
+        return
+    from kapi.kubectl.local_patch import decoded
+
+    try:
+        decoded({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    except CommandError as error:
+        raise CommandError(str(error).replace("ConfigMap.metadata", "metadataOnlyObject.metadata")) from None
+
+
+def _usual(name: str, value: Tree) -> bool:
+    """Whether the value is one of the type; only common ones are known."""
+    if value is None or name in _TEXTS:
+        return value is None or isinstance(value, str)
+    if name in ("labels", "annotations"):
+        return isinstance(value, dict) and all(one is None or isinstance(one, str) for one in value.values())
+    if name == "finalizers":
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return name == "creationTimestamp" and isinstance(value, str) and bool(_TIME.fullmatch(value))
