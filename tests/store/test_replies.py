@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
 from kapi.store.entries import OBJECTS, ForeignEntry, Skipped, counter_of, read_entry, read_halves, read_value
 from kapi.store.errors import OutcomeUnknown
+from kapi.store.feed import granted, written
 from kapi.store.interface import Change, StoredObject
 
 
@@ -72,6 +73,28 @@ class Foreign(SynchronousTestCase):
             skipped.add(OBJECTS, b"%d" % number, "it is foreign")
         self.assertEqual(len([line for line in lines if line["log_namespace"] == "kapi.store.entries"]), 1001)
         self.assertEqual(skipped.total, 1500)
+
+
+class Writes(SynchronousTestCase):
+    def test_what_replies_to_writes_report(self) -> None:
+        """A write that was refused has no revision, and another command is no write."""
+
+        def write(key: str, newest: int) -> Any:
+            return ("c", key, 0, b"<", b">", 0.0, (), newest, b"")
+
+        batch: Any = [
+            ((None, write("a", 3)), 5),
+            ((None, write("b", 4)), -2),
+            ((None, write("c", 4)), b"outdated"),
+            ((None, [write("d", 5), write("e", 5), write("f", 5)]), [6, 0, 7]),
+            ((None, [write("g", 5)]), b"outdated"),
+            ((None, None), 8),
+        ]
+        self.assertEqual(
+            written(batch),
+            [Change(number, "c", key, b"<%d>" % number) for number, key in ((5, "a"), (6, "d"), (7, "f"))],
+        )
+        self.assertEqual(granted(batch), [(5, 3), (6, 5), (7, 5)])
 
 
 class Batches(SynchronousTestCase):
