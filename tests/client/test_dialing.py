@@ -196,6 +196,15 @@ class DialingCase(TestCase):
             with self.assertRaises(ConnectionFailed) as caught:
                 await self.ask(proxy_url=f"socks5://me:pass@{where}", **how)
             self.assertIn(f"socks connect: {why}", str(caught.exception))
+        self.proxy.refuse = False
+        for url, host, why in (
+            (f"socks5://{'x' * 256}:pass@{where}", how["host"], "invalid username"),
+            (f"socks5://me:{'x' * 256}@{where}", how["host"], "invalid password"),
+            (f"socks5://me:pass@{where}", f"https://{'x' * 256}:{port}", "invalid host"),
+        ):
+            with self.assertRaises(ConnectionFailed) as caught:
+                await self.ask(proxy_url=url, **{**how, "host": host})
+            self.assertIn(f"socks connect: {why}", str(caught.exception))
 
     def test_an_authority_that_is_none(self) -> None:
         self.failureResultOf(self.ask(ca=b"nonsense"), ConfigError)

@@ -97,6 +97,23 @@ def test_any_bytes_in_parts(parts: list[bytes], size: int) -> None:
         assert in_parts(mine, block, size) == expected
 
 
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (b"\x18", "a Huffman code ends within a symbol"),  # "a" and zeros
+        (b"\x1f\xff", "a Huffman code ends within a symbol"),  # "a" and more than seven bits
+        (b"\xff\xff\xff\xff\x1f", "an invalid Huffman code"),  # the end of a text, and an "a" behind it
+    ],
+)
+def test_huffman_codes_that_are_none(code: bytes, why: str) -> None:
+    block = b"\x00\x01x" + bytes((0x80 | len(code),)) + code
+    with pytest.raises(Undecodable, match=why):
+        Decoder(LARGEST).decode(block)
+    for size in (1, 2, 7):
+        with pytest.raises(Undecodable, match=why):
+            in_parts(Decoder(LARGEST), block, size)
+
+
 PIECE = bytes(range(48, 120)) * 8  # its Huffman code is whole bytes
 
 
