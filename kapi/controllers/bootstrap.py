@@ -10,7 +10,6 @@ import ipaddress
 from collections.abc import Callable, Sequence
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
 
 from kapi.controllers.defaultservicecidr import DefaultServiceCIDR, service_cidr
 from kapi.controllers.serverleases import ServerLeases
@@ -20,8 +19,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.scheduling.priorityclasses import SYSTEM_CLASSES
 from kapi.resources.shared.addresses import parse_network
 from kapi.runtime.interface import Client, ResourceClient
-from kapi.runtime.persistent import Persistent, Refusals
-from kapi.store.errors import StoreError
+from kapi.runtime.persistent import Persistent, Refusals, release
 
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 SERVICE = "kubernetes"
@@ -113,7 +111,6 @@ class BootstrapController:
     """
 
     name = "bootstrap"
-    log = Logger()
 
     def __init__(
         self,
@@ -140,6 +137,7 @@ class BootstrapController:
         self._now = now
         self._leases = leases  # None: this server is alone
         self._publishes = publishes
+        self._reactor = reactor
         self._work = Persistent(self.name, self.run_once, reactor, _INTERVAL_SECONDS)
 
     async def run_once(self) -> None:
@@ -171,15 +169,14 @@ class BootstrapController:
     async def stop(self) -> None:
         """Removes this server from the published addresses; other servers stay."""
         self._work.stop()
-        if self._leases is None:
-            return
-        try:
-            await self._leases.end(self._address)
-            others = self._leases.addresses(others=True)
-            if others:
-                await self._publish(others)
-        except (status.StatusError, StoreError) as error:
-            self.log.warn("bootstrap: the lease stays until it expires: {error}", error=error)
+        if self._leases is not None:
+            await release("bootstrap", self._leave(self._leases), self._reactor)
+
+    async def _leave(self, leases: ServerLeases) -> None:
+        await leases.end(self._address)
+        others = leases.addresses(others=True)
+        if others:
+            await self._publish(others)
 
     async def _ensure(self, resource: ResourceClient, desired: Object, namespace: str = "") -> Object:
         """The object, which is created when it is missing."""

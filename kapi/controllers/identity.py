@@ -11,15 +11,13 @@ import uuid
 from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
 
 from kapi.machinery import status, tree
 from kapi.machinery.server_id import server_id
 from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.persistent import Persistent
-from kapi.store.errors import StoreError
+from kapi.runtime.persistent import Persistent, release
 
 COLLECTION = "start-kube-apiserver-identity-lease-garbage-collector"
 NAMESPACE = "kube-system"
@@ -34,7 +32,6 @@ class IdentityController:
     """``clock`` gives unix seconds.  Servers on one host share a Lease: one that stops deletes it, the others make it again."""
 
     name = "start-kube-apiserver-identity-lease-controller"
-    log = Logger()
 
     def __init__(
         self, client: Client, reactor: IReactorTime, clock: Callable[[], float], host: str = socket.gethostname()
@@ -54,10 +51,7 @@ class IdentityController:
 
     async def stop(self) -> None:
         self._work.stop()
-        try:
-            await self._delete()
-        except (status.StatusError, StoreError) as error:
-            self.log.warn("identity lease: it stays until it expires: {error}", error=error)
+        await release("identity lease", self._delete(), self._reactor)
 
     async def _delete(self) -> None:
         try:

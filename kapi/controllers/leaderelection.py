@@ -23,11 +23,11 @@ from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
 from kapi.process.driver import trap_cancelled
 from kapi.runtime.interface import Client
+from kapi.runtime.persistent import release
 from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
 JITTER = 1.2  # factor of the retry period, so that candidates do not try at the same time
-_RELEASE_SECONDS = 2.0  # time that a stopping server waits for the release of its Lease
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -136,11 +136,7 @@ class LeaderElection:
         if not self.leading:
             return
         self._step_down()
-        releasing = begin(self._reactor, self._release())
-        try:
-            await releasing.addTimeout(_RELEASE_SECONDS, self._reactor)
-        except Exception as error:  # the server still stops, and the Lease expires
-            self.log.warn("leader election: the lease stays until it expires: {error}", error=error)
+        await release("leader election", self._release(), self._reactor)
 
     async def _run(self) -> None:
         try:

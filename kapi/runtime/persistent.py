@@ -1,4 +1,4 @@
-"""Steps of a server's start that write objects: they are tried until they succeed, and never end the server.
+"""Writes of a server's start, which are tried until they succeed and never end it, and of its end, which are tried once.
 
 Stored objects may cause refusals: webhooks, policies, quotas, namespaces in deletion.  If the server then did not start, these
 objects could not be corrected.  Upstream: the loops of the post-start hooks, of which some end the process after 30 seconds.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -22,6 +22,7 @@ from kapi.store.errors import StoreError
 #: the most time that the start waits for an attempt that makes no progress: an admission webhook may take longer for each write
 PATIENCE_SECONDS = 5.0
 MAX_PATIENCE_SECONDS = 30.0  # for an attempt that makes progress, as upstream
+_RELEASE_SECONDS = 2.0  # for which a server that stops waits for a write
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 30.0  # between two attempts; it doubles
 #: passing errors: other servers start at the same time, or create missing objects
 _PASSING = (AlreadyExists, Conflict, NotFound)
@@ -55,6 +56,15 @@ async def all_of(writes: Iterable[Coroutine[Deferred[object], object, None]]) ->
         with refusals:
             await running
     refusals.check()
+
+
+async def release(what: str, writing: Coroutine[Deferred[object], object, None], reactor: IReactorTime) -> None:
+    """Ends a claim of a server that stops, if that can be done at once: the store may not answer, and a claim expires."""
+    try:
+        await begin(reactor, writing).addTimeout(_RELEASE_SECONDS, reactor)
+    except (StatusError, StoreError, TimeoutError) as error:
+        why = f"no answer in {_RELEASE_SECONDS:g} s" if isinstance(error, TimeoutError) else error
+        Persistent.log.warn("{what}: the lease stays until it expires: {error}", what=what, error=why)
 
 
 class Persistent:
