@@ -21,7 +21,7 @@ from kapi.cel.values import (
     SetList,
     equal,
     format_double,
-    from_key,
+    key_text,
     no_overload,
     to_key,
     type_of,
@@ -251,7 +251,7 @@ def index(value: object, at: object) -> Value:
                 raise EvaluationError(f"unsupported index value {format_double(at)} in list")
             at = int(at)
         if not 0 <= at < len(value):
-            raise _Absent(f"index out of bounds: {at}")
+            raise _Absent(f"index out of bounds: {key_text(at)}")
         return value[at]
     if isinstance(value, dict):
         try:
@@ -259,9 +259,9 @@ def index(value: object, at: object) -> Value:
                 at = int(at) if at == at and abs(at) < 2**64 and at == int(at) else at
             found = value[to_key(at) if not isinstance(at, float) else at]
         except KeyError:
-            raise _Absent(f"no such key: {at}") from None
+            raise _Absent(f"no such key: {key_text(at)}") from None
         return found
-    raise _Absent(f"no such key: {at}")
+    raise _Absent(f"no such key: {key_text(at)}")
 
 
 def _add(compiler: Compiles, node: Call) -> Step:
@@ -379,7 +379,7 @@ def inserting(parts: list[Step], accu: int) -> Step:
             raise no_overload()
         for key, value in entries(new):
             if key in mapping:
-                raise EvaluationError(f"insert failed: key {from_key(key)} already exists")
+                raise EvaluationError(f"insert failed: key {key_text(key)} already exists")
             mapping[key] = value
         return mapping
 

@@ -31,7 +31,18 @@ from kapi.cel.functions import Overload, declare
 from kapi.cel.times import NANOS, Duration, Timestamp
 from kapi.cel.types import Value
 from kapi.cel.values import NONE as NO_VALUE
-from kapi.cel.values import Optional, compare, equal, format_double, is_zero, no_overload, size, to_key, type_of
+from kapi.cel.values import (
+    Optional,
+    compare,
+    equal,
+    format_double,
+    is_zero,
+    key_text,
+    no_overload,
+    size,
+    to_key,
+    type_of,
+)
 from kapi.machinery.each import elements, entries
 from kapi.machinery.regexps import compiled
 
@@ -156,7 +167,7 @@ def in_map(value: Value, mapping: Value) -> bool:
 def _map_insert(mapping: dict[Value, Value], key: object, value: object) -> dict[Value, Value]:
     kept = to_key(key)
     if kept in mapping:
-        raise EvaluationError(f"insert failed: key {key} already exists")
+        raise EvaluationError(f"insert failed: key {key_text(key)} already exists")
     result = dict(mapping)
     result[kept] = value
     return result
@@ -166,7 +177,7 @@ def _map_insert_map(mapping: dict[Value, Value], other: dict[Value, Value]) -> d
     result = dict(mapping)
     for key, value in entries(other):
         if key in result:
-            raise EvaluationError(f"insert failed: key {key} already exists")
+            raise EvaluationError(f"insert failed: key {key_text(key)} already exists")
         result[key] = value
     return result
 

@@ -50,6 +50,15 @@ def from_key(key: object) -> Value:
     return key.value if key.__class__ is BoolKey else key
 
 
+def key_text(key: object) -> str:
+    """A key or index in an error: Go's ``%v``, which tells no type."""
+    if isinstance(key, BoolKey | bool):
+        return "true" if from_key(key) else "false"
+    if isinstance(key, float):
+        return format_double(key)
+    return str(int(key)) if isinstance(key, int) else str(key)
+
+
 class Optional:
     """An optional value; NONE is the only one that is absent."""
 

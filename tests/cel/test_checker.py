@@ -185,6 +185,25 @@ def test_estimates_of_lists(source: str, most: int) -> None:
     assert program.cost_estimate.max == most
 
 
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("m[true]", "no such key: true"),
+        ("m[1u]", "no such key: 1"),
+        ("m[1.5]", "no such key: 1.5"),
+        ("[1][dyn(7u)]", "index out of bounds: 7"),
+        ("[true, true].transformMapEntry(i, v, {v: i})", "insert failed: key true already exists"),
+        ("[0u, 0u].transformMapEntry(i, v, {v: i})", "insert failed: key 0 already exists"),
+        ("[1, 1].transformMap(i, v, i) == {0: 0} || {true: 1}[false] == 1", "no such key: false"),
+        ("semver('1.0.0-a.01')", 'Numeric PreRelease version must not contain leading zeroes "01"'),
+    ],
+)
+def test_keys_in_errors_tell_no_type(source: str, text: str) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        Environment({"m": t.map_of(t.DYN, t.DYN)}).compile(source).evaluate({"m": {}})
+    assert str(caught.value) == text
+
+
 _PREFIX = "network address parse error during conversion from string: "  # upstream has it twice
 
 

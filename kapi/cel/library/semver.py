@@ -7,6 +7,7 @@ import re
 from kapi.cel.functions import converter, declarer, readable
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
+from kapi.machinery.golang import quote
 
 SEMVER = CelType("opaque", "kubernetes.Semver")
 
@@ -53,8 +54,9 @@ def parse(text: str, normalize: bool = False) -> Semver:
     if match is None:
         raise ValueError(_complaint(text))
     pre = tuple(match.group(4).split(".")) if match.group(4) else ()
-    if any(part.isdigit() and len(part) > 1 and part[0] == "0" for part in pre):
-        raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {match.group(4)!r}")
+    for part in pre:
+        if part.isdigit() and len(part) > 1 and part[0] == "0":
+            raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {quote(part)}")
     major, minor, patch = (int(match.group(i)) for i in (1, 2, 3))
     if max(major, minor, patch) >= 2**64:
         raise ValueError("value out of range")
