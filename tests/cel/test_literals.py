@@ -87,7 +87,7 @@ def test_what_is_formatted_may_be_of_several_types() -> None:
         ("'%s %s'.format([['a', 'ü\"'], {'k': 1.5, 'j': 2.0}])", '["a", "ü\\""] {"j":2.000000, "k":1.500000}'),
         ("'%s'.format([[duration('1s'), timestamp(0)].map(x, [x])])", '[[duration("1s")], [timestamp("1970-01-01T00:00:00Z")]]'),
         ("'%.2f|%f'.format([1234567.891, 'Infinity'])", "1,234,567.89|∞"),
-        ("'%e'.format([1052.032911275])", "1.052033\u202f×\u202f10⁰³"),
+        ("'%e'.format([1052.032911275])", "1.052033×10⁰³"),
         ("'%s'.format([{'a': 1, 'a': 2}])", '{"a":2}'),
         ("'%X %x %o %b %d%%'.format([255, 'a', 8u, true, -3])", "FF 61 10 1 -3%"),
     ],

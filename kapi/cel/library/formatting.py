@@ -1,6 +1,7 @@
 """``'%s is %d'.format([...])``: evaluation, and the check of literals (upstream: cel-go ``ext/formatting.go``, version 1).
 
-Numbers have the form of US English: ``1,234.500000`` and ``1.234500 × 10⁰³``, with narrow no-break spaces.
+Numbers have the form of US English: ``1,234.500000`` and ``1.234500×10⁰³`` (older versions of ``golang.org/x/text`` than that of
+Kubernetes put narrow spaces around the sign).
 """
 
 from __future__ import annotations
@@ -196,9 +197,6 @@ def _fixed(value: object, precision: int) -> str:
     return f"{number:,.{precision}f}"
 
 
-_SPACE = "\u202f"
-
-
 def _scientific(value: object, precision: int) -> str:
     number = _double("e", value)
     special = _special(number)
@@ -206,7 +204,7 @@ def _scientific(value: object, precision: int) -> str:
         return special
     mantissa, _, exponent = f"{number:.{_PRECISION}e}".partition("e")
     power = exponent.lstrip("+").translate(_SUPERSCRIPTS)
-    return f"{mantissa}{_SPACE}×{_SPACE}10{power}".rjust(precision)  # upstream uses the precision as width
+    return f"{mantissa}×10{power}".rjust(precision)  # upstream uses the precision as width
 
 
 def _binary(value: object, precision: int) -> str:
