@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import orjson
@@ -17,11 +18,14 @@ from kapi.runtime.interface import Client
 MAX_ADDRESSES = 1000  # addresses of one object; an annotation shows that further addresses are left out
 MANAGED_BY, CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+_OWN_ANNOTATIONS = (OVER_CAPACITY, service_pods.CHANGED)
 BATCH_SECONDS = 0.02  # time in which changes of several pods are collected
 
 
-def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object | None) -> Object | None:
-    """The object to create or update; None when it is up to date."""
+def desired_endpoints(
+    service: Object, pods: Iterable[Object], existing: Object | None, changed: str = ""
+) -> Object | None:
+    """The object to create or update; None when it is up to date.  ``changed`` is the time of the change."""
     metadata = service["metadata"]
     labels = {name: value for name, value in entries(metadata, "labels") if name != service_pods.HEADLESS}
     labels[MANAGED_BY] = CONTROLLER
@@ -30,12 +34,15 @@ def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object 
     found = subsets(service, pods)
     kept, left_out = truncated(found)
     old = {} if existing is None else existing["metadata"]
-    annotations = {name: value for name, value in entries(old, "annotations") if name != OVER_CAPACITY}
+    before = old.get("annotations") or {}
+    annotations = {name: value for name, value in entries(old, "annotations") if name not in _OWN_ANNOTATIONS}
+    if changed:
+        annotations[service_pods.CHANGED] = changed
     if left_out:
         annotations[OVER_CAPACITY] = "truncated"
     if existing is not None:
         same = (existing.get("subsets") or []) == kept and (old.get("labels") or {}) == labels
-        if same and (old.get("annotations") or {}) == annotations:
+        if same and before.get(OVER_CAPACITY) == annotations.get(OVER_CAPACITY):
             return None
         return _given(existing, metadata=_given(old, labels=labels, annotations=annotations), subsets=kept)
     return _given(metadata=_given(name=metadata["name"], labels=labels, annotations=annotations), subsets=kept)
@@ -88,19 +95,25 @@ def _named(port: Object) -> Object:
 
 
 def truncated(found: list[Object]) -> tuple[list[Object], bool]:
-    """The first addresses, ready ones before others; and whether some were left out."""
-    left = MAX_ADDRESSES
-    count = sum(len(subset.get(part, ())) for subset in found for part in ("addresses", "notReadyAddresses"))
-    if count <= left:
+    """At most MAX_ADDRESSES, of each subset its share, ready ones before others; and whether some were left out."""
+    ready, others = (sum(len(subset.get(part, ())) for subset in found) for part in ("addresses", "notReadyAddresses"))
+    if ready + others <= MAX_ADDRESSES:
         return found, False
-    kept = [{name: value for name, value in subset.items() if name == "ports"} for subset in found]
-    for part in ("addresses", "notReadyAddresses"):
-        for subset, short in zip(found, kept, strict=True):
-            some = subset.get(part, [])[:left]
-            if some:
-                short[part] = some
-                left -= len(some)
-    return [subset for subset in kept if len(subset) > ("ports" in subset)], True
+    if ready > MAX_ADDRESSES:
+        part, space, count = "addresses", MAX_ADDRESSES, ready
+    else:
+        part, space, count = "notReadyAddresses", MAX_ADDRESSES - ready, others
+    left, kept = space, []
+    for subset in found:
+        share = math.ceil(len(subset.get(part, ())) / count * space)
+        some = subset.get(part, [])[: min(share, left)]
+        left -= len(some)
+        short = {name: value for name, value in subset.items() if name not in (part, "notReadyAddresses")}
+        if some:
+            short[part] = some
+        if len(short) > ("ports" in short):
+            kept.append(short)
+    return kept, True
 
 
 class EndpointsController(QueueController[service_pods.Key]):
@@ -111,6 +124,7 @@ class EndpointsController(QueueController[service_pods.Key]):
         self._services = client.resource("", "services")
         self._pods = client.resource("", "pods")
         self._endpoints = client.resource("", "endpoints")
+        self._times = service_pods.TriggerTimes()
         super().__init__(reactor)
         self._follower = service_pods.ServiceFollower(client, lambda key: self._queue.add_after(key, BATCH_SECONDS))
 
@@ -123,9 +137,11 @@ class EndpointsController(QueueController[service_pods.Key]):
         service = self._services.lister.get(namespace, name)
         selector = None if service is None else service_pods.selector_of(service)
         if service is None or selector is None:
+            self._times.forget(key)
             return None  # the Endpoints of a Service are deleted with it
         existing = self._endpoints.lister.get(namespace, name)
-        obj = desired_endpoints(service, self._pods.lister.labelled(selector, namespace), existing)
+        pods = self._pods.lister.labelled(selector, namespace)
+        obj = desired_endpoints(service, pods, existing, self._times.changed(key, service, pods))
         if obj is None:
             return None
         try:

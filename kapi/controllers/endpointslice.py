@@ -13,18 +13,21 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.controllers import service_pods
 from kapi.controllers.slices import MANAGED_BY, SERVICE_NAME, Group, Owner, Plan, apply_plan, plan, slices_of
 from kapi.controllers.watching import Ends, QueueController
+from kapi.machinery.status import Conflict
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 
 MANAGER = "endpointslice-controller.k8s.io"
 _ZONE = "topology.kubernetes.io/zone"
+_CLOSE = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_TOPOLOGY_MODES = ("service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode")
 BATCH_SECONDS = 0.02  # time in which changes of several pods are collected
 
 
 def reconciled(
-    service: Object, pods: Iterable[Object], nodes: Mapping[str, Object], existing: Iterable[Object]
+    service: Object, pods: Iterable[Object], nodes: Mapping[str, Object], existing: Iterable[Object], changed: str = ""
 ) -> Plan:
-    """The changes of the slices of a Service."""
+    """The changes of the slices of a Service.  ``changed`` is the time of the change."""
     metadata = service["metadata"]
     owner = Owner(
         kind="Service",
@@ -36,7 +39,35 @@ def reconciled(
         headless=service_pods.is_headless(service),
         identity=lambda endpoint: str((endpoint.get("targetRef") or {}).get("uid", "")),
     )
-    return plan(owner, desired_endpoints(service, pods, nodes), existing)
+    made = plan(owner, desired_endpoints(service, pods, nodes), existing)
+    made.create = [_annotated(one, changed) for one in made.create]
+    made.update = [_annotated(one, changed) for one in made.update]
+    return made
+
+
+def _annotated(one: Object, changed: str) -> Object:
+    metadata = one["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), service_pods.CHANGED: changed}
+    if not changed:
+        del annotations[service_pods.CHANGED]
+    return {**one, "metadata": {**metadata, "annotations": annotations}}
+
+
+def unknown_node(service: Object, pods: Iterable[Object], nodes: Mapping[str, Object]) -> str:
+    """The name of a pod that is left out since its node does not exist; "" for none."""
+    if (service.get("spec") or {}).get("publishNotReadyAddresses"):
+        return ""
+    chosen = service_pods.selected(service, pods)
+    return next((str(pod["metadata"]["name"]) for pod in chosen if _is_shown(pod) and not _on_node(pod, nodes)), "")
+
+
+def _is_shown(pod: Object) -> bool:
+    state = pod.get("status") or {}
+    return not service_pods.has_ended(pod) and bool(state.get("podIP") or state.get("podIPs"))
+
+
+def _on_node(pod: Object, nodes: Mapping[str, Object]) -> bool:
+    return (pod.get("spec") or {}).get("nodeName") in nodes
 
 
 def desired_endpoints(
@@ -44,7 +75,10 @@ def desired_endpoints(
 ) -> dict[Group, list[Object]]:
     """The endpoints by family and ports; each family has a group even without endpoints."""
     found: dict[Group, list[Object]] = {}
-    chosen = [pod for pod in service_pods.selected(service, pods) if not service_pods.has_ended(pod)]
+    tolerant = bool((service.get("spec") or {}).get("publishNotReadyAddresses"))
+    chosen = [
+        pod for pod in service_pods.selected(service, pods) if _is_shown(pod) and (tolerant or _on_node(pod, nodes))
+    ]
     for family in families(service):
         empty = True
         for pod in chosen:
@@ -84,7 +118,25 @@ def _endpoint(service: Object, pod: Object, ips: list[str], nodes: Mapping[str, 
         zone = (((nodes.get(node) or {}).get("metadata") or {}).get("labels") or {}).get(_ZONE)
         if zone:
             made["zone"] = zone
+    hints = _hints(service, made)
+    if hints:
+        made["hints"] = hints
     return made
+
+
+def _hints(service: Object, endpoint: Object) -> Object:
+    """Where the traffic to an endpoint should come from (upstream: ``endpointslice/trafficdist``)."""
+    distribution = (service.get("spec") or {}).get("trafficDistribution")
+    annotations = service["metadata"].get("annotations") or {}
+    mode = next((annotations[name] for name in _TOPOLOGY_MODES if name in annotations), "")
+    if distribution not in _CLOSE or mode in ("Auto", "auto") or not endpoint["conditions"]["ready"]:
+        return {}
+    found: Object = {}
+    if endpoint.get("zone"):
+        found["forZones"] = [{"name": endpoint["zone"]}]
+    if distribution == "PreferSameNode" and endpoint.get("nodeName"):
+        found["forNodes"] = [{"name": endpoint["nodeName"]}]
+    return found
 
 
 class EndpointSliceController(QueueController[service_pods.Key]):
@@ -96,6 +148,7 @@ class EndpointSliceController(QueueController[service_pods.Key]):
         self._pods = client.resource("", "pods")
         self._nodes = client.resource("", "nodes")
         self._slices = client.resource("discovery.k8s.io", "endpointslices")
+        self._times = service_pods.TriggerTimes()
         super().__init__(reactor)
         self._follower = service_pods.ServiceFollower(client, self._enqueue)
 
@@ -118,11 +171,16 @@ class EndpointSliceController(QueueController[service_pods.Key]):
         service = self._services.lister.get(namespace, name)
         selector = None if service is None else service_pods.selector_of(service)
         if service is None or selector is None or service["metadata"].get("deletionTimestamp"):
+            self._times.forget(key)
             return  # the slices of a Service are deleted with it
         pods = self._pods.lister.labelled(selector, namespace)
         nodes = {node["metadata"]["name"]: node for node in self._nodes.lister.list()}
         existing = slices_of(self._slices, namespace, name, MANAGER)
-        await apply_plan(self._slices, namespace, reconciled(service, pods, nodes, existing))
+        changed = self._times.changed(key, service, pods)
+        await apply_plan(self._slices, namespace, reconciled(service, pods, nodes, existing, changed))
+        left_out = unknown_node(service, pods, nodes)
+        if left_out:  # its node may come
+            raise Conflict(f"skipping Pod {left_out} for Service {namespace}/{name}: its Node is not found")
 
 
 def _manager_of(old: Object | None) -> str | None:

@@ -75,6 +75,34 @@ def reference_to(pod: Object) -> Object:
     return {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
 
 
+CHANGED = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+class TriggerTimes:
+    """The times of the changes for which endpoints are written (upstream: ``endpointslice/util/trigger_time_tracker.go``)."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[dict[str, str], str]] = {}  # the times of the pods by name, and of the Service
+
+    def changed(self, key: Key, service: Object, pods: Iterable[Object]) -> str:
+        """The time of the first change since the last call for this Service; "" for none."""
+        times = {str(pod["metadata"]["name"]): _ready_since(pod) for pod in pods}
+        created = str(service["metadata"].get("creationTimestamp") or "")
+        before, self._known[key] = self._known.get(key), (times, created)
+        if before is None:
+            return created
+        changed = [since for name, since in times.items() if since > before[0].get(name, "")]
+        return min([*changed, created] if created > before[1] else changed, default="")
+
+    def forget(self, key: Key) -> None:
+        self._known.pop(key, None)
+
+
+def _ready_since(pod: Object) -> str:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return str(next((one.get("lastTransitionTime") or "" for one in conditions if one.get("type") == "Ready"), ""))
+
+
 def ports_of(service: Object, pod: Object) -> list[Object]:
     """The Service's ports as this pod has them; one whose name no container knows is left out."""
     found = []

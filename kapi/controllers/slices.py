@@ -6,7 +6,7 @@ Endpoints stay in their slice, so that as little as possible is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import msgspec
 import orjson
@@ -47,17 +47,19 @@ async def apply_plan(client: ResourceClient, namespace: str, plan: Plan) -> None
             raise
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Group:
     """The address family and ports that all endpoints of a slice have."""
 
     family: str
-    ports: bytes  # JSON, in order
+    ports: bytes  # JSON, sorted
+    listed: Sequence[Object] = field(default=(), compare=False)  # in the order of a new slice
 
     @classmethod
     def of(cls, family: str, ports: Iterable[Object]) -> Group:
-        listed = sorted(ports, key=lambda port: (str(port.get("name") or ""), int(port.get("port") or 0)))
-        plain = [{name: value for name, value in port.items() if value is not None} for port in listed]
-        return cls(family, orjson.dumps(plain, option=orjson.OPT_SORT_KEYS))
+        plain = [{name: value for name, value in port.items() if value is not None} for port in ports]
+        listed = sorted(plain, key=lambda port: (str(port.get("name") or ""), int(port.get("port") or 0)))
+        return cls(family, orjson.dumps(listed, option=orjson.OPT_SORT_KEYS), plain)
 
 
 class Plan(msgspec.Struct):
@@ -84,6 +86,12 @@ class Owner(msgspec.Struct):
         mark = {"controller": True, "blockOwnerDeletion": True}
         return {"apiVersion": "v1", "kind": self.kind, "name": self.name, "uid": self.uid, **mark}
 
+    def owns(self, one: Object) -> bool:
+        """Whether a slice is this owner's, and not that of an earlier object with the same name."""
+        named = self.uid, self.kind, "v1"
+        references = one["metadata"].get("ownerReferences") or []
+        return any((each.get("uid"), each.get("kind"), each.get("apiVersion")) == named for each in references)
+
     def slice_labels(self) -> dict[str, str]:
         labels = {name: value for name, value in self.labels.items() if name not in _RESERVED}
         if self.headless:
@@ -97,7 +105,7 @@ def plan(owner: Owner, desired: Mapping[Group, Sequence[Object]], existing: Iter
     kept: dict[Group, list[Object]] = {}
     for one in existing:
         group = Group.of(one["addressType"], one.get("ports") or [])
-        if group in desired:
+        if group in desired and (owner.kind != "Service" or owner.owns(one)):
             kept.setdefault(group, []).append(one)
         else:
             made.delete.append(one)
@@ -112,10 +120,7 @@ def _recycle(owner: Owner, made: Plan) -> None:
     deleted, made.delete = made.delete, []
     for one in deleted:
         metadata = one["metadata"]
-        owned = any(
-            each.get("uid") == owner.uid for each in metadata.get("ownerReferences") or [] if each.get("controller")
-        )
-        if not made.create or one["addressType"] != made.create[-1]["addressType"] or not owned:
+        if not made.create or one["addressType"] != made.create[-1]["addressType"] or not owner.owns(one):
             made.delete.append(one)
             continue
         new = made.create.pop()
@@ -152,7 +157,7 @@ def _fill(owner: Owner, group: Group, endpoints: Sequence[Object], slices: list[
 
 def _new(owner: Owner, group: Group, endpoints: list[Object]) -> Object:
     metadata: Object = {
-        "generateName": f"{owner.name[:57]}-",
+        "generateName": f"{owner.name}-",
         "labels": owner.slice_labels(),
         "ownerReferences": [owner.reference],
     }
@@ -162,7 +167,7 @@ def _new(owner: Owner, group: Group, endpoints: list[Object]) -> Object:
         "metadata": metadata,
         "addressType": group.family,
         "endpoints": endpoints,
-        "ports": orjson.loads(group.ports),
+        "ports": [dict(port) for port in group.listed],
     }
 
 

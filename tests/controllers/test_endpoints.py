@@ -14,6 +14,7 @@ from kapi.controllers.endpoints import EndpointsController, truncated
 from kapi.controllers.endpointslice import EndpointSliceController
 from kapi.controllers.endpointslicemirroring import EndpointSliceMirroringController
 from kapi.controllers.events import CoreEventRecorder
+from kapi.controllers.service_pods import CHANGED
 from kapi.controllers.slices import Group, Owner, plan
 from kapi.watchcache import entry
 from tests.controllers.served import Object, Served
@@ -33,6 +34,7 @@ class Services(Served):
             EndpointSliceMirroringController(client, clock, recorder),
         ):
             await self.run_controller(made)
+        self.create("/api/v1/nodes", {"metadata": {"name": "node", "labels": {"topology.kubernetes.io/zone": "z"}}})
 
     def service(self, name: str = "s", *, selector: Object | None = None, **spec: Any) -> Object:
         selects = {"app": "a"} if selector is None else selector
@@ -77,8 +79,6 @@ class Slices(Services):
     async def test_a_slice_tells_of_the_pods_that_a_service_selects(self) -> None:
         await self.begin()
         service = self.service()
-        zone = {"topology.kubernetes.io/zone": "z"}
-        self.create("/api/v1/nodes", {"metadata": {"name": "node", "labels": zone}})
         self.pod("p", "10.1.0.1", hostname="h", subdomain="s")
         self.create(
             f"{ROOT}/pods", {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -115,6 +115,78 @@ class Slices(Services):
         self.assertEqual(
             (owner["kind"], owner["uid"], owner["controller"]), ("Service", service["metadata"]["uid"], True)
         )
+
+    async def test_a_pod_of_an_unknown_node_has_no_endpoint_until_the_node_comes(self) -> None:
+        await self.begin()
+        self.service()
+        self.service("all", publishNotReadyAddresses=True, clusterIP="None", clusterIPs=["None"])
+        self.pod("p", "10.1.0.1", nodeName="late")
+        held = {one["metadata"]["labels"]["kubernetes.io/service-name"]: one["endpoints"] for one in self.slices()}
+        self.assertEqual((held["s"], [one["addresses"] for one in held["all"]]), (None, [["10.1.0.1"]]))
+        self.assertTrue(self.endpoints()["subsets"])
+        self.create("/api/v1/nodes", {"metadata": {"name": "late"}})
+        self.wait(60)
+        self.assertTrue(all(one["endpoints"] for one in self.slices()))
+
+    async def test_hints_follow_the_distribution_of_traffic(self) -> None:
+        zone, node = {"forZones": [{"name": "z"}]}, {"forNodes": [{"name": "node"}]}
+        await self.begin()
+        self.service()
+        self.pod("p", "10.1.0.1")
+        self.pod("q", "10.1.0.2", ready=False)
+        for distribution, marked, wanted in (
+            (None, {}, None),
+            ("PreferClose", {}, zone),
+            ("PreferSameZone", {"service.kubernetes.io/topology-mode": "Auto"}, None),
+            ("PreferSameZone", {"service.kubernetes.io/topology-mode": None}, zone),
+            ("PreferSameNode", {}, {**zone, **node}),
+            (None, {}, None),
+        ):
+            change = {"metadata": {"annotations": marked}, "spec": {"trafficDistribution": distribution}}
+            self.patch(f"{ROOT}/services/s", change)
+            [one] = self.slices()
+            hints = {endpoint["addresses"][0]: endpoint.get("hints") for endpoint in one["endpoints"]}
+            self.assertEqual(hints, {"10.1.0.1": wanted, "10.1.0.2": None})
+
+    async def test_the_time_of_the_change_is_told(self) -> None:
+        await self.begin()
+        created = self.service()["metadata"]["creationTimestamp"]
+
+        def told() -> list[str | None]:
+            found = [self.endpoints(), *self.slices()]
+            return [(one["metadata"].get("annotations") or {}).get(CHANGED) for one in found]
+
+        self.assertEqual(told(), [created] * 2)
+        self.wait(60)
+        self.pod("p", "10.1.0.1")
+        since = "2030-01-02T03:04:05Z"
+        condition = {"type": "Ready", "status": "False", "lastTransitionTime": since}
+        self.patch(f"{ROOT}/pods/p/status", {"status": {"conditions": [condition]}})
+        self.assertEqual(told(), [since] * 2)
+        self.pod("q", "10.1.0.2", ready=False)
+        self.patch(f"{ROOT}/pods/q", {"metadata": {"labels": {"app": "b"}}})
+        self.wait(1)
+        self.patch(f"{ROOT}/services/s", {"metadata": {"labels": {"team": "y"}}})
+        self.assertEqual(told(), [None] * 2)
+
+    async def test_ports_are_in_the_order_of_the_service(self) -> None:
+        await self.begin()
+        ports = [{"name": name, "port": port} for name, port in (("z", 1), ("a", 2))]
+        self.service(ports=ports)
+        self.pod("p", "10.1.0.1")
+        [one] = self.slices()
+        self.assertEqual([port["name"] for port in one["ports"]], ["z", "a"])
+
+    async def test_a_slice_of_an_earlier_service_is_not_kept(self) -> None:
+        await self.begin()
+        self.service()
+        self.pod("p", "10.1.0.1")
+        [before] = self.slices()
+        owners = [{**before["metadata"]["ownerReferences"][0], "uid": "of-another"}]
+        self.patch(f"{SLICES}/{before['metadata']['name']}", {"metadata": {"ownerReferences": owners}})
+        [after] = self.slices()
+        self.assertNotEqual(after["metadata"]["uid"], before["metadata"]["uid"])
+        self.assertEqual(after["endpoints"], before["endpoints"])
 
     async def test_a_service_without_pods_has_an_empty_slice(self) -> None:
         await self.begin()
@@ -168,11 +240,6 @@ class Slices(Services):
         [after] = self.slices()
         self.assertEqual(after["metadata"]["uid"], before["metadata"]["uid"])
         self.assertEqual([port["name"] for port in after["ports"]], ["other"])
-        owners = [{**before["metadata"]["ownerReferences"][0], "uid": "of-another"}]
-        self.patch(f"{SLICES}/{after['metadata']['name']}", {"metadata": {"ownerReferences": owners}})
-        self.patch(f"{ROOT}/services/s", {"spec": {"ports": [{"name": "third", "port": 80, "targetPort": "web"}]}})
-        [last] = self.slices()
-        self.assertNotEqual(last["metadata"]["uid"], before["metadata"]["uid"])
 
     async def test_nothing_is_written_when_nothing_changes(self) -> None:
         await self.begin()
@@ -274,6 +341,23 @@ class TheOlderForm(Services):
         self.assertTrue(left_out)
         self.assertEqual([len(kept[0]["notReadyAddresses"]), len(kept[1]["addresses"])], [300, 700])
         self.assertEqual(truncated(found[:1]), (found[:1], False))
+
+    def test_each_subset_has_its_share_of_a_thousand(self) -> None:
+        for counts, wanted in (
+            ([(501, 0), (500, 0)], [(501, 0), (499, 0)]),
+            ([(501, 9), (501, 0)], [(500, 0), (500, 0)]),
+            ([(200, 500), (200, 700)], [(200, 250), (200, 350)]),
+            ([(999, 0), (0, 4)], [(999, 0), (0, 1)]),
+            ([(1001, 0), (0, 4)], [(1000, 0)]),
+        ):
+            found = [
+                {"addresses": [{"ip": "1"}] * ready, "notReadyAddresses": [{"ip": "1"}] * others, "ports": [1]}
+                for ready, others in counts
+            ]
+            kept, left_out = truncated(found)
+            self.assertTrue(left_out)
+            lengths = [(len(one.get("addresses", [])), len(one.get("notReadyAddresses", []))) for one in kept]
+            self.assertEqual(lengths, wanted)
 
 
 class Mirroring(Services):
