@@ -246,7 +246,7 @@ class _Checker(Visitor[CelType]):
             elif result.kind != "dyn" and returned != result:
                 result = types.DYN
         if result is None:
-            shown = [display(self.subst.resolve(type_)) for type_ in given]
+            shown = [display(self.subst.finished(type_, {})) for type_ in given]
             signature = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
             self.error(node, f"found no matching overload for '{node.function}' applied to '{signature}'")
             return types.ERROR

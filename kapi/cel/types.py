@@ -196,12 +196,12 @@ class Substitution:
         return True
 
     def _assignable(self, given: CelType, expected: CelType) -> bool:
-        expected = self._bound_of(expected)
-        given = self._bound_of(given)
         if expected.kind == "param":
-            return self._bind(expected, given)
+            fits, is_bound = self._fits(given, expected)
+            if fits or is_bound:
+                return fits
         if given.kind == "param":
-            return self._bind(given, expected)
+            return self._fits(expected, given)[0]
         if given.kind in ("dyn", "error") or expected.kind in ("dyn", "error"):
             return True
         if given.kind == "null":
@@ -223,26 +223,31 @@ class Substitution:
             return False
         return all(self._assignable(one, other) for one, other in zip(given.params, expected.params, strict=False))
 
-    def _bound_of(self, type_: CelType) -> CelType:
-        while type_.kind == "param":
-            bound = self.bound.get(type_.name)
-            if bound is None:
-                return type_
-            type_ = bound
-        return type_
-
-    def _bind(self, variable: CelType, type_: CelType) -> bool:
+    def _fits(self, type_: CelType, variable: CelType) -> tuple[bool, bool]:
+        """(whether a parameter may stand for the type, whether it is bound already).  A bound one becomes the less specific of
+        both types, and an unbound one the type."""
         if type_.kind == "param" and type_.name == variable.name:
-            return True
-        if self._occurs(variable.name, type_):
-            return False
-        self.bound[variable.name] = type_
-        return True
+            return True, True
+        bound = self.bound.get(variable.name)
+        if bound is None:
+            free = not self._occurs(variable.name, type_)
+            if free:
+                self.bound[variable.name] = type_
+            return free, False
+        if type_ is not bound:
+            if not self._assignable(type_, bound):
+                return False, True
+            general = most_general(type_, bound)
+            if not self._occurs(variable.name, general):
+                self.bound[variable.name] = general
+        return True, True
 
     def _occurs(self, name: str, type_: CelType) -> bool:
-        type_ = self._bound_of(type_)
-        if type_.kind == "param":
-            return type_.name == name
+        while type_.kind == "param":
+            bound = self.bound.get(type_.name)
+            if type_.name == name or bound is None:
+                return type_.name == name
+            type_ = bound
         return any(self._occurs(name, item) for item in type_.params)
 
     def join(self, previous: CelType | None, current: CelType) -> CelType:

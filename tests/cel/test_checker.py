@@ -28,6 +28,11 @@ ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})
             "ERROR: <input>:1:7: found no matching overload for 'size' applied to 'string.(int)'\n | s.size(1)\n | ......^",
         ),
         (
+            "[].map(x, x in 1)",
+            "ERROR: <input>:1:13: found no matching overload for '@in' applied to '(dyn, int)'\n | [].map(x, x in 1)\n"
+            " | ............^",
+        ),
+        (
             "[1, 'a']",
             "ERROR: <input>:1:5: expected type 'int' but found 'string'\n | [1, 'a']\n | ....^",
         ),
@@ -86,6 +91,15 @@ def test_words_of_the_language_are_no_names(source: str) -> None:
         ("self.?a", "optional_type(int)"),
         ("dyn(s) == 1 ? 1 : 2", "int"),
         ("url(s).getQuery()", "map(string, list(string))"),
+        # a type parameter becomes the less specific of the types that it stands for
+        ("[1] + [dyn('x')]", "list(dyn)"),
+        ("[dyn('x')] + [1]", "list(dyn)"),
+        ("([1] + [dyn('x')])[1] == 'x'", "bool"),
+        ("{'a': 1}.transformMap(k, v, v) == {dyn('a'): 1}", "bool"),
+        ("true ? [] : [1]", "list(int)"),
+        ("[] + [] + [[]] + [[1]]", "list(list(int))"),
+        ("[{}.map(c, c, c)] + [{}.map(c, c, c)]", "list(list(bool))"),
+        ("optional.of(dyn(1)).or(optional.of('x')).value()", "dyn"),
     ],
 )
 def test_result_types(source: str, type_: str) -> None:
