@@ -16,6 +16,10 @@ from kapi.store.connection import Connection
 from kapi.store.connections import CONNECT_TIMEOUT, Connections
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.primary_connection import RECONNECT_BACKOFF, PrimaryConnection
+from kapi.store.redis_store import RedisStore
+from kapi.store.script import Keys
+from kapi.store.suitability import check_rights
+from kapi.store.tls import client_options
 from tests.store.test_connection import Transport
 
 
@@ -135,6 +139,34 @@ class Connecting(SynchronousTestCase):
             for reply in replies.splitlines(keepends=True):
                 connection.dataReceived(reply)
             self.assertIn(why, str(self.failureResultOf(connecting, UnsuitableStore).value))
+
+    def test_what_a_server_says_to_the_check_of_rights_is_told(self) -> None:
+        connection, keys = Connection(Clock()), Keys.under("kapi")  # type: ignore[arg-type]  # a clock is enough
+        connection.makeConnection(Transport())
+        for reply, kind, why in (
+            (b"-BUSY a script is running\r\n", StoreUnavailable, "there: BUSY a script is running"),
+            (b"-NOPERM the user 'me' has no rights for the key 'x'\r\n", UnsuitableStore, "may not use kapi's keys"),
+            (b"-NOPERM the user 'me' may not run the 'eval' command\r\n", UnsuitableStore, "may not run EVAL"),
+        ):
+            checking = ensureDeferred(check_rights(connection, keys, "there", "me"))
+            connection.dataReceived(reply)
+            self.assertIn(why, str(self.failureResultOf(checking, kind).value))
+
+    def test_figures_of_a_server_that_does_not_tell_them(self) -> None:
+        for reply in (b"-NOPERM no permissions to run 'info'\r\n", None):
+            store = RedisStore(Attempts(), Clock())  # type: ignore[arg-type]
+            store._connection = connection = Connection(Clock())  # type: ignore[arg-type]
+            connection.makeConnection(Transport())
+            asked = ensureDeferred(store.info())
+            if reply is None:
+                connection.connectionLost(Failure(ConnectionDone()))
+            else:
+                connection.dataReceived(reply)
+            self.failureResultOf(asked, StoreUnavailable)
+
+    def test_a_file_without_a_certificate_is_named(self) -> None:
+        with self.assertRaisesRegex(ValueError, f"^{__file__}: "):
+            client_options("store.example", __file__, "", "")
 
     def test_a_name_that_is_looked_up_for_ever_is_given_up(self) -> None:
         """The resolver's own limit is that of /etc/resolv.conf, if any; an attempt's begins when an address is known."""
