@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import StringTransport
 
 from kapi.serving import request as module
+from kapi.serving.http2_stream import StreamRequest
 from kapi.serving.request import APIRequest
 
 DATE = b"Date: Sun, 09 Sep 2001 01:46:40 GMT\r\n"
@@ -31,6 +34,16 @@ def test_the_client_is_known_until_the_last_finisher_has_run() -> None:
     assert request.getClientAddress().host == "192.0.2.7"
     del request.channel  # as twisted.web does with a request that is answered
     assert request.getClientAddress().host == "192.0.2.7"
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_nothing_follows_an_answer_over_http2(finished: bool) -> None:
+    """As in twisted.web; what is written to a client that has gone is dropped."""
+    request = StreamRequest(Channel())
+    del request.channel
+    request.finished = finished
+    with pytest.raises(RuntimeError, match="after its end") if finished else nullcontext():
+        request.write(b"more")
 
 
 class Parts:
