@@ -108,7 +108,8 @@ class ClusterRoleAggregationController(QueueController[str]):
         rules = aggregated_rules(role, roles.lister.list())
         if rules is not None:
             try:
-                await roles.patch(key, {"rules": rules})
+                # an empty list is not applied: rules of another manager would stay
+                await (roles.apply if rules else roles.patch)(key, {"rules": rules})
             except NotFound:
                 return None
         return None

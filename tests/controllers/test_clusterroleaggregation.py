@@ -73,6 +73,20 @@ class Aggregation(Served):
         self.delete(f"{ROLES}/b")
         self.assertIn(self._rules(), (None, []))
 
+    async def test_rules_are_applied_and_those_of_others_go(self) -> None:
+        await self._begin()
+        self.create(ROLES, role("a", PODS, labels={"in": "1"}))
+        self.create(ROLES, role("total", NODES, select={"in": "1"}))
+        self.assertEqual(self._rules(), [PODS])
+        managers = self.get(f"{ROLES}/total")["metadata"]["managedFields"]
+        owners = [entry["operation"] for entry in managers if "f:rules" in entry["fieldsV1"]]
+        self.assertEqual(owners, ["Apply"])
+        self.delete(f"{ROLES}/a")
+        self.assertIn(self._rules(), (None, []))
+        self.create(ROLES, role("own", NODES, select={"in": "2"}))
+        self._rules()
+        self.assertIn(self.get(f"{ROLES}/own")["rules"], (None, []))
+
     async def test_selectors_that_change(self) -> None:
         await self._begin()
         self.create(ROLES, role("total", select={"in": "1"}))
