@@ -42,6 +42,31 @@ def test_plain_scalars_are_yaml_1_1(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("y Y yes Yes YES true True TRUE on On ON", True),
+        ("n N no No NO false False FALSE off Off OFF", False),
+        ("~ null Null NULL", None),
+        (".nan .NaN .NAN", "json: unsupported value: NaN"),
+        (".inf .Inf .INF +.inf +.Inf +.INF", "json: unsupported value: +Inf"),
+        ("-.inf -.Inf -.INF", "json: unsupported value: -Inf"),
+    ],
+)
+def test_words_with_a_value(words: str, value: bool | str | None) -> None:
+    for word in words.split():
+        if isinstance(value, str):
+            with pytest.raises(yaml_reading.YAMLError, match=re.escape(value)):
+                load(f"a: {word}")
+        else:
+            assert load(f"a: {word}") == {"a": value}
+
+
+@pytest.mark.parametrize("word", ["yEs", "tRUE", "oN", "nO", "fALSE", "nULL", ".iNF", ".nAN", "+.nan", "None"])
+def test_other_cases_of_such_words_are_text(word: str) -> None:
+    assert load(f"a: {word}") == {"a": word}
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "0-5",

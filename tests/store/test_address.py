@@ -44,6 +44,18 @@ def test_sentinels() -> None:
     assert (address.hosts, address.master, address.database) == ((("a", 26379), ("b", 26380)), "mymaster", 1)
 
 
+def test_sentinels_with_tls_and_a_login_of_their_own() -> None:
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("s3cret\n")
+        file.flush()
+        query = f"sentinel-username=watcher&sentinel-password-file={file.name}"
+        address = parse(f"rediss+sentinel://me:pass@a/mymaster?{query}")
+        assert (address.tls, address.hosts, address.username) == (True, (("a", 26379),), "me")
+        assert address.sentinel_login == ("watcher", "s3cret")
+        with pytest.raises(ValueError, match="unknown option 'sentinel-password-file'"):
+            parse(f"redis://a?{query}")
+
+
 def test_password_from_a_file() -> None:
     with tempfile.NamedTemporaryFile("w") as file:
         file.write("s3cret\n")
@@ -69,6 +81,9 @@ def test_no_password_in_texts() -> None:
         ("redis://h?color=red", "unknown option 'color'"),
         ("redis+sentinel://h", "name of the Sentinel service"),
         ("redis://h?password-file=/nowhere/x", "password-file"),
+        ("redis+sentinel://h/m?sentinel-password-file=/nowhere/x", "sentinel-password-file"),
+        ("redis://h?ca=/ca.pem", "ca= is for TLS"),
+        ("rediss://h?key=/k.pem", "key= needs cert="),
     ],
 )
 def test_refusals(url: str, why: str) -> None:

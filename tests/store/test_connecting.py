@@ -145,6 +145,16 @@ class Connecting(SynchronousTestCase):
         connection.makeConnection(Transport())
         for reply, kind, why in (
             (b"-BUSY a script is running\r\n", StoreUnavailable, "there: BUSY a script is running"),
+            (
+                b"-NOAUTH Authentication required.\r\n",
+                UnsuitableStore,
+                "required. The URL names the user, and password-file=",
+            ),
+            (
+                b"-DENIED it is in protected mode.\r\n",
+                UnsuitableStore,
+                "protected mode. Give the server a password, or let",
+            ),
             (b"-NOPERM the user 'me' has no rights for the key 'x'\r\n", UnsuitableStore, "may not use kapi's keys"),
             (b"-NOPERM the user 'me' may not run the 'eval' command\r\n", UnsuitableStore, "may not run EVAL"),
         ):

@@ -264,6 +264,10 @@ def test_a_follower_gets_plain_text_and_what_another_key_wrote_is_stale() -> Non
         (file(None), "resources[0].providers[0]: Invalid value: provider does not contain any"),
         (file(provider("identity"), resources=["*"]), "use '*.' to encrypt all the resources from core API group"),
         (file(provider("identity"), resources=["Secrets"]), "should not contain capital letters"),
+        *(
+            (file(provider("identity"), resources=[name]), "resources which do not have REST API/s cannot be encrypted")
+            for name in ("apiserveripinfo", "serviceipallocations", "servicenodeportallocations")
+        ),
         (file(provider("identity"), resources=["secrets", "*.*"]), "using overlapping resources"),
         (file(provider("identity"), resources=["secrets", "secrets"]), "cannot be specified multiple times"),
     ],
