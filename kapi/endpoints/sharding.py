@@ -10,7 +10,7 @@ import re
 from kapi.cel.arithmetic import Uint
 from kapi.cel.errors import CompileErrors
 from kapi.cel.parser import parse
-from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.golang import quote
 from kapi.machinery.sharding import NAMESPACE, UID, Shards
@@ -19,7 +19,7 @@ _DIGITS = 16  # hexadecimal digits of a bound
 _END = "0x10000000000000000"  # the end of all hashes, 2^64, has one more
 _NO_HEX = re.compile("[^0-9a-f]")
 #: numbers with which cel-go's errors name the kinds of expressions
-_KINDS = {Call: 1, Comprehension: 2, Ident: 3, ListExpr: 4, Literal: 5, MapExpr: 6, Select: 7, StructExpr: 8}
+_KINDS = {Call: 1, Ident: 3, ListExpr: 4, Literal: 5, MapExpr: 6, Select: 7, StructExpr: 8}
 _GO_TYPES = {
     bool: "bool",
     int: "int64",
