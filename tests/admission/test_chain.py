@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kapi.admission.catalogue import PLUGINS, enabled_names
 from kapi.admission.chain import Chain
 from kapi.admission.interface import Attributes, Plugin
 from kapi.machinery.tree import Tree
@@ -35,3 +36,13 @@ def test_managed_fields_that_cannot_be_read_are_restored(managed: Tree, kept: bo
     assert request.obj["metadata"]["managedFields"] == (managed if kept else before)
     warned = [text.startswith(".metadata.managedFields was in an invalid state") for text in request.warnings]
     assert warned == ([] if kept else [True])
+
+
+def test_the_plugins_that_are_on_by_default_are_upstream_s() -> None:
+    others = {
+        "AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "DenyServiceExternalIPs", "EventRateLimit",
+        "ExtendedResourceToleration", "ImagePolicyWebhook", "LimitPodHardAntiAffinityTopology", "NamespaceAutoProvision",
+        "NamespaceExists", "NodeRestriction", "OwnerReferencesPermissionEnforcement", "PodNodeSelector",
+        "PodTolerationRestriction",
+    }  # fmt: skip
+    assert PLUGINS.keys() - enabled_names() == others

@@ -256,6 +256,15 @@ class TestExtendedResourceToleration:
         spec = (admit(tolerations.ExtendedResourceToleration(initializer()), request).obj or {})["spec"]
         assert spec["tolerations"] == [{"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
+    def test_what_is_tolerated_already_is_not_repeated(self) -> None:
+        resources = {"requests": {"example.com/gpu": "1"}}
+        exists = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+        for own, added in ((exists, []), ({**exists, "effect": "NoExecute"}, [exists])):
+            containers = [{"name": "c", "image": "i", "resources": resources}]
+            request = attributes(pod(containers=containers, tolerations=[own]))
+            spec = (admit(tolerations.ExtendedResourceToleration(initializer()), request).obj or {})["spec"]
+            assert spec["tolerations"] == [own, *added]
+
 
 class TestPodTolerationRestriction:
     def test_adds_and_restricts(self) -> None:

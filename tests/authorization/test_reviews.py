@@ -84,6 +84,7 @@ PARTLY, IGNORED = "partially ignored due to parse error", "ignored due to parse 
         ("fieldSelector", {"rawSelector": "a=b,c!=d"}, ""),
         ("labelSelector", {"requirements": [requirement("In", "1"), requirement("Gt", "1")]}, PARTLY),
         ("labelSelector", {"requirements": [requirement("NotIn", "1"), requirement("Exists")]}, ""),
+        ("labelSelector", {"requirements": [requirement("DoesNotExist")]}, ""),
         ("labelSelector", {"rawSelector": "a in"}, IGNORED),
     ],
 )

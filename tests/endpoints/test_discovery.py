@@ -59,6 +59,14 @@ def test_subresources_stand_after_their_resource() -> None:
     assert names[start : start + 3] == ["deployments", "deployments/scale", "deployments/status"]
 
 
+def test_a_subresource_may_be_of_another_group() -> None:
+    aggregated = document("/apis", accept=AGGREGATED)
+    (apps,) = (group for group in aggregated["items"] if group["metadata"]["name"] == "apps")
+    (row,) = (each for each in apps["versions"][0]["resources"] if each["resource"] == "deployments")
+    kinds = {sub["subresource"]: sub["responseKind"] for sub in row["subresources"]}
+    assert kinds["scale"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+
+
 def test_the_core_documents_have_no_api_version() -> None:
     assert "apiVersion" not in document("/api")
     assert "apiVersion" not in document("/api/v1")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -11,10 +13,11 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from twisted.web.http_headers import Headers
 
-from kapi.endpoints.passing import pipe
+from kapi.endpoints.passing import body_to_pass, passed_on, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.pending import BACKEND_BYTES, Pending
 from kapi.wire.answer import Answer
+from tests.filters.requests import request
 
 
 class Client:
@@ -93,3 +96,29 @@ class Passing(SynchronousTestCase):
         producer.pauseProducing()
         backend.connectionLost()
         self.assertEqual(self.pending.size, 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "TE", "Trailer",
+        "Transfer-Encoding", "Upgrade", "Host", "Content-Length", "Authorization", "Expect", "X-Remote-User", "X-Remote-Extra-A",
+        "Impersonate-User", "Named-By-Connection",
+    ],
+)  # fmt: skip
+def test_headers_of_the_client_s_connection_and_identity_stay_here(name: str) -> None:
+    headers: dict[str, str | list[str]] = {"Connection": "close, named-by-connection", "X-Own": "1", name: "x"}
+    if name == "Connection":
+        headers[name] = "named-by-connection"
+    assert passed_on(request(headers=headers).http) == [(b"X-Own", b"1")]
+
+
+@pytest.mark.parametrize(
+    ("method", "passed"), [("GET", None), ("HEAD", None), ("OPTIONS", None), ("POST", b""), ("DELETE", b"")]
+)
+def test_reads_without_a_body_have_none_elsewhere(method: str, passed: bytes | None) -> None:
+    ctx = request(method=method)
+    ctx.http.gone = False  # type: ignore[misc]
+    assert body_to_pass(ctx) == passed
+    ctx.http.content = io.BytesIO(b"x")  # type: ignore[misc]
+    assert body_to_pass(ctx) == b"x"

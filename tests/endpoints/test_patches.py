@@ -113,6 +113,14 @@ def test_bad_patches_change_nothing(one: MemoryAPI, kind: str, patch: Any, code:
     assert one.ask("GET", f"{MAPS}/a").json == before
 
 
+@pytest.mark.parametrize(
+    ("kind", "prefix"), [(MERGE, "error decoding patch: "), (JSON, "error decoding patch: "), (STRATEGIC, "")]
+)
+def test_a_patch_that_is_no_json(one: MemoryAPI, kind: str, prefix: str) -> None:
+    answer = one.ask("PATCH", f"{MAPS}/a", "{", type=kind)
+    assert (answer.code, answer.json["message"]) == (400, f"{prefix}unexpected end of JSON input")
+
+
 def test_a_patch_of_nothing_is_not_found(api: MemoryAPI) -> None:
     assert api.ask("PATCH", f"{MAPS}/a", {}, type=MERGE).code == 404
 
@@ -363,6 +371,13 @@ def test_a_write_to_a_scale_divides_the_entry_of_who_updates_and_keeps_the_one_o
     assert api.ask("PATCH", f"{DEPLOYMENTS}/d?fieldManager=one", body, type=APPLY).code == 200
     assert api.ask("PUT", f"{DEPLOYMENTS}/d/scale?fieldManager=three", scale).code == 200
     assert owners(api, f"{DEPLOYMENTS}/d")[0] == ("one", "Apply", "", True, ["f:replicas", "f:selector", "f:template"])
+
+
+def test_a_scale_that_is_applied_without_replicas_owns_none(api: MemoryAPI) -> None:
+    assert api.ask("POST", DEPLOYMENTS, deployment("a")).code == 201
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {}}
+    assert api.ask("PATCH", f"{DEPLOYMENTS}/d/scale?fieldManager=other", body, type=APPLY).code == 200
+    assert {owner[0] for owner in owners(api, f"{DEPLOYMENTS}/d")} == {"tests"}
 
 
 @pytest.mark.parametrize(

@@ -62,16 +62,22 @@ def test_pods_that_do_not_run_need_no_budget(api: MemoryAPI) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "healthy", "code"),
-    [("AlwaysAllow", 0, 201), ("IfHealthyBudget", 0, 429), ("IfHealthyBudget", 1, 201), (None, 0, 429)],
+    ("policy", "healthy", "desired", "code"),
+    [
+        ("AlwaysAllow", 0, 1, 201),
+        ("IfHealthyBudget", 0, 1, 429),
+        ("IfHealthyBudget", 1, 1, 201),
+        ("IfHealthyBudget", 1, 0, 429),
+        (None, 0, 1, 429),
+    ],
 )
 def test_a_pod_that_is_not_ready_may_need_no_budget(
-    api: MemoryAPI, policy: str | None, healthy: int, code: int
+    api: MemoryAPI, policy: str | None, healthy: int, desired: int, code: int
 ) -> None:
     budget(api, "b", 0)
     patch = {"spec": {"unhealthyPodEvictionPolicy": policy}}
     generation = api.ask("PATCH", f"{BUDGETS}/b", patch, type=MERGE).json["metadata"]["generation"]
-    state = {"currentHealthy": healthy, "observedGeneration": generation}
+    state = {"currentHealthy": healthy, "desiredHealthy": desired, "observedGeneration": generation}
     assert api.ask("PATCH", f"{BUDGETS}/b/status", {"status": state}, type=MERGE).code == 200
     pod(api, "p", phase="Running")
     assert evict(api, "p").code == code

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from kapi.testing.memory_api import MemoryAPI
+from kapi.resources.catalogue import BUILT_IN
+from kapi.testing.memory_api import MemoryAPI, succeed
 
 MAPS = "/api/v1/namespaces/n/configmaps"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
@@ -25,6 +28,16 @@ def test_an_object_that_rows_cannot_include(api: MemoryAPI, query: str) -> None:
     answer = api.ask("GET", f"{MAPS}?{query}includeObject=x", headers=TABLE)
     why = 'Unable to convert to Table as requested: includeObject: Invalid value: "x"'
     assert (answer.code, answer.json["message"][: len(why)]) == (400, why)
+
+
+def test_a_type_without_columns_of_its_own_has_those_of_all() -> None:
+    rows = [replace(row, table=None) for row in BUILT_IN if row.plural == "configmaps"]
+    api: MemoryAPI = succeed(MemoryAPI.started(rows))
+    assert api.ask("GET", MAPS, headers=TABLE).json["rows"] is None
+    made = api.ask("POST", MAPS, {"metadata": {"name": "one"}}).json["metadata"]["creationTimestamp"]
+    table = api.ask("GET", MAPS, headers=TABLE).json
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Created At"]
+    assert [row["cells"] for row in table["rows"]] == [["one", made]]
 
 
 @pytest.mark.parametrize("include", ["", "?includeObject=Object", "?includeObject=None"])

@@ -32,6 +32,7 @@ def test_stages_switch_what_is_not_named_and_not_locked() -> None:
     ("given", "texts"),
     [
         ({"NoSuchGate": True}, ["unrecognized feature gate: NoSuchGate"]),
+        ({"NoSuchGate": True, "NorThis": True}, ["unrecognized feature gate: NoSuchGate"]),
         (
             {"APIServerTracing": False},
             ["cannot set feature gate APIServerTracing to false, feature is locked to true"],

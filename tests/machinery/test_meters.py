@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.machinery.meters import Counter, Gauge, Histogram, coarser, exponential
+from kapi.machinery.meters import DEFAULT_BOUNDS, Counter, Gauge, Histogram, coarser, exponential
 from kapi.observability.metrics import lines
 
 
@@ -50,6 +50,13 @@ def test_fewer_bounds_count_the_same() -> None:
     bounds, row = (0.1, 0.5, 1.0), [1, 2, 4, 8, 30.0]
     assert coarser(bounds, row, (0.5,)) == [("0.5", 3), ("+Inf", 15)]
     assert coarser(bounds, row, bounds) == [("0.1", 1), ("0.5", 3), ("1", 7), ("+Inf", 15)]
+
+
+def test_the_usual_bounds_are_those_of_prometheus() -> None:
+    histogram = Histogram("took", "", ["l"], DEFAULT_BOUNDS)
+    histogram.observe(1.0, "x")
+    shown = [line.split('le="')[1].split('"')[0] for line in exposed(histogram) if "le=" in line]
+    assert shown == ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"]
 
 
 def test_a_gauge_shows_the_last_value() -> None:
