@@ -17,7 +17,7 @@ from kapi.client.session import Session
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
 from kapi.kubectl.messages import SCHEME, CommandError, standard_message
-from kapi.kubectl.object_meta import check_metadata
+from kapi.kubectl.object_meta import check_object
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
     Chain,
@@ -307,13 +307,13 @@ class Builder:
         return read_bytes(source, self._factory.stdin)
 
     async def _from_object(self, obj: Object, source: str, listed: bool) -> Info:
-        version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
         if self._validated and (what := unset(obj)):
             raise _unvalidated(source, what)
-        if not kind:
+        version, kind = obj.get("apiVersion") or "", obj.get("kind")
+        if not kind or not isinstance(kind, str) or str(version).count("/") > 1:
             raise without_kind(obj, source)
         with _decoding(source):
-            check_metadata(obj.get("metadata"))
+            check_object(obj)
         if self._local:
             return self._local_info(obj, version, kind, source)
         if self._scheme:
@@ -419,8 +419,16 @@ def _unvalidated(source: str, what: str) -> CommandError:
 
 
 def unset(obj: Object) -> str:
-    """Which of apiVersion and kind the object does not have; "" when it has both."""
-    found = [f"{name} not set" for name in ("apiVersion", "kind") if not obj.get(name)]
+    """What is wrong with apiVersion and kind; "" when the object has both."""
+    found = []
+    for name in ("apiVersion", "kind"):
+        value = obj.get(name)
+        if not value:
+            found.append(f"{name} not set")
+        elif not isinstance(value, str):
+            found.append(f"{name} isn't string type")
+        elif name == "apiVersion" and value.count("/") > 1:
+            found.append(f"unexpected GroupVersion string: {value}")
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
 
 

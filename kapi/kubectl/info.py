@@ -107,7 +107,7 @@ def items_of(obj: Object) -> list[Object]:
     kind, version = str(obj.get("kind", "")).removesuffix("List"), obj.get("apiVersion", "")
     found = []
     for item in obj["items"]:
-        if kind and "kind" not in item:
-            item = {"apiVersion": version, "kind": kind, **item}
+        if kind and "kind" not in (item or {}):
+            item = {"apiVersion": version, "kind": kind, **(item or {})}
         found.append(item)
     return found

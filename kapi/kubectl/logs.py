@@ -69,7 +69,7 @@ async def run(factory: Factory, program: str) -> int:
             raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed")
         container = flags.arguments[1]
     check_pod_timeout(factory)
-    options = _options(factory)
+    options = _options(factory, container)
     pods = await _pods(factory, program)
     if not pods:
         factory.err.write(f"No resources found in {factory.namespace} namespace.\n")
@@ -92,7 +92,7 @@ async def run(factory: Factory, program: str) -> int:
     return 0
 
 
-def _options(factory: Factory) -> Object:
+def _options(factory: Factory, container: str) -> Object:
     """The query parameters of the request.  Raises CommandError."""
     flags = factory.flags
     if flags.get_string("since-time"):
@@ -102,10 +102,14 @@ def _options(factory: Factory) -> Object:
             raise CommandError(str(error)) from None
     if flags.get_duration("since") and flags.get_string("since-time"):
         raise CommandError("at most one of `sinceTime` or `sinceSeconds` may be specified")
-    if flags.get_int("tail") < -1:
-        raise CommandError("--tail must be greater than or equal to -1")
+    if flags.get_bool("all-containers") and container:
+        raise CommandError(f"--all-containers=true should not be specified with container name {container}")
     if flags.get_int("limit-bytes") < 0:
         raise CommandError("--limit-bytes must be greater than 0")
+    if flags.get_duration("since") < 0:
+        raise CommandError("--since must be greater than 0")
+    if flags.get_int("tail") < -1:
+        raise CommandError("--tail must be greater than or equal to -1")
     tail = flags.get_int("tail")
     if flags.get_string("selector") and not flags.given("tail"):
         tail = 10

@@ -1,4 +1,4 @@
-"""Checks the metadata of manifests as Go decodes it (upstream: cli-runtime ``resource/metadata_decoder.go``).
+"""Checks type and metadata of manifests as Go decodes it (upstream: cli-runtime ``resource/metadata_decoder.go``).
 
 Only metadata of an unusual form needs the server's types, whose import takes longer than most commands.
 """
@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import re
 
+from kapi.codecs.json_reading import kind_of
 from kapi.kubectl.messages import CommandError
-from kapi.machinery.tree import Tree
+from kapi.machinery.tree import Object, Tree
 
 _TEXTS = frozenset(("generateName", "name", "namespace", "resourceVersion", "uid"))
 _TIME = re.compile(r"\d{4}-[01]\d-[0-2]\dT[01]\d:[0-5]\d:[0-5]\dZ")
 
 
-def check_metadata(metadata: Tree) -> None:
-    """Raises CommandError with Go's text for metadata that no object can have."""
+def check_object(obj: Object) -> None:
+    """Raises CommandError with Go's text for an apiVersion or metadata that no object can have."""
+    metadata, version = obj.get("metadata"), obj.get("apiVersion")
+    if version is not None and not isinstance(version, str):
+        kind, field = kind_of(version), "metadataOnlyObject.TypeMeta.apiVersion"
+        raise CommandError(f"json: cannot unmarshal {kind} into Go struct field {field} of type string")
     if metadata is None or isinstance(metadata, dict) and all(map(_usual, metadata, metadata.values())):
         return
     from kapi.kubectl.local_patch import decoded

@@ -14,7 +14,7 @@ from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
 from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, aggregate, raise_errors
 from kapi.machinery.status import BadRequest, NotFound
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _CAUGHT = (Aggregate, CommandError, StatusError)
 EXTENSIONS = (".json", ".yaml", ".yml")
@@ -224,15 +224,25 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject
         if tree is None:
             continue
         if not isinstance(tree, dict):
-            from kapi.codecs.json_reading import kind_of
-
-            what = f"json: cannot unmarshal {kind_of(tree)} into Go value of type unstructured.detector"
-            yield NoObject(f'unable to decode "{source}": {what}'), 0
+            yield _no_object(source, tree, "value of type unstructured.detector"), 0
+        elif tree.get("items") is not None and not isinstance(tree["items"], list):
+            yield _no_object(source, tree["items"], "struct field decodeList.items of type []json.RawMessage"), 0
         elif is_list(tree):
-            for item in items_of(tree) if tree.get("kind") != "List" else tree["items"]:
-                yield item, number
+            for item in tree["items"]:
+                if item is not None and not isinstance(item, dict):
+                    yield _no_object(source, item, "value of type map[string]interface {}"), 0
+                    break
+            else:
+                for item in items_of(tree) if tree["kind"] != "List" else tree["items"]:
+                    yield item or {}, number
         else:
             yield tree, 0
+
+
+def _no_object(source: str, value: Tree, wanted: str) -> NoObject:
+    from kapi.codecs.json_reading import kind_of
+
+    return NoObject(f'unable to decode "{source}": json: cannot unmarshal {kind_of(value)} into Go {wanted}')
 
 
 def _is_cut(text: bytes) -> bool:
