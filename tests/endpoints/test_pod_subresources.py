@@ -102,7 +102,8 @@ def test_a_rehearsed_eviction_leaves_the_pod(api: MemoryAPI) -> None:
 def test_a_pod_is_bound_once(api: MemoryAPI) -> None:
     pod(api, "p")
     body = {"kind": "Binding", "apiVersion": "v1", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "one"}}
-    assert api.ask("POST", f"{PODS}/p/binding", body).code == 201
+    done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    assert api.ask("POST", f"{PODS}/p/binding", body).json == done
     bound = api.ask("GET", f"{PODS}/p").json
     assert bound["spec"]["nodeName"] == "one"
     assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
