@@ -184,6 +184,9 @@ def test_duplicate_keys_are_reported_with_their_line() -> None:
         ("a: !!int 1e3\n", "yaml: cannot decode !!float `1e3` as a !!int"),
         ("a: !!float 18446744073709551615\n", "yaml: cannot decode !!int `18446744073709551615` as a !!float"),
         ("a: !!bool 1\n", "yaml: cannot decode !!int `1` as a !!bool"),
+        ("a: !!null 1\n", "yaml: cannot decode !!int `1` as a !!null"),
+        ("a: !!int x\n", "yaml: cannot decode !!str `x` as a !!int"),
+        ("a: !!int ~\n", "yaml: cannot decode !!null `~` as a !!int"),
         ("a: .nan\n", "json: unsupported value: NaN"),
         ("a: \x01", "yaml: control characters are not allowed"),
         ('{"a": "\\ud83d\\ude00"}', "yaml: found invalid Unicode character escape code"),  # JSON has surrogate pairs
