@@ -6,6 +6,7 @@ Each method adds one part of the command line; ``do`` checks that the parts go t
 from __future__ import annotations
 
 import contextlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
@@ -304,7 +305,10 @@ class Builder:
         """Raises CommandError."""
         if is_url(source):
             return await download(source, self._factory.reactor)
-        return read_bytes(source, self._factory.stdin)
+        data = read_bytes(source, self._factory.stdin)
+        if data.isascii() or data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            return data
+        return data.decode(errors="replace").encode()  # as kubectl reads what is not UTF-8
 
     async def _from_object(self, obj: Object, source: str, listed: bool) -> Info:
         if self._validated and (what := unset(obj)):
