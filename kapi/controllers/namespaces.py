@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.controllers.watching import Ends, QueueController
@@ -36,6 +36,7 @@ _FINE = {
 }
 #: until then other servers have seen the deletion and admit no new objects (upstream waits 5 s)
 _GRACE_SECONDS = 1.0
+_ELSEWHERE_SECONDS = 60.0  # for the objects of one resource of another server in one attempt
 _PODS = ("", "pods")
 _EVEN_UNREADABLE: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
 _OPTIONS: Object = {"propagationPolicy": "Background"}
@@ -170,6 +171,7 @@ class NamespaceController(QueueController[str]):
         self._namespaces = client.resource("", "namespaces")
         self._now = now
         self._grace = grace
+        self._reactor = reactor
         super().__init__(reactor)
 
     def _watches(self) -> Ends:
@@ -219,16 +221,21 @@ class NamespaceController(QueueController[str]):
             await self._delete_elsewhere(content, metadata["name"], remains)
         return remains
 
-    @staticmethod
-    async def _delete_elsewhere(content: Content, namespace: str, remains: Remains) -> None:
-        try:
+    async def _delete_elsewhere(self, content: Content, namespace: str, remains: Remains) -> None:
+        async def delete() -> list[Object]:
             await content.delete_collection(namespace, _OPTIONS)
-            left = await content.list(namespace)
+            return await content.list(namespace)
+
+        try:
+            left = await Deferred.fromCoroutine(delete()).addTimeout(_ELSEWHERE_SECONDS, self._reactor)
             remains.add(content.resource.group, content.resource.resource, left, 0, namespace)
         except CancelledError:
             raise
         except status.NotFound:
             return
+        except TimeoutError:  # its pages may have no end, and other namespaces wait
+            text = f"{content.resource}: the objects in {namespace} were not deleted in {_ELSEWHERE_SECONDS:g} s"
+            remains.errors.append(text)
         except Exception as error:  # whatever another server answers
             remains.errors.append(str(error))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers import namespaces
@@ -30,6 +31,7 @@ class Flunders:
         self.asked: list[str] = []
         self.unknown: list[GroupVersion] = []
         self.fault: Exception | None = None
+        self.silent = False
 
     def in_namespaces(self) -> list[Any]:
         return [] if self.unknown else [self]
@@ -40,6 +42,8 @@ class Flunders:
     async def list(self, namespace: str) -> list[Object]:
         if self.fault is not None:
             raise self.fault
+        if self.silent:
+            await Deferred()
         return self.objects
 
     async def delete_collection(self, namespace: str, options: Object) -> None:
@@ -106,6 +110,20 @@ class NamespaceDeletion(Served):
             self.assertEqual(failure["message"], f"Failed to delete all resource types, 1 remaining: {text}")
         self.far.fault, self.far.objects = not_found(self.far.resource, ""), []
         self.wait(8)
+        self.call("GET", "/api/v1/namespaces/n1", expect=404)
+
+    async def test_another_server_whose_list_does_not_end_is_named_and_asked_again(self) -> None:
+        await self.start()
+        self.far.silent = True
+        self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.wait(70)
+        self.assertEqual(
+            self.condition("NamespaceDeletionContentFailure")["message"],
+            "Failed to delete all resource types, 1 remaining: "
+            "flunders.far.example.com: the objects in n1 were not deleted in 60 s",
+        )
+        self.far.silent = False
+        self.wait(70)
         self.call("GET", "/api/v1/namespaces/n1", expect=404)
 
     async def test_a_namespace_stays_while_the_resources_of_a_group_version_are_unknown(self) -> None:

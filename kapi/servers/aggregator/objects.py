@@ -260,9 +260,12 @@ class RemoteResources:
         return list(found.values())
 
     def in_namespaces(self) -> list[RemoteResource]:
-        """The resources in namespaces whose objects can be deleted, each in its first version."""
+        """The resources in namespaces whose objects can be deleted now, each in its first version."""
         found: dict[GroupResource, RemoteResource] = {}
+        stale = set(self.stale())
         for group_version, entry in self._entries():
+            if group_version in stale:
+                continue
             if entry.get("scope") == "Namespaced" and "delete" in (entry.get("verbs") or ()):
                 made = RemoteResource(self._objects, group_version, entry)
                 found.setdefault(made.resource, made)

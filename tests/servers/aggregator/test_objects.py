@@ -165,6 +165,14 @@ class Objects(TestCase):
             ],
         )
 
+    def test_namespaces_do_not_wait_for_a_server_that_is_away(self) -> None:
+        away = [GV]
+        objects = RemoteObjects(reactor, self.backends)
+        resources = RemoteResources(objects, self.remote, lambda: away)
+        self.assertEqual(resources.in_namespaces(), [])
+        away.clear()
+        self.assertEqual([one.resource.resource for one in resources.in_namespaces()], ["flunders"])
+
     @inlineCallbacks
     def test_the_pages_of_a_list_are_one_list(self) -> Any:
         self.server.answer = 200, {"items": [{}], "metadata": {"continue": "x"}}
