@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.controllers.watching import Ends, QueueController
@@ -20,6 +20,7 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.runtime.interface import Client
+from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
 FINALIZER = "kubernetes"
@@ -227,7 +228,7 @@ class NamespaceController(QueueController[str]):
             return await content.list(namespace)
 
         try:
-            left = await Deferred.fromCoroutine(delete()).addTimeout(_ELSEWHERE_SECONDS, self._reactor)
+            left = await begin(self._reactor, delete()).addTimeout(_ELSEWHERE_SECONDS, self._reactor)
             remains.add(content.resource.group, content.resource.resource, left, 0, namespace)
         except CancelledError:
             raise
