@@ -24,7 +24,6 @@ from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info, items_of
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.recording import recorded
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import FLAGS as DELETE
 from kapi.kubectl.writing import (
@@ -36,6 +35,7 @@ from kapi.kubectl.writing import (
     field_manager,
     file_builder,
     propagation,
+    recorded,
     validation,
     with_last_applied,
     with_source,

@@ -13,9 +13,8 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.recording import recorded
 from kapi.kubectl.updates import given_objects
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, recorded
 from kapi.machinery.golang import float_text
 from kapi.machinery.quantity import QuantityError, canonical
 from kapi.machinery.tree import Object

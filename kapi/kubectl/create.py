@@ -10,7 +10,6 @@ from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.raw import send_raw
-from kapi.kubectl.recording import recorded
 from kapi.kubectl.visitor import is_url
 from kapi.kubectl.writing import (
     WRITE,
@@ -18,6 +17,7 @@ from kapi.kubectl.writing import (
     dry_run_suffix,
     field_manager,
     file_builder,
+    recorded,
     saved,
     validation,
     with_source,

@@ -10,8 +10,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.recording import recorded
-from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, field_manager, validation
+from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, field_manager, recorded, validation
 from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object
 

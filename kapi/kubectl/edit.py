@@ -24,10 +24,9 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import no_printer, printer_for
-from kapi.kubectl.recording import recorded
 from kapi.kubectl.updates import Updates
 from kapi.kubectl.visitor import NoObject, read_documents
-from kapi.kubectl.writing import field_manager, validation, with_last_applied
+from kapi.kubectl.writing import field_manager, recorded, validation, with_last_applied
 from kapi.machinery.golang import quote
 from kapi.machinery.status import Invalid, NotFound
 from kapi.machinery.tree import Object, Tree, dig

@@ -7,8 +7,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.marks import FLAGS as FLAGS
 from kapi.kubectl.marks import Change, Marker, check, objects, resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
-from kapi.kubectl.recording import recorded
-from kapi.kubectl.writing import dry_run_strategy
+from kapi.kubectl.writing import dry_run_strategy, recorded
 from kapi.machinery.golang import quote
 from kapi.machinery.names import label_value
 from kapi.machinery.tree import Object

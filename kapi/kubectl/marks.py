@@ -12,9 +12,8 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.interface import Printer
-from kapi.kubectl.recording import record_patch
 from kapi.kubectl.visitor import Result
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager, record_patch
 from kapi.machinery.tree import Object
 
 FLAGS = (

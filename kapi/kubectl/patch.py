@@ -15,8 +15,7 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.recording import record_patch
-from kapi.kubectl.writing import dry_run_strategy, field_manager
+from kapi.kubectl.writing import dry_run_strategy, field_manager, record_patch
 from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Tree

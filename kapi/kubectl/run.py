@@ -18,10 +18,9 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.recording import recorded
 from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
 from kapi.kubectl.writing import FLAGS as DELETE
-from kapi.kubectl.writing import delete_options, dry_run_strategy, dry_run_suffix
+from kapi.kubectl.writing import delete_options, dry_run_strategy, dry_run_suffix, recorded
 from kapi.machinery.golang import quote
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object

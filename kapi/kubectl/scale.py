@@ -14,8 +14,7 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.recording import record_patch
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, record_patch
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 

@@ -12,7 +12,6 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.recording import recorded
 from kapi.kubectl.set_env import ENV
 from kapi.kubectl.updates import (
     CONTAINERS,
@@ -26,7 +25,7 @@ from kapi.kubectl.updates import (
     selected,
     update_pods,
 )
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager, recorded
 from kapi.machinery.tree import Object
 
 

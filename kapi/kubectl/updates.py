@@ -14,9 +14,8 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.recording import recorded
 from kapi.kubectl.visitor import Result
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, field_manager, recorded
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 

@@ -1,4 +1,4 @@
-"""Common parts of ``create``, ``apply`` and ``delete``: flags, the objects of files, errors that name the file."""
+"""Common parts of commands that write: flags, the objects of files, annotations of kubectl, errors that name the file."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ WRITE = (
     *shared("selector field-manager dry-run validate"),
 )
 MANAGER = "kubectl"
+CHANGE_CAUSE = "kubernetes.io/change-cause"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _VALIDATION = {"true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
 FLAGS = (
@@ -107,6 +108,28 @@ def saved(obj: Object, flags: Flags) -> Object:
     """The manifest, with the annotation for ``--save-config``, or when it has an earlier one."""
     known = dig(obj, "metadata", "annotations", LAST_APPLIED)
     return with_last_applied(obj) if flags.get_bool("save-config") or known else obj
+
+
+def record_patch(factory: Factory, program: str) -> Object:
+    """A merge patch with the annotation of ``--record``, the command that changed an object last; {} without the flag.
+
+    kubectl keeps the flag for old scripts, and warns of it.
+    """
+    flags = factory.flags
+    if not flags.has("record") or not flags.get_bool("record"):
+        return {}
+    cause = " ".join((program, factory.command, *flags.arguments, *flags.as_given))
+    return {"metadata": {"annotations": {CHANGE_CAUSE: cause}}}
+
+
+def recorded(factory: Factory, program: str, obj: Object) -> Object:
+    """The object, with ``--record`` a copy that has the annotation."""
+    patch = record_patch(factory, program)
+    if not patch:
+        return obj
+    metadata = obj.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {}), **patch["metadata"]["annotations"]}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
 def propagation(flags: Flags, err: TextIO | None = None) -> str:
