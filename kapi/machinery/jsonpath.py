@@ -13,10 +13,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf, isinf
 from typing import NamedTuple, Protocol
 
 from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.each import elements, entries, popped
+from kapi.machinery.each import costly, elements, entries, popped
 from kapi.machinery.golang import type_name, value_text
 from kapi.machinery.tree import Tree
 
@@ -30,6 +31,7 @@ _COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|)")
 _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
 MAX_INT = (1 << 63) - 1
+MAX_RANGES = 100  # in each other
 
 
 class JSONPathError(ValueError):
@@ -258,7 +260,7 @@ class Chain(NamedTuple):
     fields: dict[int, str] = {}  # never changed
 
     def follow(self, values: Values) -> Values:
-        for step in self.steps:
+        for step in costly(self.steps):
             values = step(values)
         return values
 
@@ -272,7 +274,7 @@ class Chain(NamedTuple):
         descent, done = self.steps[0], 2 if 1 in self.fields else 1
         assert isinstance(descent, Descent)
         values = below.named(self.fields[1], descent) if done == 2 else below.values(descent)
-        for step in self.steps[done:]:
+        for step in costly(self.steps[done:]):
             values = step(values)
         return values
 
@@ -293,6 +295,14 @@ def read_template(text: str, allow_missing: bool, limit: int | None = None) -> l
     return found
 
 
+class _First(list[Values]):
+    """Keeps the first of the values that are appended."""
+
+    def append(self, values: Values) -> None:
+        if not self:
+            super().append(values)
+
+
 class Template:
     """Parses ``text``; without ``allow_missing`` a missing field is an error.  Raises JSONPathError."""
 
@@ -306,7 +316,8 @@ class Template:
     def first(self, data: object, below: Below | None = None) -> Values:
         """The values of the first part; ``below`` has those in ``data``.  Raises JSONPathError."""
         if self._only is None:
-            found = self.find(data)
+            found = _First()
+            self._run(self._chains, 0, data, found, 0)
             return found[0] if found else []
         if below is not None and self._descends:
             return self._only.follow_below(below)
@@ -322,6 +333,8 @@ class Template:
 
     def _run(self, chains: Sequence[Chain], start: int, data: object, found: list[Values] | None, ranges: int) -> int:
         """Evaluates from ``start`` to the ``end`` of the range; returns its index.  ``found`` None: no values are kept."""
+        if ranges > MAX_RANGES:
+            raise JSONPathError(f"more than {MAX_RANGES} ranges in each other")
         place = start
         while place < len(chains):
             chain = chains[place]
@@ -428,9 +441,12 @@ class _Reader:
         text = match[0] if match else ""
         self.place += len(text)
         try:
-            self._steps.append(constant(float(text) if "." in text else int(text)))
+            number = float(text)
         except ValueError:
-            raise JSONPathError(f"cannot parse number {text}") from None
+            number = inf
+        if isinf(number):
+            raise JSONPathError(f"cannot parse number {text}")
+        self._steps.append(constant(number if "." in text else int(text)))
 
     def _identifier(self) -> None:
         name = self._to_terminator(escapes=False)
@@ -527,11 +543,9 @@ def _unquoted(text: str) -> str:
         letter, *codes, octal = match.groups()
         if letter is not None and (letter not in "'\"" or letter == quote):
             return _LETTERS.get(letter, letter)
-        for code in codes:
-            if code is not None:
-                return chr(int(code, 16))
-        if octal is not None:
-            return chr(int(octal, 8))
+        number = int(octal, 8) if octal else int(next(filter(None, codes), "-1"), 16)
+        if 0 <= number < (0x100 if octal else 0xD800) or 0xDFFF < number <= sys.maxunicode:
+            return chr(number)
         raise JSONPathError(f"unquote string {text} error invalid syntax")
 
     return _ESCAPE.sub(character, text[1:-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -10,6 +11,7 @@ from unittest.mock import patch
 import pytest
 from msgspec import Raw
 
+from kapi.machinery.jsonpath import Template
 from kapi.machinery.tree import Object
 from kapi.servers.apiextensions import columns as columns_of
 from kapi.servers.apiextensions.columns import table
@@ -72,6 +74,8 @@ SPEC: Object = {
         (".spec.l}{.spec.m[?(@.v)]", None),
         (".spec.l[?(@.k=!'a')].v", None),
         (".a b", None),
+        (".spec.l}{range .l[*]}{.k}{end", '[{"k":"a","v":1},{"k":"b","l":[{"k":"c","v":3}],"v":2}]'),
+        (".spec.n" + "}{range .spec" * MANY + "}{end" * MANY, None),  # too deep
     ],
 )
 def test_the_first_that_a_path_finds(path: str, wanted: str | None) -> None:
@@ -79,7 +83,9 @@ def test_the_first_that_a_path_finds(path: str, wanted: str | None) -> None:
     assert cells(SPEC, "..k", path, path)[1:] == [wanted, wanted]  # beside others, which share what they have walked
 
 
-@pytest.mark.parametrize("path", [".[", ".a[1", ".a[b]", ".a[?(@.b]", ".a....b", '.a "b', ".a{", ".a,b", ".a[::1 ]"])
+@pytest.mark.parametrize("path", [".[", ".a[1", ".a[b]", ".a[?(@.b]", ".a....b", '.a "b', ".a{", ".a,b", ".a[::1 ]",
+    f".a {'9' * 400}", f".a {'9' * 400}.5", r".a '\UFFFFFFFF'", r".a '\U00110000'", r".a '\uD800'", r".a '\777'",
+])  # fmt: skip
 def test_columns_from_one_with_a_malformed_path_are_left_out(path: str) -> None:
     columns = [{"name": f"c{n}", "type": "string", "jsonPath": of} for n, of in enumerate(["..k", path, "..k"])]
     made = table(Raw(json.dumps(columns).encode()))
@@ -136,7 +142,10 @@ def test_what_lies_below_many_found_values_is_walked_once() -> None:
     assert several < 10 * one
 
 
-LONG: Object = {"spec": {"l": [{"k": "a"}] * MANY, "s": {"l": ["x" * 100] * MANY}}}
+DEEP: Object = {}
+for _ in range(100):
+    DEEP = {"a": DEEP}
+LONG: Object = {"spec": {"l": [{"k": "a"}] * MANY, "s": {"l": ["x" * 100] * MANY}, "d": [DEEP]}}
 
 
 @pytest.mark.parametrize(
@@ -150,9 +159,20 @@ LONG: Object = {"spec": {"l": [{"k": "a"}] * MANY, "s": {"l": ["x" * 100] * MANY
         [".spec.l[" + ",".join("*" * 1000) + "].v"],
         [".spec['l'" + ",'l'" * 1000 + "][*].v"],
         [".spec['l'" + ",'l'" * 1000 + "][::1].v"],
+        [".spec.d[" + ",".join("*" * 200) + "]" + ".a" * 100],
     ],
 )
 def test_long_lists_are_walked_in_steps(paths: list[str]) -> None:
     with patch.object(columns_of, "MAX_FOUND", 200):  # these are looked at by one expression
         found = stretches(lambda: cells(LONG, *paths))
     assert found.longest < MANY, found.where
+
+
+def test_ranges_keep_only_the_first_part() -> None:
+    template, obj = Template("{.n}{range .l[*]}{.}{end}", limit=columns_of.MAX_FOUND), {"n": 1, "l": [1] * 50 * MANY}
+    tracemalloc.start()
+    try:
+        assert template.first(obj) == [1]
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
