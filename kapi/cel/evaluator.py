@@ -293,16 +293,13 @@ class Compiler(Visitor[Step]):
             mapping = isinstance(items, dict)
             if not mapping and not isinstance(items, (list, tuple)):
                 raise no_overload()
-            index = 0
+            if var2 >= 0:
+                items = items.items() if mapping else enumerate(items)
             for item in items:
                 frame.tick()
-                if mapping:
-                    item = from_key(item)
                 if var2 >= 0:
-                    slots[var], slots[var2] = (item, items[to_key(item)]) if mapping else (index, item)
-                    index += 1
-                else:
-                    slots[var] = item
+                    item, slots[var2] = item
+                slots[var] = from_key(item) if mapping else item
                 if not endless:
                     go_on = condition(frame)
                     if go_on is not True:

@@ -440,14 +440,15 @@ class OIDCTest(TestCase):
                 "extra": extra,
             },
             "claimValidationRules": [
-                {"expression": "has(claims.list[0].a__dash__b) && !has(claims.list[0].a__dot__b)"}
+                {"expression": "has(claims.list[0].a__dash__b) && !has(claims.list[0].a__dot__b)"},
+                {"expression": "claims.all(name, value, value != 'evil')"},
             ],
             "userValidationRules": [
                 {"expression": "user.extra.example__dot__org__slash__a__dash__b == ['g']", "message": "no g"}
             ],
         }
         oidc = self.authenticator(entry)
-        claims: dict[str, Any] = {"example.org/user": {"name__x": "jane"}, "list": [{"a-b": "g"}]}
+        claims: dict[str, Any] = {"example.org/user": {"name__x": "jane"}, "list": [{"a-b": "g"}], "a__dot__b": 1}
         answer = await self.ask(oidc, self.token(namespace="n", **claims))
         assert answer is not None
         self.assertEqual((answer.user.name, answer.user.groups, answer.user.uid), ("jane", ("g",), "n"))
