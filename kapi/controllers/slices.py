@@ -116,17 +116,21 @@ def plan(owner: Owner, desired: Mapping[Group, Sequence[Object]], existing: Iter
 
 
 def _recycle(owner: Owner, made: Plan) -> None:
-    """Gives the contents of new slices to the owner's slices that would be deleted."""
+    """Gives the contents of new slices to the owner's slices of the same family that would be deleted."""
+    created: dict[str, list[Object]] = {}
+    for new in made.create:
+        created.setdefault(new["addressType"], []).append(new)
     deleted, made.delete = made.delete, []
     for one in deleted:
-        metadata = one["metadata"]
-        if not made.create or one["addressType"] != made.create[-1]["addressType"] or not owner.owns(one):
+        metadata, news = one["metadata"], created.get(one["addressType"])
+        if not news or not owner.owns(one):
             made.delete.append(one)
             continue
-        new = made.create.pop()
+        new = news.pop()
         identity = {name: metadata[name] for name in _IDENTITY if name in metadata}
         described = {name: value for name, value in new["metadata"].items() if name != "generateName"}
         made.update.append({**new, "metadata": {**identity, **described}})
+    made.create = [new for news in created.values() for new in news]
 
 
 def _fill(owner: Owner, group: Group, endpoints: Sequence[Object], slices: list[Object], made: Plan) -> None:

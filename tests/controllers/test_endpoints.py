@@ -413,6 +413,21 @@ class Mirroring(Services):
         )  # fmt: skip
 
 
+def test_a_slice_gets_the_contents_of_a_new_one_of_its_family() -> None:
+    owner = Owner("Service", "s", "0", {}, {}, "m", False, lambda endpoint: str(endpoint["addresses"][0]), 100)
+
+    def state(port: int) -> dict[Group, list[Object]]:
+        found = (("IPv4", "10.0.0.1"), ("IPv6", "fd00::1"))
+        return {Group.of(family, [{"name": "", "port": port}]): [{"addresses": [one]}] for family, one in found}
+
+    made = plan(owner, state(1), [])
+    slices = [{**one, "metadata": {**one["metadata"], "name": one["addressType"]}} for one in made.create]
+    for existing in (slices, slices[::-1]):
+        made = plan(owner, state(2), existing)
+        assert (made.create, made.delete) == ([], [])
+        assert {one["metadata"]["name"]: one["addressType"] for one in made.update} == {"IPv4": "IPv4", "IPv6": "IPv6"}
+
+
 names = st.integers(0, 30).map(lambda number: f"10.0.0.{number}")
 groups = st.sampled_from([Group.of("IPv4", [{"name": "", "port": port}]) for port in (1, 2)])
 changes = st.lists(st.dictionaries(groups, st.sets(names, max_size=25), max_size=2), max_size=6)
