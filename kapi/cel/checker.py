@@ -27,6 +27,8 @@ from kapi.cel.values import type_of
 from kapi.cel.visitor import Visitor
 from kapi.machinery import checkpoint
 
+_MAX_TYPE_SIZE = 1000
+
 
 class Scope(msgspec.Struct, eq=False):
     """The declarations for names: variables, constants (types), functions, struct types; and the container."""
@@ -59,7 +61,7 @@ class Scope(msgspec.Struct, eq=False):
 
 def check(tree: Expr, source: Source, scope: Scope) -> CelType:
     """Checks the tree in place and returns its type.  Raises CompileErrors."""
-    checker = _Checker(scope)
+    checker = _Checker(scope, source)
     checker.visit(tree)
     if checker.issues:
         raise CompileErrors(source, checker.issues)
@@ -69,8 +71,8 @@ def check(tree: Expr, source: Source, scope: Scope) -> CelType:
 
 
 class _Checker(Visitor[CelType]):
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
+    def __init__(self, scope: Scope, source: Source) -> None:
+        self.scope, self.source = scope, source
         self.subst = Substitution()
         self.issues: list[Issue] = []
         self.locals: list[tuple[str, CelType]] = []
@@ -92,6 +94,8 @@ class _Checker(Visitor[CelType]):
             stack.extend(children(node))
 
     def visited(self, node: Expr, found: CelType) -> None:
+        if found.size > _MAX_TYPE_SIZE:  # each ``{x: x}`` doubles it
+            raise CompileErrors(self.source, [Issue(node.offset, "the type of this expression is too large")])
         node.type = found
 
     def literal(self, node: Literal) -> CelType:

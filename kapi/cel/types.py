@@ -18,14 +18,15 @@ Value = Any
 
 class CelType:
     """``kind`` is one of dyn, null, bool, int, uint, double, string, bytes, timestamp, duration, list, map, struct,
-    opaque, type, param, error, wrapper."""
+    opaque, type, param, error, wrapper.  ``size`` is the number of types in it, with itself."""
 
-    __slots__ = ("kind", "name", "params")
+    __slots__ = ("kind", "name", "params", "size")
 
     def __init__(self, kind: str, name: str = "", params: tuple[CelType, ...] = ()) -> None:
         self.kind = kind
         self.name = name or kind
         self.params = params
+        self.size: int = 1 + sum(param.size for param in params) if params else 1
 
     def __str__(self) -> str:
         if self.kind == "type" and not self.params:

@@ -260,6 +260,18 @@ def test_checking_takes_in_proportion_to_depth(nested: str) -> None:
     assert many < 6 * few
 
 
+@pytest.mark.parametrize(
+    "doubled", [".map(a, {a: a})", ".transformMapEntry(k, v, {{v: v}: {v: v}})", ".map(a, optional.of({a: a}).value())"]
+)
+def test_types_that_double_are_refused(doubled: str) -> None:
+    def work() -> None:
+        with pytest.raises(CompileErrors, match="the type of this expression is too large"):
+            ENV.compile("[1]" + doubled * 12)
+
+    assert effort(work) < 300_000
+    assert ENV.compile("[1]" + doubled * 4).result_type.kind in ("list", "map")
+
+
 def test_an_expression_that_is_too_long_is_not_looked_at() -> None:
     source = "1\n+" * 700_000 + "1"
 
