@@ -6,7 +6,7 @@ neither followed nor sent to the client.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import NoReturn
 
@@ -15,16 +15,15 @@ from twisted.internet.defer import Deferred
 from kapi.endpoints.proxy_handler import PLAIN, Destination, NotPassedOn, ProxyHandler
 from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
-from kapi.request.response import Response
+from kapi.request.response import Response, StreamResponse
 from kapi.servers.aggregator.backend import Backend, Backends
 
 UNAVAILABLE = b"service unavailable\n"
 #: the most servers that a request may have passed.  Two servers that aggregate each other pass a request on in a circle, with a
 #: connection for each round, until a probe finds out
 MAX_HOPS = 16
-DISCOVERY_SECONDS = (
-    5.0  # for the answer to a request for the resources of a group version: clients wait for all of them
-)
+#: for the whole answer to a request for the resources of a group version: clients wait for all of them
+DISCOVERY_SECONDS = 5.0
 LOOP = b"the request has come through too many servers: APIServices of these servers lead in a circle\n"
 
 
@@ -76,11 +75,25 @@ class ReverseProxy:
         try:
             if ctx.path.strip("/").count("/") != 2:
                 return await answer
-            return await Deferred.fromCoroutine(answer).addTimeout(DISCOVERY_SECONDS, self._reactor, _late)
+            return await self._in_time(ctx, answer)
         except NotPassedOn as problem:
             if problem.is_backends_fault:
                 self._failed(key)
             return Response(503, f"{problem}\n".encode(), PLAIN)
+
+    async def _in_time(self, ctx: RequestContext, answer: Coroutine[Deferred[object], object, Response]) -> Response:
+        """An answer that begins and ends within DISCOVERY_SECONDS; a body that does not ends the client's connection."""
+        end = self._reactor.seconds() + DISCOVERY_SECONDS
+        response = await Deferred.fromCoroutine(answer).addTimeout(DISCOVERY_SECONDS, self._reactor, _late)
+        if isinstance(response, StreamResponse):
+            late = self._reactor.callLater(max(0.0, end - self._reactor.seconds()), ctx.http.abort)
+
+            def finish(ctx: RequestContext, code: int) -> None:
+                if late.active():
+                    late.cancel()
+
+            ctx.finishers.append(finish)
+        return response
 
     def _destination(self, ctx: RequestContext, key: str, backend: Backend) -> Destination:
         target = backend.pick()

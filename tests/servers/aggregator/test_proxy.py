@@ -91,6 +91,25 @@ class ProxyTests(ProxyCase):
         yield self.assertFailure(waiting, CancelledError)
 
     @inlineCallbacks
+    def test_the_resources_of_a_group_version_come_completely_or_the_connection_ends(self) -> Any:
+        self.patch(proxy, "DISCOVERY_SECONDS", 0.1)
+        for body, is_complete in ((b"o", False), (b"ok", True)):
+            self.factory.answered, self.factory.received = False, b""
+            self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n" + body)
+            http = Http(b"GET", b"/apis/example.com/v1", {})
+            ctx = self.context(http)
+            response = yield Deferred.fromCoroutine(self.proxy.handle(ctx, KEY))  # type: ignore[arg-type]
+            response.run(http)
+            if is_complete:
+                while not http.finished:
+                    yield deferLater(reactor, 0.005)  # type: ignore[arg-type]
+                for finish in ctx.finishers:
+                    finish(ctx, 200)
+            yield deferLater(reactor, 0.2)  # type: ignore[arg-type]
+            http.over.callback(None)
+            self.assertEqual((http.written, http.finished, http.gone), (body, is_complete, not is_complete))
+
+    @inlineCallbacks
     def test_the_backend_learns_of_the_trace_instead_of_the_clients(self) -> Any:
         self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         http = Http(b"GET", b"/apis/example.com/v1/a", {b"traceparent": [b"00-1-2-01"]})
