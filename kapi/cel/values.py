@@ -195,8 +195,15 @@ def _equal_sets(one: Value, other: Value) -> bool:
     return all(item in members for item in elements(one))
 
 
-def _identity(value: Value) -> Value:
-    """A hashable key: two keys are equal exactly if the values are.  Raises TypeError for values without one."""
+_MAX_IDENTITY = 20_000
+
+
+def _identity(value: Value, room: list[int] | None = None) -> Value:
+    """A hashable key: two keys are equal exactly if the values are.
+
+    Raises TypeError for values without one, and for those with more than ``_MAX_IDENTITY`` parts: lists may share their items,
+    but keys do not.  ``room`` has the number of parts that are left.
+    """
     kind = value.__class__
     if value is None or isinstance(value, (str, bytes)):
         return value
@@ -204,12 +211,17 @@ def _identity(value: Value) -> Value:
         return (kind, value)
     if kind is int or kind is float or kind is Uint:
         return (int, value) if value == value else object()
-    if kind is list or kind is tuple:
-        return (list, tuple(map(_identity, elements(value))))
-    if kind is dict:
-        return (dict, frozenset((key, _identity(item)) for key, item in entries(value)))
     if kind is Timestamp or kind is Duration:
         return (kind, value.nanos)
+    room = room or [_MAX_IDENTITY]
+    if kind is list or kind is tuple or kind is dict:
+        room[0] -= len(value)
+    if room[0] < 0:
+        raise TypeError(kind)
+    if kind is list or kind is tuple:
+        return (list, tuple(_identity(item, room) for item in elements(value)))
+    if kind is dict:
+        return (dict, frozenset((key, _identity(item, room)) for key, item in entries(value)))
     raise TypeError(kind)
 
 

@@ -260,6 +260,11 @@ def test_checking_takes_in_proportion_to_depth(nested: str) -> None:
     assert many < 6 * few
 
 
+def test_shared_parts_of_lists_are_not_copied_to_find_equal_ones() -> None:
+    program = ENV.compile("[[1]" + ".map(a, [a, a])" * 18 + "].distinct().size() == 1")
+    assert effort(lambda: program.evaluate({})) < 1_000_000
+
+
 @pytest.mark.parametrize(
     "doubled", [".map(a, {a: a})", ".transformMapEntry(k, v, {{v: v}: {v: v}})", ".map(a, optional.of({a: a}).value())"]
 )
