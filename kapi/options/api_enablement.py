@@ -21,6 +21,17 @@ def _registered() -> frozenset[tuple[str, str]]:
     return frozenset((kind.group, kind.version) for kind in names_by_kind())
 
 
+def _settings(text: str) -> dict[str, str]:
+    """Pairs, with upstream's other names of the core group version; ``api/legacy`` has no effect."""
+    found: dict[str, str] = {}
+    for key, value in pairs(text).items():
+        if key.removeprefix("api/").split("/", 1)[0] == "v1":
+            key = "/v1"  # also of a setting of one resource (upstream: ``Options.Complete``)
+        if key != "api/legacy":
+            found[key] = value
+    return found
+
+
 def _absent(key: str) -> str:
     """The reason why the group version or resource of a key cannot be enabled; "" when it can."""
     from kapi.resources.catalogue import BUILT_IN  # it imports many modules, which the start of the store does not need
@@ -38,7 +49,10 @@ def _absent(key: str) -> str:
 class APIEnablementOptions(FlagSet):
     title = "API enablement"
 
-    runtime_config = mapping(pairs, "group/version[/resource]=true|false pairs; api/all, api/ga, api/beta, api/alpha.")
+    runtime_config = mapping(
+        _settings,
+        "group/version[/resource]=true|false pairs; v1, the core group; api/all, api/ga, api/beta, api/alpha.",
+    )
 
     def __init__(self, features: FeatureOptions) -> None:
         super().__init__()

@@ -252,6 +252,15 @@ def test_runtime_config_prefers_the_most_specific_setting() -> None:
     assert not enabled("batch", "v1", "cronjobs") and not enabled("", "v1")
 
 
+@pytest.mark.parametrize("key", ["v1", "api/v1", "/v1", "v1/pods", "api/v1/pods"])
+def test_runtime_config_has_several_names_of_the_core_group(key: str) -> None:
+    enabled = parse(f"--runtime-config=api/legacy=true,{key}=false").api_enablement.enabled
+    assert not enabled("", "v1") and not enabled("", "v1", "services") and enabled("apps", "v1")
+    assert parse(
+        f"--runtime-config=api/all=false,{key}", "--enable-priority-and-fairness=false"
+    ).api_enablement.enabled("", "v1")
+
+
 @pytest.mark.parametrize(
     ("value", "texts"),
     [
@@ -274,8 +283,9 @@ def test_runtime_config_prefers_the_most_specific_setting() -> None:
             ],
         ),
         ("api/beta=1", ["invalid value api/beta=1"]),
-        ("v1=true", ["runtime-config invalid key v1"]),
-        ("b/v1=true,a/v2/things=true,api/legacy=true", ["unknown api groups a/v2,api/legacy,b/v1"]),
+        ("v2=true", ["runtime-config invalid key v2"]),
+        ("b/v1=true,a/v2/things=true,api/v2=true", ["unknown api groups a/v2,api/v2,b/v1"]),
+        ("v1=yes", ['invalid value of /v1: yes, err: strconv.ParseBool: parsing "yes": invalid syntax']),
         ("apps/v7=true", ["group version apps/v7 that has not been registered"]),
         (
             "apps/v1=yes",
