@@ -253,6 +253,8 @@ class ExactDecoder:
             return _quantity(value)
         if kind is Kind.INT_OR_STRING and isinstance(value, str):
             return value
+        if kind is Kind.BYTES and isinstance(value, list):
+            return base64.b64encode(bytes([self._byte(item, names, struct) for item in elements(value)])).decode()
         if kind in (Kind.STRING, Kind.DURATION, Kind.TIME, Kind.MICRO_TIME, Kind.BYTES):
             if not isinstance(value, str):
                 expected = Type(Kind.STRING, go_type="string") if kind in (Kind.TIME, Kind.MICRO_TIME) else type_
@@ -272,6 +274,15 @@ class ExactDecoder:
         if not isinstance(value, int) or not -limit <= value < limit:
             raise self._mismatch(value, type_, names, struct, f"number {go_number(value)}")
         return value
+
+    def _byte(self, value: object, names: tuple[str, ...], struct: str) -> int:
+        """One of the numbers that Go also takes for a ``[]byte``; null is 0."""
+        if value is None:
+            return 0
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 256:
+            return value
+        shown = "" if isinstance(value, bool) or not isinstance(value, (int, float)) else f"number {go_number(value)}"
+        raise self._mismatch(value, Type(Kind.INTEGER, go_type="uint8"), names, struct, shown)
 
     def _any(self, value: object, type_: Type) -> Tree:
         """Raw JSON; the schema alternatives of CRDs are decoded leniently, each by a decoder of its own."""

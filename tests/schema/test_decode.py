@@ -90,11 +90,18 @@ def test_quantities_and_times_take_their_canonical_form() -> None:
         ('{"metadata":"x"}', "json: cannot unmarshal string into Go struct field ConfigMap.metadata of type v1.ObjectMeta"),
         ('{"binaryData":{"k":"***"}}', "illegal base64 data at input byte 0"),
         ('{"binaryData":{"k":"YQ="}}', "illegal base64 data at input byte 3"),
+        ('{"binaryData":{"k":[1,"a"]}}', "json: cannot unmarshal string into Go struct field ConfigMap.binaryData of type uint8"),
+        ('{"binaryData":{"":[-1]}}', "json: cannot unmarshal number -1 into Go struct field ConfigMap.binaryData of type uint8"),
+        ('{"binaryData":{"k":[true]}}', "json: cannot unmarshal bool into Go struct field ConfigMap.binaryData of type uint8"),
         ('{"immutable":"true"}', "json: cannot unmarshal string into Go struct field ConfigMap.immutable of type bool"),
     ],
 )  # fmt: skip
 def test_wrong_types_are_refused_with_gos_words(text: str, why: str) -> None:
     assert refusal(text) == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {why}'
+
+
+def test_bytes_may_be_given_as_numbers() -> None:
+    assert decoded('{"binaryData":{"k":[104,105,null],"e":[]}}')[0]["binaryData"] == {"k": "aGkA", "e": ""}
 
 
 @pytest.mark.parametrize("number", ["80.5", "1e2", "3000000000", "99999999999999999999"])

@@ -77,6 +77,11 @@ def test_defaults_fill_what_is_there_and_nulls_that_mean_nothing_go() -> None:
         ({"type": "integer"}, "x", 'f: Invalid value: "string": f in body must be of type integer: "string"'),
         ({"type": "string", "maxLength": 2}, "abc", "f: Too long: may not be more than 2 bytes"),
         ({"type": "string", "pattern": "^a+$"}, "b", "f: Invalid value: \"b\": f in body should match '^a+$'"),
+        (
+            {"enum": [{"b": "<", "a": 1}]},
+            {"d": 1, "c": 2},
+            'f: Unsupported value: {"c":2,"d":1}: supported values: "{\\"a\\":1,\\"b\\":\\"\\\\u003c\\"}"',
+        ),
         ({"type": "string", "enum": ["a", "b"]}, "c", 'f: Unsupported value: "c": supported values: "a", "b"'),
         ({"type": "number", "maximum": 1.5}, 2, "f: Invalid value: 2: f in body should be less than or equal to 1"),
         ({"type": "integer", "multipleOf": 3}, 4, "f: Invalid value: 4: f in body should be a multiple of 3"),
@@ -107,6 +112,9 @@ def test_sets_and_keyed_lists_have_no_duplicates() -> None:
             "m": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]},
         }
     }
+    assert _texts(list_errors(Path(""), schema, {"s": [{"b": 1, "a": 2}, {"a": 2, "b": 1}]})) == [
+        's[1]: Duplicate value: {"a":2,"b":1}'
+    ]
     obj = {"s": ["a", "b", "a", "a"], "m": [{"k": 1}, {"k": 1, "v": 2}]}
     assert _texts(list_errors(Path(""), schema, obj)) == [
         's[2]: Duplicate value: "a"',

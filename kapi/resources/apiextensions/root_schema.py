@@ -7,12 +7,14 @@ Defaults must be valid values themselves.  Upstream: apiextensions ``validation/
 from __future__ import annotations
 
 from kapi.machinery.field import FieldError, Path, forbidden, invalid
+from kapi.machinery.go_json import sorted_fields
 from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object, Tree, copy
 from kapi.resources.apiextensions.embedded import coerce, metadata_errors
 from kapi.resources.apiextensions.internal import schema_of
 from kapi.resources.apiextensions.rule_costs import MAX_SCHEMA_COST, CostContext, TotalCost, cost_text
 from kapi.resources.apiextensions.schema_rules import SchemaValidator, Strictness
+from kapi.resources.shared.internal import internal
 from kapi.schema.structural.correlation import ABSENT
 from kapi.schema.structural.pruning import prune, root
 from kapi.schema.structural.rules import Budget, validator
@@ -85,12 +87,12 @@ def _in_metadata(
     obj.setdefault("apiVersion", "validation/v1")
     problem = coerce(Path(""), obj, root(top), drop=False)
     if problem is not None:
-        errors.append(invalid(at, value, f"must result in valid metadata: {problem}"))
+        errors.append(invalid(at, sorted_fields(value), f"must result in valid metadata: {problem}"))
         return
     problems = metadata_errors(Path(""), obj, top, is_root=True)
     if problems:
         shown = aggregate(map(str, problems))
-        errors.append(invalid(at, value, f"must result in valid metadata: {shown}"))
+        errors.append(invalid(at, sorted_fields(value), f"must result in valid metadata: {shown}"))
         return
     errors.extend(value_errors(value, schema, at, either=False) or _rule_errors(at, value, schema))
 
@@ -100,7 +102,7 @@ def _plain(at: Path, value: object, schema: Schema, require_pruned: bool, errors
         pruned = copy(value)
         prune(pruned, schema, embedded(schema))
         if pruned != value:
-            errors.append(invalid(at, value, "must not have unknown fields"))
+            errors.append(invalid(at, sorted_fields(value), "must not have unknown fields"))
     shaped = copy(value)
     problem = coerce(at, shaped, schema, drop=False)
     if problem is not None:
@@ -164,5 +166,5 @@ def _root_fields(schema: Object, path: Path, errors: list[FieldError]) -> None:
                 return
         elif value not in (None, "", False, [], {}) and name not in _ALLOWED_AT_ROOT:
             text = f"only [{_ROOT_FIELDS}] fields are allowed at the root of the schema if the status subresource is enabled"
-            errors.append(invalid(path.child("openAPIV3Schema"), schema, text))
+            errors.append(invalid(path.child("openAPIV3Schema"), internal("JSONSchemaProps", schema), text))
             return

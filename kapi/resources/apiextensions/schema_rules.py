@@ -256,7 +256,7 @@ class SchemaValidator:
             add(
                 invalid(
                     path.child("items"),
-                    {"Schema": None, "JSONSchemas": None},
+                    {"Schema": None, "JSONSchemas": go_form("JSONSchemaProps", schema["items"])},
                     "must only have a single schema if x-kubernetes-list-type is map",
                 )
             )

@@ -21,7 +21,7 @@ from kapi.machinery.tree import Tree
 from kapi.schema.types import Kind, Type
 
 _TABLE = Path(__file__).with_name("internal_types.txt")
-_FIELD = re.compile(r"(@?\w+)(?::(\^?\w+))?(?:=([^>]+))?(?:>(\w+))?")
+_FIELD = re.compile(r"(@?\w+)(?::(\^?[\w$-]+))?(?:=([^>]+))?(?:>([\w{}]+))?")
 _FIRST_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]")  # the part of a Go name that JSON writes in lower case
 Object = Mapping[str, Tree]
 _METADATA = (
@@ -42,7 +42,7 @@ class InternalField(NamedTuple):
     go_name: str  # "" for the metadata, whose fields are written inline
     name: str  # in JSON; ^name stands in the parent of the value
     zero: Tree
-    inner: str
+    inner: str  # {Type} is a map of values of this type
 
 
 @functools.cache
@@ -79,6 +79,9 @@ def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
     """A value in the form of Go's internal type: every field, capitalised, in order; None stays None."""
     if value is None:
         return None
+    if kind.startswith("JSONSchemaPropsOr"):
+        schema, listed = (value if isinstance(value, type_) else None for type_ in (dict, list))
+        value = {"schema": schema, "list": listed, "allows": value is not False}
     if isinstance(value, list):
         return [internal(kind, item) for item in elements(value)]
     if checkpoint.running is not None:  # a type may have fifty fields, and as many in one of them
@@ -92,6 +95,9 @@ def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
         found = (parent or {}).get(name[1:]) if name.startswith("^") else value.get(name)
         if inner == _RAW:
             shown[go_name] = zero if found is None else found
+            continue
+        if inner.startswith("{"):
+            shown[go_name] = found and {key: internal(inner[1:-1], found[key]) for key in elements(ordered(found))}
             continue
         if not inner:
             shown[go_name] = zero if found is None else plain(found)

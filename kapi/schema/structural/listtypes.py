@@ -7,6 +7,7 @@ import orjson
 from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import FieldError, Path, duplicate, invalid
 from kapi.machinery.freeing import drain
+from kapi.machinery.go_json import sorted_fields
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional
 
@@ -33,7 +34,9 @@ def _walk(path: Path, schema: Schema, value: object, errors: list[FieldError]) -
     elif isinstance(value, list):
         kind = schema.get("x-kubernetes-list-type")
         if kind == "set":
-            errors.extend(duplicate(path.index(index), value[index]) for index in elements(repeated(value)))
+            errors.extend(
+                duplicate(path.index(index), sorted_fields(value[index])) for index in elements(repeated(value))
+            )
         elif kind == "map":
             _keyed(path, schema, value, errors)
         items = schema.get("items")

@@ -33,7 +33,7 @@ def conversion_error(schema: Schema) -> str:
         return "OpenAPIV3Schema 'additionalItems' is not supported"
     if schema.get("definitions"):
         return "OpenAPIV3Schema 'definitions' is not supported"
-    if isinstance(schema.get("items"), list):
+    if isinstance(schema.get("items"), list) and schema["items"]:
         return "OpenAPIV3Schema 'items' must be a schema, but is an array"
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"

@@ -10,13 +10,12 @@ import builtins
 import time
 from collections.abc import Callable
 
-import orjson
-
 from kapi.cel.errors import TimeExceeded
 from kapi.cel.values import format_double
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import ErrorType, FieldError, Path, invalid, required, too_long, too_many, type_invalid
+from kapi.machinery.go_json import json_text, sorted_fields
 from kapi.machinery.golang import json_integer, quote
 from kapi.machinery.regexps import matches, pattern_error
 from kapi.machinery.tree import Object, Tree
@@ -177,17 +176,17 @@ class _Validator:
         if not allowed:
             return
         if value is None:  # null equals no value of an enum in upstream
-            out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, _supported(allowed)))
+            out.errors.append(_unsupported(self.field(path), value, _supported(allowed)))
             return
         if len(allowed) <= _MAX_SCANNED_ENUM:
             if not any(same(value, item) for item in allowed):
-                out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, _supported(allowed)))
+                out.errors.append(_unsupported(self.field(path), value, _supported(allowed)))
             return
         known = self.enums.get(id(allowed))
         if known is None:
             known = self.enums[id(allowed)] = (frozenset(map(identity, elements(allowed))), _supported(allowed))
         if identity(value) not in known[0]:
-            out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, known[1]))
+            out.errors.append(_unsupported(self.field(path), value, known[1]))
 
     def text(self, out: Result, value: str, schema: Schema, path: str) -> None:
         longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
@@ -392,7 +391,11 @@ def _number_text(number: float) -> str:
     return format_double(float(number))
 
 
+def _unsupported(path: str, value: Tree, detail: str) -> FieldError:
+    return FieldError(ErrorType.NOT_SUPPORTED, path, sorted_fields(value), detail)
+
+
 def _supported(allowed: list[Tree]) -> str:
     """The detail of an error, with the values in the order of the schema."""
-    texts = (item if isinstance(item, str) else orjson.dumps(item).decode() for item in elements(allowed))
+    texts = (item if isinstance(item, str) else json_text(item) for item in elements(allowed))
     return "supported values: " + ", ".join(map(quote, texts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -357,6 +358,48 @@ def test_the_root_has_few_keywords_beside_a_status() -> None:
     assert any('only "object" is allowed as the type at the root of the schema' in text for text in found), found
 
 
+def test_messages_show_a_whole_schema_with_all_fields_of_its_type() -> None:
+    """Its nested schemas, too, with the alternatives that a field may hold."""
+    nested: Object = {"type": "array", "items": {"type": "string"}, "enum": [{"b": 1, "a": 2}]}
+    schema = {
+        "type": "object",
+        "properties": {"z": OBJECT, "a": nested},
+        "additionalProperties": True,
+        "oneOf": [OBJECT],
+    }
+    text = of_schema(schema, subresources={"status": {}})[0]
+    shown = json.loads(text.partition("Invalid value: ")[2].partition(": only [")[0])
+    assert list(shown)[:6] == ["ID", "Schema", "Ref", "Description", "Type", "Nullable"]
+    assert list(shown["Properties"]) == ["a", "z"]
+    assert shown["AdditionalProperties"] == {"Allows": True, "Schema": None}
+    items = shown["Properties"]["a"]["Items"]
+    assert (items["Schema"]["Type"], items["JSONSchemas"], items["Schema"]["XListType"]) == ("string", None, None)
+    assert [each["Type"] for each in shown["OneOf"]] == ["object"]
+    assert '"Enum":[{"a":2,"b":1}]' in text
+
+
+def test_messages_show_the_whole_versions() -> None:
+    parts: Object = {
+        "schema": {"openAPIV3Schema": STRINGS},
+        "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a"}},
+        "additionalPrinterColumns": [{"name": "C", "type": "string", "jsonPath": ".f0"}],
+        "selectableFields": [{"jsonPath": ".f0"}],
+    }
+    text = next(
+        text
+        for text in of_spec(versions=[version(storage=False, **parts), version("v2", storage=False)])
+        if "versions: " in text
+    )
+    shown = json.loads(text.partition("Invalid value: ")[2].partition(": must have exactly")[0])[0]
+    assert shown["Schema"]["OpenAPIV3Schema"]["Properties"]["f0"]["Type"] == "string"
+    scale = {"SpecReplicasPath": ".spec.a", "StatusReplicasPath": ".status.a", "LabelSelectorPath": None}
+    assert shown["Subresources"] == {"Status": {}, "Scale": scale}
+    assert shown["AdditionalPrinterColumns"] == [
+        {"Name": "C", "Type": "string", "Format": "", "Description": "", "Priority": 0, "JSONPath": ".f0"}
+    ]
+    assert shown["SelectableFields"] == [{"JSONPath": ".f0"}]
+
+
 def below(schema: Object) -> list[str]:
     """Errors of a property."""
     found = of_schema({"type": "object", "properties": {"p": schema}})
@@ -388,6 +431,16 @@ KEYED: Object = {"type": "array", "items": {**ITEMS, "required": ["k"]}, "x-kube
          ]),
         ({"type": "object", "uniqueItems": True}, [
              "uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+         ]),
+        ({"type": "array", "items": []}, ["items: Required value: must be specified"]),
+        ({"type": "string", "items": []}, []),
+        ({**KEYED, "items": []}, [
+             "items: Required value: must be specified",
+             'items: Invalid value: {"Schema":null,"JSONSchemas":[]}: must only have a single schema if '
+             "x-kubernetes-list-type is map",
+         ]),
+        ({"type": "object", "default": {"b": 1, "a": {"d": 2, "c": 3}}}, [
+             'default: Invalid value: {"a":{"c":3,"d":2},"b":1}: must not have unknown fields',
          ]),
         ({"type": "array", "items": [OBJECT]}, ["items: Forbidden: items must be a schema object and not an array"]),
         ({"type": "array", "items": OBJECT, "additionalItems": False}, [
