@@ -57,26 +57,24 @@ class CBORDocument(Document):
 def type_meta(tree: Object) -> tuple[str, str]:
     """apiVersion and kind, "" when missing.  Raises ValueError with Go's text.
 
-    Go's decoder ignores the case of letters in these two names, unlike in all other names.
+    Go's decoder ignores the case of letters in these two names, unlike in all other names; the last value counts.
     """
-    version, kind = tree.get("apiVersion"), tree.get("kind")
-    if version is None:
-        version = _in_any_case(tree, "apiversion")
-    if kind is None:
-        kind = _in_any_case(tree, "kind")
-    if isinstance(version, str) and isinstance(kind, str):
-        return version, kind
-    name, value = ("kind", kind) if isinstance(version, str) else ("apiVersion", version)
-    why = f"json: cannot unmarshal {json_reading.kind_of(value)} into Go struct field .{name} of type string"
-    raise ValueError(f"couldn't get version/kind; json parse error: {why}")
-
-
-def _in_any_case(tree: Object, name: str) -> Tree:
-    """The first value whose key is ``name`` without regard to case; "" without one."""
-    for key in tree:
-        if len(key) == len(name) and key.lower() == name and tree[key] is not None:
-            return tree[key]
-    return ""
+    version = kind = ""
+    for key, value in tree.items():
+        if (len(key) != 4 and len(key) != 10) or value is None:
+            continue
+        name = key.lower()
+        if name != "kind" and name != "apiversion":
+            continue
+        if not isinstance(value, str):
+            name = "kind" if name == "kind" else "apiVersion"
+            why = f"json: cannot unmarshal {json_reading.kind_of(value)} into Go struct field .{name} of type string"
+            raise ValueError(f"couldn't get version/kind; json parse error: {why}")
+        if name == "kind":
+            kind = value
+        else:
+            version = value
+    return version, kind
 
 
 def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:

@@ -560,6 +560,10 @@ def test_version_and_kind_are_found_in_any_case_of_letters(one: MemoryAPI) -> No
     answer = one.ask("POST", MAPS, {"Kind": "Secret", "metadata": {"name": "b"}})
     assert answer.code == 400
     assert "cannot be handled as a ConfigMap" in answer.json["message"]
+    answer = one.ask("POST", MAPS, {"kind": "ConfigMap", "metadata": {"name": "b"}, "KIND": "Secret"})
+    assert (answer.code, "cannot be handled as a ConfigMap" in answer.json["message"]) == (400, True), "the last counts"
+    answer = one.ask("POST", MAPS, {"kind": "ConfigMap", "metadata": {"name": "b"}, "Kind": 1, "KIND": None})
+    assert "cannot unmarshal number into Go struct field .kind of type string" in answer.json["message"]
 
 
 @pytest.mark.parametrize("name", ["apiVersion", "kind"])
