@@ -19,6 +19,8 @@ _SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
 _NANO = Fraction(1, 10**9)
 _MAX_BINARY = Fraction((1 << 63) - 1)
+_MAX_INTEGER_DIGITS = 18  # of an amount that Go holds as an integer
+_WRAPPING = frozenset((1, 2, 3, 6, 9))  # powers of ten by which Go multiplies at once
 _MAX_LENGTH = 5000  # characters
 _MAX_EXPONENT = 4096  # larger exponents change no result, and take long to compute
 
@@ -92,8 +94,8 @@ def add(a: str, b: str) -> str:
 
 @cached_function(8192)
 def is_whole(text: str) -> bool:
-    """Whether it is a whole number of units."""
-    return parse(text).value.denominator == 1
+    """Whether it is a whole number of units, as upstream's validation finds out: amounts from 10^16 on may not be."""
+    return milli(text) % 1000 == 0
 
 
 @cached_function(8192)
@@ -109,19 +111,34 @@ def rounded_to_milli(text: str) -> str:
 
 def ceiling(text: str) -> int:
     """The value in whole units, rounded up (Go's Quantity.Value)."""
-    value = parse(text).value
-    return value.__ceil__() if value >= 0 else -((-value).__ceil__())
+    return _scaled(text, 0)
 
 
 @cached_function(8192)
 def milli(text: str) -> int:
-    """The value in thousandths, rounded up (Go's Quantity.MilliValue); an overflow wraps around, or becomes 0, as in Go."""
+    """The value in thousandths, rounded up (Go's Quantity.MilliValue)."""
+    return _scaled(text, 3)
+
+
+def _scaled(text: str, places: int) -> int:
+    """The value with so many decimal places, rounded away from zero; an overflow wraps around, or becomes 0, as in Go.
+
+    Go holds up to 18 decimal digits as an integer and a power of ten; it multiplies the integer by a usual power, which wraps,
+    or by ten again and again, which stops.
+    """
     amount = parse(text)
-    value = amount.value * 1000
-    whole = value.__ceil__() if value >= 0 else -((-value).__ceil__())
+    value = amount.value * int(10**places)
+    whole: int = value.__ceil__() if value >= 0 else -((-value).__ceil__())
     if -(1 << 63) <= whole < 1 << 63:
         return whole
-    return ((whole + (1 << 63)) % (1 << 64)) - (1 << 63) if amount.form == "binary" else 0
+    found = _FORM(text)
+    assert found is not None
+    digits, part, suffix = found[2], found[3] or "", found[4]
+    if amount.form != "binary" and len(digits) + len(part) <= _MAX_INTEGER_DIGITS:
+        exponent = _DECIMAL[suffix] if amount.form == "decimal" else int(suffix[1:])
+        if exponent - len(part) + places not in _WRAPPING:
+            return 0
+    return ((whole + (1 << 63)) % (1 << 64)) - (1 << 63)
 
 
 def _canonical(amount: Amount) -> str:

@@ -37,6 +37,19 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
         canonical(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "units", "thousandths"),
+    [
+        ("1500m", 2, 1500), ("-1500m", -2, -1500), ("0.1m", 1, 1), ("10P", 10**16, 0), ("100E", 0, 0), ("1e100", 0, 0),
+        ("10000000000000001", 10**16 + 1, 10**19 + 1000 - 2**64), ("-10000000000000001", -(10**16) - 1, 2**64 - 10**19 - 1000),
+        ("7Ei", 7 << 60, ((7 << 60) * 1000 + 2**63) % 2**64 - 2**63),
+        ("12345678901234567890", 12345678901234567890 - 2**64, 4807115922877858896),
+    ],
+)  # fmt: skip
+def test_an_overflow_of_an_integer_wraps_around_or_becomes_zero(text: str, units: int, thousandths: int) -> None:
+    assert (quantities.ceiling(text), quantities.milli(text)) == (units, thousandths)
+
+
 def test_a_huge_exponent_costs_nothing() -> None:
     with pytest.raises(QuantityError):
         canonical("1e999999999999")

@@ -103,6 +103,9 @@ def cpu(**amounts: str) -> Object:
         (cpu(min="1", max="2", maxLimitRequestRatio="2"), []),
         (cpu(min="1", max="2", maxLimitRequestRatio="2100m"),
          ['maxLimitRequestRatio[cpu]: Invalid value: "2100m": ratio 2100m is greater than max/min = 2.000000']),
+        (cpu(min="1", max="1e100", maxLimitRequestRatio="2"),
+         ['maxLimitRequestRatio[cpu]: Invalid value: "2": ratio 2 is greater than max/min = 0.000000']),
+        (cpu(min="1", max="2", maxLimitRequestRatio="1e100"), []),
         ({"default": {"example.com/a": "2"}, "defaultRequest": {"example.com/a": "1"}},
          ['defaultRequest[example.com/a]: Invalid value: "1": default value 2 must equal to defaultRequest value 1 in '
           "example.com/a"]),
