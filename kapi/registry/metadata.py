@@ -71,10 +71,10 @@ def dedup_owner_references(obj: Object, after_admission: bool) -> str:
     if not references or len(references) < 2:
         return ""
     kept: dict[bytes, Object] = {}
-    duplicates: dict[str, None] = {}
+    duplicates: list[str] = []
     for reference in elements(references):
         if kept.setdefault(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS), reference) is not reference:
-            duplicates[reference.get("uid", "")] = None
+            duplicates.append(reference.get("uid", ""))
     if not duplicates:
         return ""
     obj["metadata"]["ownerReferences"] = list(kept.values())

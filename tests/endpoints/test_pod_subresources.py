@@ -132,6 +132,8 @@ def test_a_binding_that_names_no_pod(api: MemoryAPI) -> None:
     body = {"kind": "Binding", "apiVersion": "v1", "target": {"kind": "Node", "name": "one"}}
     answer = api.ask("POST", "/api/v1/namespaces/n/bindings", body)
     assert (answer.code, answer.json["message"]) == (400, "Name parameter required.")
+    answer = api.ask("POST", "/api/v1/namespaces/n/bindings", {**body, "metadata": {"name": "a/b"}})
+    assert (answer.code, answer.json["message"]) == (400, "Name parameter invalid: \"a/b\": may not contain '/'")
 
 
 def test_the_uid_counts_in_the_binding_of_a_pod_alone(api: MemoryAPI) -> None:

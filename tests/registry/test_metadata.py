@@ -58,6 +58,8 @@ def test_owners_given_twice_are_kept_once_and_warned_of() -> None:
     assert metadata.dedup_owner_references(obj, after_admission=False).endswith("observed: 1")
     assert obj["metadata"]["ownerReferences"] == [one, other]
     assert metadata.dedup_owner_references(obj, after_admission=True) == ""
+    obj = {"metadata": {"ownerReferences": [one, dict(one), other, dict(one)]}}
+    assert metadata.dedup_owner_references(obj, after_admission=False).endswith("observed: 1, 1")
 
 
 def test_a_uid_names_one_object() -> None:

@@ -16,7 +16,7 @@ from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.direct import modify
-from kapi.registry.resource_store import ResourceStore
+from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
@@ -60,6 +60,7 @@ class Binding:
         await self._pods.admission.validate(attributes)
         if not name:
             raise status.bad_request("Name parameter required.")
+        check_name(name)
         if scope.subresource is None:  # upstream ignores the uid in the older resource
             metadata = {key: value for key, value in metadata.items() if key != "uid"}
         await self._assign(ctx.user, info.namespace, name, metadata, target["name"], options.dry_run)

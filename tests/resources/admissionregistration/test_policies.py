@@ -43,6 +43,14 @@ def test_a_binding_cannot_change_what_is_deleted(api: MemoryAPI, operation: str,
     assert validating.code == (422 if operation == "GET" else 201)
 
 
+def test_too_many_audit_annotations_are_shown_in_the_internal_form(api: MemoryAPI) -> None:
+    spec = {"matchConstraints": rules("CREATE"), "auditAnnotations": [{"key": "k", "valueExpression": "'v'"}] * 21}
+    answer = api.ask("POST", f"{GROUP}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec})
+    cause = answer.json["details"]["causes"][0]
+    assert cause["message"].startswith("""Invalid value: [{"Key":"k","ValueExpression":"'v'"},{"Key":""")
+    assert cause["message"].endswith("]: must not have more than 20 auditAnnotations")
+
+
 def test_a_variable_does_not_know_itself(api: MemoryAPI) -> None:
     spec = {
         "matchConstraints": rules("CREATE"),
