@@ -68,8 +68,8 @@ class Concurrency:
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(
             "apiserver_flowcontrol_read_vs_write_current_requests",
-            "[ALPHA] Observations, at the end of every nanosecond, of the number of requests (as a fraction of the relevant "
-            "limit) waiting or in regular stage of execution",
+            "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of the number of requests (as a fraction of "
+            "the relevant limit) waiting or in regular stage of execution",
             labels=("phase", "request_kind"),
         )
         for phase, counts in (("executing", self.executing), ("waiting", self.waiting)):

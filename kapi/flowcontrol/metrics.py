@@ -26,19 +26,19 @@ _FLOW = (_LEVEL, _SCHEMA)
 _USAGE: tuple[tuple[str, str, tuple[tuple[str, Callable[[Usage], Ratios]], ...]], ...] = (
     (
         "priority_level_seat_utilization",
-        "[BETA] Observations, at the end of every nanosecond, of utilization of seats for any stage of execution "
-        "(but only initial stage for WATCHes)",
+        "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of utilization of seats for any stage of "
+        "execution (but only initial stage for WATCHes)",
         (("executing", lambda usage: usage.seats),),
     ),
     (
         "priority_level_request_utilization",
-        "[BETA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the "
+        "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the "
         "relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)",
         (("executing", lambda usage: usage.executing), ("waiting", lambda usage: usage.waiting)),
     ),
     (
         "demand_seats",
-        "[ALPHA] Observations, at the end of every nanosecond, of (the number of seats each priority level could "
+        "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of (the number of seats each priority level could "
         "use) / (nominal number of seats for that level)",
         (("", lambda usage: usage.demand),),
     ),
@@ -239,18 +239,34 @@ class Meter(Collector):
     @staticmethod
     def _levels(levels: list[PriorityLevel]) -> Iterator[Metric]:
         for name, text, read in (
-            ("nominal_limit_seats", "[BETA] Nominal number of execution seats", lambda level: level.nominal),
-            ("lower_limit_seats", "[ALPHA] Lower bound on number of execution seats", lambda level: level.lower),
-            ("upper_limit_seats", "[ALPHA] Upper bound on number of execution seats", lambda level: level.upper),
-            ("current_limit_seats", "[ALPHA] Current derived number of execution seats", lambda level: level.current),
+            (
+                "nominal_limit_seats",
+                "[BETA] Nominal number of execution seats configured for each priority level",
+                lambda level: level.nominal,
+            ),
+            (
+                "lower_limit_seats",
+                "[ALPHA] Configured lower bound on number of execution seats available to each priority level",
+                lambda level: level.lower,
+            ),
+            (
+                "upper_limit_seats",
+                "[ALPHA] Configured upper bound on number of execution seats available to each priority level",
+                lambda level: level.upper,
+            ),
+            (
+                "current_limit_seats",
+                "[ALPHA] current derived number of execution seats available to each priority level",
+                lambda level: level.current,
+            ),
             (
                 "demand_seats_average",
-                "[ALPHA] Time-weighted average of seat demand",
+                "[ALPHA] Time-weighted average, over last adjustment period, of demand_seats",
                 lambda level: level.queues.usage.wanted.average,
             ),
             (
                 "demand_seats_high_watermark",
-                "[ALPHA] Largest seat demand of the last adjustment period",
+                "[ALPHA] High watermark, over last adjustment period, of demand_seats",
                 lambda level: level.queues.usage.wanted.high,
             ),
             (

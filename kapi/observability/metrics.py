@@ -358,14 +358,15 @@ def build_families(features: Mapping[str, bool], effective: EffectiveVersion) ->
     """The server's version and feature gates (upstream: ``metrics/version.go``, ``metrics/prometheus/feature``)."""
     build = GaugeMetricFamily(
         "kubernetes_build_info",
-        "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, "
+        "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, "
         "build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
         labels=list(_BUILD),
     )
     build.add_metric([VERSION[name] for name in _BUILD.values()], 1)
     version = GaugeMetricFamily(
         "version_info",
-        "[ALPHA] Provides the compatibility version info of the component.",
+        "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the component, "
+        "usually kube, but is relevant for aggregated-apiservers.",
         labels=["component", "binary", "emulation", "min_compat"],
     )
     version.add_metric(["kube", *map(str, (RELEASE, *effective))], 1)

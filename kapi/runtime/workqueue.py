@@ -99,7 +99,9 @@ class WorkQueueMetrics(Collector):
         depth = GaugeMetricFamily("workqueue_depth", "[BETA] Current depth of workqueue", labels=["name"])
         unfinished = GaugeMetricFamily(
             "workqueue_unfinished_work_seconds",
-            "[BETA] How many seconds of work has done that is in progress and hasn't been observed by work_duration.",
+            "[BETA] How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large "
+            "values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this "
+            "increases.",
             labels=["name"],
         )
         longest = GaugeMetricFamily(

@@ -77,7 +77,8 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
 _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
     (
         "apiserver_watch_cache_resource_version",
-        "[ALPHA] Current resource version of watch cache broken by resource type.",
+        "[ALPHA] Current resource version of watch cache broken by resource type. This is truncated to the 15 least significant "
+        "digits.",
         lambda cache: cache.revision,
     ),
     (
@@ -85,10 +86,16 @@ _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
         "[ALPHA] Total capacity of watch cache broken by resource type.",
         lambda cache: cache.history,
     ),
-    ("apiserver_resource_objects", "[ALPHA] Number of stored objects at the time of last check split by kind.", len),
+    (
+        "apiserver_resource_objects",
+        "[ALPHA] Number of stored objects at the time of last check split by kind. In case of a fetching error, the value will "
+        "be -1.",
+        len,
+    ),
     (
         "apiserver_resource_size_estimate_bytes",
-        "[ALPHA] Estimated size of stored objects in database.",
+        "[ALPHA] Estimated size of stored objects in database. Estimate is based on sum of last observed sizes of serialized "
+        "objects. In case of a fetching error, the value will be -1.",
         lambda cache: cache.size,
     ),
     (

@@ -42,7 +42,7 @@ def counts(faults: CertificateFaults) -> tuple[float, float]:
 def test_the_servers_own_certificate_counts(
     names: tuple[str, ...], problem: int, depth: int, expected: tuple[float, float]
 ) -> None:
-    faults = CertificateFaults("webhooks", "BETA")
+    faults = CertificateFaults("webhooks")
     asked: list[tuple[Any, ...]] = []
 
     def verify(*arguments: Any) -> bool:

@@ -18,18 +18,18 @@ _WEAK_DIGEST = 68  # OpenSSL's error code for a signature that it no longer acce
 
 
 class CertificateFaults:
-    """``of`` is the part of the metrics' names for the kind of requests; ``stage`` is the metrics' stability (ALPHA, BETA)."""
+    """``of`` is the part of the metrics' names for the kind of requests."""
 
-    def __init__(self, of: str, stage: str) -> None:
+    def __init__(self, of: str) -> None:
         self.missing_san = Counter(
             f"apiserver_{of}_x509_missing_san_total",
-            f"[{stage}] Counts the number of requests to servers missing SAN extension in their serving certificate OR the "
+            "[ALPHA] Counts the number of requests to servers missing SAN extension in their serving certificate OR the "
             "number of connection failures due to the lack of x509 certificate SAN extension missing (either/or, based on "
             "the runtime environment)",
         )
         self.insecure_sha1 = Counter(
             f"apiserver_{of}_x509_insecure_sha1_total",
-            f"[{stage}] Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate "
+            "[ALPHA] Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate "
             "OR the number of connection failures due to the insecure SHA1 signatures (either/or, based on the runtime "
             "environment)",
         )
@@ -55,6 +55,6 @@ class CertificateFaults:
             self.insecure_sha1.add()
 
 
-WEBHOOKS = CertificateFaults("webhooks", "BETA")
-AGGREGATOR = CertificateFaults("kube_aggregator", "ALPHA")
+WEBHOOKS = CertificateFaults("webhooks")
+AGGREGATOR = CertificateFaults("kube_aggregator")
 COLLECTORS = (WEBHOOKS.missing_san, WEBHOOKS.insecure_sha1, AGGREGATOR.missing_san, AGGREGATOR.insecure_sha1)
