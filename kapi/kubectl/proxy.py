@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mimetypes
 import os
 import stat
 from urllib.parse import unquote, urlsplit
@@ -11,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import CannotListenError
-from twisted.protocols.basic import FileSender
 from twisted.python.failure import Failure
 from twisted.web.http import FORBIDDEN, INTERNAL_SERVER_ERROR, NOT_FOUND, NOT_IMPLEMENTED
 from twisted.web.resource import Resource
@@ -21,6 +19,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError, listen_problem
+from kapi.kubectl.static_files import StaticFiles, cleaned, moved, plain
 from kapi.machinery.regexps import matches, pattern_error
 from kapi.process.reactor import Reactor
 from kapi.wire.transport import Stream
@@ -146,49 +145,36 @@ class Proxy(Resource):
         self._factory, self._allowed = factory, allowed
         self._prefix, self._static = (flags.get_string(name).rstrip("/") + "/" for name in ("api-prefix", "www-prefix"))
         directory = flags.get_string("www")
-        self._directory = os.path.realpath(directory) if directory else ""
+        self._files = StaticFiles(directory) if directory else None
         self._below = urlsplit(factory.config.host).path.rstrip("/") if flags.get_bool("append-server-path") else ""
 
     def render(self, request: Request) -> int | bytes:
         """Answers a request for a file, or forwards it."""
         method, path = request.method.decode(), unquote(request.path.decode())
-        if self._directory and path.startswith(self._static):
-            return self._file(request, path[len(self._static) :])
+        if path != (clean := cleaned(path)):
+            return moved(request, clean)
+        if self._files is not None and (path + "/" == self._static or path.startswith(self._static)):
+            if path + "/" == self._static:
+                return moved(request, self._static)
+            return self._files.render(request, path[len(self._static) :])
+        if path + "/" == self._prefix:
+            return moved(request, self._prefix)
         if not path.startswith(self._prefix):
-            return _plain(request, NOT_FOUND, "404 page not found")
+            return plain(request, NOT_FOUND, "404 page not found")
         if not self._prefix.startswith("/api"):
             path = "/" + path[len(self._prefix) :]
         host = request.getHeader("host") or ""
         host = host if host.endswith("]") else host.rpartition(":")[0] or host
         if self._allowed is not None and not self._allowed.accepts(method, path, host):
-            return _plain(request, FORBIDDEN, "Forbidden")
+            return plain(request, FORBIDDEN, "Forbidden")
         if request.getHeader("upgrade"):
-            return _plain(request, NOT_IMPLEMENTED, "connections that change their protocol are not sent on")
+            return plain(request, NOT_IMPLEMENTED, "connections that change their protocol are not sent on")
         target = request.uri.decode()
         if not self._prefix.startswith("/api"):
             target = "/" + target[len(self._prefix) :]
         running = Deferred.fromCoroutine(self._send(request, method, self._below + target))
         request.notifyFinish().addErrback(lambda why: running.cancel())
         running.addErrback(_failed, request)
-        return NOT_DONE_YET
-
-    def _file(self, request: Request, name: str) -> int | bytes:
-        """A file below the directory, where links do not lead out of it."""
-        path = os.path.realpath(os.path.join(self._directory, name))
-        if os.path.isdir(path):
-            path = os.path.join(path, "index.html")
-        if not path.startswith(self._directory + os.sep) or not os.path.isfile(path):
-            return _plain(request, NOT_FOUND, "404 page not found")
-        request.setHeader("Content-Type", mimetypes.guess_type(path)[0] or "application/octet-stream")
-        file = open(path, "rb")
-        sending: Deferred[object] = FileSender().beginFileTransfer(file, request)
-
-        def done(_: object) -> None:
-            file.close()
-            if request.channel is not None:
-                request.finish()
-
-        sending.addBoth(done)
         return NOT_DONE_YET
 
     async def _send(self, request: Request, method: str, target: str) -> None:
@@ -221,15 +207,9 @@ async def _copy(stream: Stream, request: Request) -> None:
         stream.close()
 
 
-def _plain(request: Request, code: int, text: str) -> bytes:
-    request.setResponseCode(code)
-    request.setHeader("Content-Type", "text/plain; charset=utf-8")
-    return f"{text}\n".encode()
-
-
 def _failed(why: Failure, request: Request) -> None:
     if why.check(CancelledError) or request.finished or request.channel is None:
         return
     if not request.startedWriting:
-        request.write(_plain(request, INTERNAL_SERVER_ERROR, str(why.value)))
+        request.write(plain(request, INTERNAL_SERVER_ERROR, str(why.value)))
     request.finish()
