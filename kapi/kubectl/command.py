@@ -99,15 +99,6 @@ def _first_word(arguments: Sequence[str], known: Iterable[Flag]) -> int | None:
     return None
 
 
-def suggestions(word: str, names: Iterable[str]) -> list[str]:
-    """The names that are similar to a word."""
-    return [
-        name
-        for name in names
-        if _distance(word.lower(), name.lower()) <= MAX_DISTANCE or name.lower().startswith(word.lower())
-    ]
-
-
 def _distance(one: str, other: str) -> int:
     """The Levenshtein distance."""
     row = list(range(len(other) + 1))
@@ -121,10 +112,19 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
+#: other programs' words for a command (upstream: ``SuggestFor``)
+_ALSO_MEANT = {"delete": ("rm", "remove"), "describe": ("inspect",), "get": ("list", "ls"), "top": ("stats",)}
+
+
 def unknown_command(word: str, program: str) -> str:
     """The message for an unknown command."""
     text = f'error: unknown command "{word}" for "{program}"\n'
-    meant = suggestions(word, ENTRIES)
+    lower = word.lower()
+    meant = [
+        name
+        for name in ENTRIES
+        if _distance(lower, name) <= MAX_DISTANCE or name.startswith(lower) or lower in _ALSO_MEANT.get(name, ())
+    ]
     if meant:
         text += "\nDid you mean this?\n" + "".join(f"\t{name}\n" for name in meant)
     return text

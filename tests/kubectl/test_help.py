@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kapi import __main__
-from kapi.kubectl.command import Command, find, load, suggestions
+from kapi.kubectl.command import Command, find, load, unknown_command
 from kapi.kubectl.commands import COMMANDS, ENTRIES, GROUPS
 from kapi.kubectl.completion import script
 from kapi.kubectl.flags import GLOBAL, Flags
@@ -67,11 +67,21 @@ def test_a_word_that_is_no_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert asked(["zzzzzz"], capsys) == (1, "", 'error: unknown command "zzzzzz" for "kapi"\n')
 
 
-def test_suggestions_are_near_or_begin_so() -> None:
-    names = ("get", "set", "create", "cordon")
-    assert suggestions("gett", names) == ["get", "set"]
-    assert suggestions("C", names) == ["create", "cordon"]
-    assert suggestions("creat", names) == ["create"]
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("gett", ["set", "get"]),
+        ("CORD", ["cordon"]),
+        ("creat", ["create"]),
+        ("list", ["get"]),
+        ("remove", ["delete"]),
+        ("Inspect", ["describe"]),
+        ("stats", ["top"]),
+    ],
+)
+def test_commands_are_suggested_that_are_near_or_begin_so_or_have_other_names(word: str, meant: list[str]) -> None:
+    lines = "".join(f"\t{name}\n" for name in meant)
+    assert unknown_command(word, "kapi") == f'error: unknown command "{word}" for "kapi"\n\nDid you mean this?\n{lines}'
 
 
 @pytest.mark.parametrize("path", TREE)
