@@ -198,13 +198,11 @@ class Builder:
             raise CommandError("you may only specify a single resource type")
         return list(found)
 
-    def _check_names(self, mappings: Iterable[APIResource], names: Iterable[str]) -> None:
+    def _check_namespace(self, mappings: Iterable[APIResource]) -> None:
         if not self._namespace and any(mapping.namespaced for mapping in mappings):
             if self._all:
                 raise CommandError("a resource cannot be retrieved by name across all namespaces")
             raise CommandError("namespace may not be empty when retrieving a resource by name")
-        if not all(names):
-            raise CommandError("resource name may not be empty")
 
     def _named(self, mapping: APIResource, name: str) -> Named:
         info = Info(
@@ -237,7 +235,7 @@ class Builder:
         named = [(await self._mapping(kind), name) for kind, name in self._tuples]
         if self._single_type and len({mapping for mapping, _ in named}) > 1:
             raise CommandError("you may only specify a single resource type")
-        self._check_names((mapping for mapping, _ in named), (name for _, name in named))
+        self._check_namespace(mapping for mapping, _ in named)
         visitors = [self._named(mapping, name) for mapping, name in named]
         return self._result(visitors, single=len(self._tuples) == 1, targets=True)
 
@@ -245,9 +243,9 @@ class Builder:
         if not self._types:
             raise CommandError("you must provide a resource and a resource name together")
         mappings = await self._mappings(categories=False)
-        self._check_names(mappings, self._names)
+        self._check_namespace(mappings)
         visitors = [self._named(mapping, name) for mapping in mappings for name in self._names]
-        return self._result(visitors, single=len(visitors) == 1, targets=True)
+        return self._result(visitors, single=len(visitors) == 1, targets=True, by_name=True)
 
     async def _by_paths(self) -> Result:
         sources: list[str] = []
@@ -367,14 +365,22 @@ class Builder:
         return Info(None, mapping, "", name, obj=obj, source=source)
 
     def _result(
-        self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False, files: int = 0
+        self,
+        visitors: Sequence[Visitor],
+        *,
+        single: bool = False,
+        targets: bool = False,
+        files: int = 0,
+        by_name: bool = False,
     ) -> Result:
         chain: Visitor = Chain(visitors)
         if self._scheme and not self._local:
             chain = Checked(chain, self._check_info)
         chain = Flattened(chain) if self._flatten else chain
         count = files or len(visitors)
-        return Result(chain, single=single, targets_single_items=targets, of_files=files > 0, sources=count)
+        return Result(
+            chain, single=single, targets_single_items=targets, of_files=files > 0, by_name=by_name, sources=count
+        )
 
     async def _check_info(self, info: Info) -> None:
         _check_known(info.object or {}, self._scheme)

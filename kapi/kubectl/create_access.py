@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kapi.client.errors import NoMatch, StatusError
 from kapi.kubectl.command import Command, Help
-from kapi.kubectl.creating import CREATE, create, metadata, one_name
+from kapi.kubectl.creating import CREATE, create, metadata, name_argument, one_name
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
 from kapi.kubectl.messages import CommandError
@@ -173,12 +173,12 @@ def subjects(factory: Factory) -> list[Object]:
     return found
 
 
-async def _bind(factory: Factory, program: str, kind: str, resource: str, role: tuple[str, str]) -> int:
+async def _bind(factory: Factory, name: str, kind: str, resource: str, role: tuple[str, str]) -> int:
     namespaced = kind == "RoleBinding"
     obj: Object = {
         "kind": kind,
         "apiVersion": f"{_GROUP}/v1",
-        "metadata": metadata(factory, one_name(factory, program), namespaced=namespaced),
+        "metadata": metadata(factory, name, namespaced=namespaced),
     }
     if found := subjects(factory):
         obj["subjects"] = found
@@ -188,17 +188,18 @@ async def _bind(factory: Factory, program: str, kind: str, resource: str, role: 
 
 
 async def _role_binding(factory: Factory, program: str) -> int:
-    one_name(factory, program)
+    name = one_name(factory, program)
     role, cluster_role = factory.flags.get_string("role"), factory.flags.get_string("clusterrole")
     if bool(role) == bool(cluster_role):
         raise CommandError("exactly one of clusterrole or role must be specified")
     which = ("Role", role) if role else ("ClusterRole", cluster_role)
-    return await _bind(factory, program, "RoleBinding", "rolebindings", which)
+    return await _bind(factory, name, "RoleBinding", "rolebindings", which)
 
 
 async def _cluster_role_binding(factory: Factory, program: str) -> int:
+    name = one_name(factory, program, required=False)
     which = ("ClusterRole", factory.flags.get_string("clusterrole"))
-    return await _bind(factory, program, "ClusterRoleBinding", "clusterrolebindings", which)
+    return await _bind(factory, name, "ClusterRoleBinding", "clusterrolebindings", which)
 
 
 async def _service_account(factory: Factory, program: str) -> int:
@@ -208,11 +209,14 @@ async def _service_account(factory: Factory, program: str) -> int:
 
 async def _token(factory: Factory, program: str) -> int:
     flags = factory.flags
-    name = one_name(factory, program)
+    name = name_argument(factory, program)
+    factory.check_config()
     printer = printer_for(factory.flags, "created", typed=True)
     seconds, audiences = flags.get_duration("duration"), flags.get_list("audience")
     kind, bound = flags.get_string("bound-object-kind"), flags.get_string("bound-object-name")
     uid = flags.get_string("bound-object-uid")
+    if not name:
+        raise CommandError("service account name is required")
     if seconds < 0:
         raise CommandError("--duration must be greater than or equal to 0")
     if seconds % 1:

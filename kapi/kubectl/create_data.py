@@ -227,7 +227,7 @@ async def _docker_registry(factory: Factory, program: str) -> int:
 
 async def _tls(factory: Factory, program: str) -> int:
     flags = factory.flags
-    secret = _Secret(factory, one_name(factory, program), "kubernetes.io/tls")
+    secret = _Secret(factory, one_name(factory, program, required=False), "kubernetes.io/tls")
     certificate, key = flags.get_string("cert"), flags.get_string("key")
     if not certificate or not key:
         raise CommandError("key and cert must be specified")

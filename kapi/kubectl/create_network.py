@@ -56,7 +56,7 @@ def _port_name_problems(name: str) -> list[str]:
 def _service(kind: str) -> Callable[[Factory, str], Coroutine[object, object, int]]:
     async def run(factory: Factory, program: str) -> int:
         flags = factory.flags
-        name, tcp = one_name(factory, program), flags.get_list("tcp")
+        name, tcp = one_name(factory, program, required=False), flags.get_list("tcp")
         address = flags.get_string("clusterip") if kind == "ClusterIP" else ""
         external = flags.get_string("external-name") if kind == "ExternalName" else ""
         if address != "None" and not tcp and kind != "ExternalName":
@@ -77,14 +77,14 @@ def _service(kind: str) -> Callable[[Factory, str], Coroutine[object, object, in
         spec |= {"externalName": external} if external else {}
         obj: Object = {"kind": "Service", "apiVersion": "v1", "metadata": metadata(factory, name, labels=labels)}
         obj |= {"spec": spec, "status": {"loadBalancer": {}}}
-        return await create(factory, obj, "services", f"failed to create {kind} service:")
+        return await create(factory, obj, "services", f"failed to create {kind} service:", saved=False)
 
     return run
 
 
 async def _ingress(factory: Factory, program: str) -> int:
     flags = factory.flags
-    name = one_name(factory, program)
+    name = one_name(factory, program, required=False)
     default, rules = flags.get_string("default-backend"), flags.get_list("rule")
     if not default and not rules:
         raise CommandError(

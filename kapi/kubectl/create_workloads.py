@@ -40,8 +40,8 @@ def _container_name(image: str) -> str:
 
 async def _deployment(factory: Factory, program: str) -> int:
     flags = factory.flags
-    name, images = flags.arguments[0] if flags.arguments else "", flags.get_list("image")
     name, command = _name_and_command(factory, program)
+    images = flags.get_list("image")
     if len(images) > 1 and command:
         raise CommandError("cannot specify multiple --image options and command")
     containers = [_container(_container_name(image), image, command) for image in images]
@@ -70,7 +70,7 @@ async def _deployment(factory: Factory, program: str) -> int:
 
 def _name_and_command(factory: Factory, program: str) -> tuple[str, list[str]]:
     """The name, and the container's command after it.  Raises CommandError."""
-    name = one_name(factory, program)
+    name = one_name(factory, program, required=False)
     return name, factory.flags.arguments[1:]
 
 
@@ -191,7 +191,7 @@ async def _priority_class(factory: Factory, program: str) -> int:
     obj: Object = {
         "kind": "PriorityClass",
         "apiVersion": "scheduling.k8s.io/v1",
-        "metadata": metadata(factory, one_name(factory, program), namespaced=False),
+        "metadata": metadata(factory, one_name(factory, program, required=False), namespaced=False),
         "value": flags.get_int("value"),
     }
     obj |= {"globalDefault": True} if flags.get_bool("global-default") else {}

@@ -10,6 +10,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, field_manager, recorded, validation
 from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object
@@ -20,7 +21,7 @@ CREATE = (
 )
 
 
-def one_name(factory: Factory, program: str) -> str:
+def name_argument(factory: Factory, program: str) -> str:
     """The name among the arguments; arguments after ``--`` belong to a command.  Raises CommandError."""
     flags = factory.flags
     count = len(flags.arguments) if flags.dash is None else flags.dash
@@ -29,23 +30,44 @@ def one_name(factory: Factory, program: str) -> str:
     return flags.arguments[0]
 
 
+def one_name(factory: Factory, program: str, *, required: bool = True) -> str:
+    """The name, which may only be empty if it is not ``required``.
+
+    Errors of the configuration and of the flags that all subcommands have come before those of one.  Raises CommandError.
+    """
+    name = name_argument(factory, program)
+    factory.check_config()
+    _form(factory)
+    if required and not name:
+        raise CommandError("name must be specified")
+    return name
+
+
+def _form(factory: Factory) -> tuple[str, str, Printer]:
+    """Dry run, validation and printer.  Raises CommandError."""
+    flags = factory.flags
+    dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}", typed=True)
+    return dry_run, validation(flags.get_string("validate")), printer
+
+
 def metadata(factory: Factory, name: str, *, namespaced: bool = True, **more: object) -> Object:
     """The metadata, with the namespace only if a flag names it; ``more`` are further fields."""
-    found: Object = {"name": name}
+    found: Object = {"name": name} if name else {}
     if namespaced and factory.flags.get_string("namespace"):
         found["namespace"] = factory.namespace
     return found | {key: value for key, value in more.items() if value}
 
 
-async def create(factory: Factory, obj: Object, resource: str, failed: str = "", **scope: bool) -> int:
+async def create(
+    factory: Factory, obj: Object, resource: str, failed: str = "", *, saved: bool = True, **scope: bool
+) -> int:
     """Creates and prints the object.  ``failed`` is before the server's message.  ``namespaced=False``: has no namespace.
 
-    Raises CommandError and StatusError.
+    ``saved``: ``--save-config`` has an effect.  Raises CommandError and StatusError.
     """
-    flags = factory.flags
-    dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
-    printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}", typed=True)
-    if flags.get_bool("save-config"):
+    dry_run, fields, printer = _form(factory)
+    if saved and factory.flags.get_bool("save-config"):
         add_last_applied(obj)
     if dry_run != "client":
         try:

@@ -8,7 +8,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.describers.kinds import Reader, describe
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag, shared
-from kapi.kubectl.messages import CommandError, aggregate
+from kapi.kubectl.messages import CommandError
 from kapi.machinery.status import NotFound
 
 FLAGS = (
@@ -66,7 +66,7 @@ async def run(factory: Factory, program: str) -> int:
     if not infos and not unread:
         where = "" if everywhere else f" in {factory.namespace} namespace."
         factory.err.write(f"No resources found{where}\n")
-    aggregate(result.before(errors))
+    result.raise_errors(errors)
     return 0
 
 
@@ -78,7 +78,7 @@ async def _describe_matching(factory: Factory, program: str, missing: NotFound, 
     builder.single_resource_type().chunks_of(flags.get_int("chunk-size")).flatten().latest()
     result = await builder.do()
     infos = [info for info in await result.infos() if info.name.startswith(prefix)]
-    aggregate(result.errors)
+    result.raise_errors()
     read = Reader(factory, flags.get_int("chunk-size"))
     for info in infos:
         factory.out.write(await describe(read, info, show_events) + "\n")

@@ -89,6 +89,10 @@ class Factory:
             self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent="kapi-cli")
         return self._config
 
+    def check_config(self) -> None:
+        """Raises ConfigError and CommandError if there is no usable configuration."""
+        assert self.config
+
     def use(self, config: Config) -> None:
         """Replaces the configuration of the flags; to be called before the first request."""
         self._config = config

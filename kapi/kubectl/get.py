@@ -10,7 +10,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError, aggregate, raise_errors
+from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.raw import raw_path
 from kapi.kubectl.visitor import Result
@@ -71,15 +71,26 @@ class GetOptions:
         if flags.get_string("raw"):
             if flags.arguments:
                 raise CommandError("arguments may not be passed when --raw is specified")
-            others = ("watch", "watch-only", "selector", "field-selector", "output-watch-events")
-            if any(flags[name] for name in others) or flags.get_list("label-columns"):
+            if self.watching or flags.get_string("selector"):
                 raise CommandError(
                     "--raw may not be specified with other flags that filter the server request or alter the output"
                 )
-            if self.output:
+            if flags.get_string("output"):
                 raise CommandError("--raw and --output are mutually exclusive")
             raw_path(flags.get_string("raw"))
-            return
+        else:
+            self._complete()
+        if flags.get_bool("show-labels") and not self.human:
+            raise CommandError(f"--show-labels option cannot be used with {self.output} printer")
+        if flags.get_list("label-columns") and self.output.startswith("custom-columns"):
+            raise CommandError(f"--label-columns option cannot be used with {self.output} printer")
+        if flags.get_bool("output-watch-events") and not self.watching:
+            raise CommandError("--output-watch-events option can only be used with --watch or --watch-only")
+
+    def _complete(self) -> None:
+        """Raises CommandError."""
+        flags = self.flags
+        self.factory.check_config()
         if self.watching and self.sort_by:
             self.factory.err.write("warning: --watch requested, --sort-by will be ignored for watch events received\n")
         if not self.watching and not flags.arguments and not flags.get_list("filename"):
@@ -92,12 +103,6 @@ class GetOptions:
                 f"that resource (e.g. {self.program} explain pods).",
                 usage=f"{self.program} get",
             )
-        if flags.get_bool("show-labels") and not self.human:
-            raise CommandError(f"--show-labels option cannot be used with {self.output} printer")
-        if flags.get_list("label-columns") and self.output.startswith("custom-columns"):
-            raise CommandError(f"--label-columns option cannot be used with {self.output} printer")
-        if flags.get_bool("output-watch-events") and not self.watching:
-            raise CommandError("--output-watch-events option can only be used with --watch or --watch-only")
 
     async def run(self) -> int:
         if self.flags.get_string("raw"):
@@ -150,12 +155,13 @@ class GetOptions:
         else:
             items = [info.object for info in infos]
             obj = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
-        if self.sort_by and isinstance(obj.get("items"), list):
-            from kapi.kubectl.sorting import sort_by
+        with result.caught():
+            if self.sort_by and isinstance(obj.get("items"), list):
+                from kapi.kubectl.sorting import sort_by
 
-            obj = {**obj, "items": sort_by(obj["items"], self.sort_by, lambda item: item)}
-        self.factory.out.write(printer.print(obj))
-        raise_errors(result.errors)
+                obj = {**obj, "items": sort_by(obj["items"], self.sort_by, lambda item: item)}
+            self.factory.out.write(printer.print(obj))
+        result.finish()
         return 0
 
     async def _print_tables(self, result: Result) -> int:
@@ -163,7 +169,6 @@ class GetOptions:
         from kapi.kubectl.printers.tabwriter import TabWriter
 
         infos = await result.infos()
-        errors = list(result.errors)
         tables: list[tuple[Info, Object]] = [(info, info.object or {}) for info in infos]
         if self.sort_by and len(tables) > 1:
             from kapi.kubectl.sorting import sort_by
@@ -185,10 +190,10 @@ class GetOptions:
                 printer.print(rows)
         separate = written
         written |= self._flush(writer, separate)
-        if not written and not result.ignore_not_found and not errors:
+        if not written and not result.ignore_not_found and not result.errors:
             where = f" in {self.factory.namespace} namespace." if namespaced else ""
             self.factory.err.write(f"No resources found{where}\n")
-        aggregate(errors)
+        result.raise_errors()
         return 0
 
     def _flush(self, writer: TabWriter, separate: bool) -> bool:

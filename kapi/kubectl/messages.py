@@ -38,6 +38,7 @@ class Aggregate(Exception):
         self.errors: list[BaseException] = []
         for error in errors:
             self.errors += error.errors if type(error) is Aggregate else [error]
+        self.output = "".join(getattr(error, "output", "") for error in self.errors)
         super().__init__("; ".join(str(error) for error in self.errors))
 
 

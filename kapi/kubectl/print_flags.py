@@ -5,6 +5,7 @@ from __future__ import annotations
 from kapi.kubectl.flags import Flags
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
+from kapi.machinery.golang import quote
 
 _TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
 FORMATS = (*_TEMPLATES, "json", "jsonpath", "jsonpath-as-json", "jsonpath-file", "kyaml", "name", "yaml")
@@ -15,7 +16,7 @@ _COLUMNS = ("custom-columns", "custom-columns-file")
 def no_printer(output: str, allowed: tuple[str, ...]) -> CommandError:
     formats = ",".join(sorted(allowed))
     return CommandError(
-        f'unable to match a printer suitable for the output format "{output}", allowed formats are: {formats}'
+        f"unable to match a printer suitable for the output format {quote(output)}, allowed formats are: {formats}"
     )
 
 

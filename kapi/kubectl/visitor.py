@@ -33,6 +33,9 @@ class Named:
         self._info, self._transform, self._latest = info, transform, latest
 
     async def visit(self) -> AsyncIterator[Info | Exception]:
+        if self._latest and not self._info.name and self._info.object is None:
+            yield CommandError("resource name may not be empty")
+            return
         if self._latest and self._info.name:
             try:
                 await self._info.get(self._transform)
@@ -294,7 +297,8 @@ class Result:
 
     ``ignore_not_found``: NotFound errors are dropped.
 
-    Errors are in the order of the objects.  Those in reading files (``of_files``) come last, as one beside others.
+    Errors are in the order of the objects.  Those in reading files (``of_files``) come last, as one beside others.  ``by_name``:
+    the arguments are a type and names.
     """
 
     def __init__(
@@ -304,6 +308,7 @@ class Result:
         single: bool = False,
         targets_single_items: bool = False,
         of_files: bool = False,
+        by_name: bool = False,
         sources: int = 1,
         errors: Iterable[BaseException] = (),
     ) -> None:
@@ -311,7 +316,7 @@ class Result:
         self.single, self.targets_single_items = single, targets_single_items
         self.ignore_not_found = False
         self.errors = list(errors)
-        self._of_files, self.sources = of_files, sources
+        self._of_files, self._by_name, self.sources = of_files, by_name, sources
 
     async def visit(self, *, to_first_error: bool = False) -> AsyncIterator[Info]:
         """The objects; ``errors`` has the errors afterwards."""
@@ -348,9 +353,12 @@ class Result:
             raise self.errors[0]
         return found
 
-    def raise_errors(self) -> None:
-        """Raises an Aggregate of the errors, if there are any."""
-        aggregate(self.errors)
+    def raise_errors(self, errors: list[BaseException] | None = None) -> None:
+        """Raises the errors of reading and those of single objects, if there are any; that of a single name as it is."""
+        found = self.before(errors or [])
+        if self._by_name or not self.errors:
+            raise_errors(found)
+        aggregate(found)
 
     @contextlib.contextmanager
     def caught(self, kinds: tuple[type[Exception], ...] = _CAUGHT) -> Iterator[None]:
