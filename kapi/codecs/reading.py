@@ -10,6 +10,7 @@ from collections.abc import Callable
 from kapi.codecs import json_reading
 from kapi.codecs.negotiation import CBOR, JSON, YAML
 from kapi.machinery import status
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object, Tree
@@ -214,7 +215,7 @@ def read_patch(
         exact = json_reading.loads_exactly(data)
     except ValueError as error:
         raise status.bad_request(f"{prefix}{error}") from None
-    found = list(dict.fromkeys(f'duplicate field "{path}"' for path in json_reading.duplicates(exact)))
+    found = list(dict.fromkeys(f"duplicate field {quote(path)}" for path in json_reading.duplicates(exact)))
     return (exact if found else tree, []) if json_patch else (tree, found[: json_reading.MAX_PROBLEMS])
 
 

@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from kapi.machinery.warnings import MAX_CHARACTERS
+from kapi.machinery.warnings import fitting
 from kapi.process.reactor import RequestReactor
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
@@ -108,7 +108,7 @@ class _Making:
 
 def warning_header(text: str) -> bytes:
     """``299 - "text"`` as RFC 9110 quotes it."""
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'.encode()
 
 
@@ -125,7 +125,7 @@ def write(ctx: RequestContext, response: Response, compresses: bool = True) -> N
     if response.content_type:
         fields.append((b"Content-Type", response.content_type))
     if ctx.warnings:
-        fields += [(b"Warning", value) for value in _warning_headers(ctx.warnings)]
+        fields += [(b"Warning", warning_header(text)) for text in fitting(ctx.warnings)]
     body = response.body
     if leaves_whole(response):
         http.write_whole(fields, body)  # type: ignore[arg-type]  # it is bytes
@@ -145,17 +145,6 @@ def write(ctx: RequestContext, response: Response, compresses: bool = True) -> N
 def _add(http: HTTPRequest, fields: Sequence[tuple[bytes, bytes]]) -> None:
     for name, value in fields:
         http.responseHeaders.addRawHeader(name, value)
-
-
-def _warning_headers(warnings: list[str]) -> list[bytes]:
-    remaining = MAX_CHARACTERS
-    values = []
-    for text in warnings:
-        text = text[:remaining]
-        if text:
-            values.append(warning_header(text))
-        remaining -= len(text)
-    return values
 
 
 def wants_gzip(ctx: RequestContext) -> bool:

@@ -42,6 +42,8 @@ def _given(value: object) -> str:
 class Converter(ExactDecoder):
     """One conversion; the first error ends it."""
 
+    _shown = staticmethod('"{}"'.format)
+
     def decode(self, value: object, type_: Type) -> Tree:
         try:
             result = super().decode(value, type_)

@@ -14,11 +14,11 @@ import orjson
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.machinery import checkpoint
 from kapi.machinery.each import elements, entries
-from kapi.machinery.golang import json_integer
+from kapi.machinery.golang import json_integer, quote
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
-from kapi.schema.decode_exact import ExactDecoder
+from kapi.schema.decode_exact import ExactDecoder, MetadataDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.types import Kind, Type
 
@@ -42,8 +42,8 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
     keys, odd = count(tree, raw)
     if strict and (odd or raw is not None and may_have_duplicates(raw, keys)):
         exact = tree if raw is None else loads_exactly(raw)
-        problems = [f'duplicate field "{path}"' for path in elements(dict.fromkeys(duplicates(exact)))]
-    decoder = ExactDecoder()
+        problems = [f"duplicate field {quote(path)}" for path in elements(dict.fromkeys(duplicates(exact)))]
+    decoder = MetadataDecoder()
     result = {key: _go_value(value) for key, value in tree.items()} if odd else dict(tree)
     meta = decode_metadata(tree.get("metadata"), decoder)
     problems += (text.replace(_UNKNOWN, f"{_UNKNOWN}metadata.", 1) for text in decoder.problems)
@@ -202,7 +202,7 @@ def prune(node: object, type_: Type, path: str, unknown: list[str], embedded: li
 
 
 def _embedded_metadata(item: object, path: str, unknown: list[str]) -> Tree:
-    decoder = ExactDecoder()
+    decoder = MetadataDecoder()
     try:
         result = decode_metadata(item, decoder)
     except ValueError as error:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.each import elements, entries
-from kapi.machinery.golang import json_integer
+from kapi.machinery.golang import json_integer, quote
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
@@ -121,6 +122,8 @@ class _Struct:
 class ExactDecoder:
     """One decoding.  ``problems`` collects unknown and duplicate fields in the order of the text."""
 
+    _shown: Callable[[str], str] = staticmethod(quote)  # a field's path in problems
+
     def __init__(self) -> None:
         self.problems: list[str] = []
         self._seen: set[str] = set()
@@ -136,7 +139,8 @@ class ExactDecoder:
     def _record(self, fault: FieldMismatch) -> None:
         self._first = self._first or fault
 
-    def _problem(self, text: str) -> None:
+    def _problem(self, what: str, path: str) -> None:
+        text = f"{what} field {self._shown(path)}"
         if text not in self._seen and len(self.problems) < MAX_PROBLEMS:
             self._seen.add(text)
             self.problems.append(text)
@@ -182,10 +186,10 @@ class ExactDecoder:
             below = f"{path}.{key}" if path else key
             field = type_.fields.get(key)
             if field is None:
-                self._problem(f'unknown field "{below}"')
+                self._problem("unknown", below)
                 continue
             if key in seen:
-                self._problem(f'duplicate field "{below}"')
+                self._problem("duplicate", below)
             seen.add(key)
             if key in given:
                 item = _second_value(given[key], item, field)
@@ -235,7 +239,7 @@ class ExactDecoder:
         for key, item in elements(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
             if key in seen:
-                self._problem(f'duplicate field "{below}"')
+                self._problem("duplicate", below)
             seen.add(key)
             out[key] = self._item(item, type_.elem, below, names, struct)
             if out[key] is None and type_.elem.kind is Kind.BYTES:
@@ -301,6 +305,12 @@ class ExactDecoder:
                 return ExactDecoder().decode(value, strings)
             return None  # neither: set, but empty
         return _plain(value)
+
+
+class MetadataDecoder(ExactDecoder):
+    """Decodes the metadata of a custom resource, of which upstream takes the paths of problems without escapes."""
+
+    _shown = staticmethod('"{}"'.format)
 
 
 def _plain(value: object) -> Tree:

@@ -17,7 +17,7 @@ from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, duplicates, kind_
 from kapi.machinery import golang, tree
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import elements, entries
-from kapi.machinery.golang import NumberError, parse_int
+from kapi.machinery.golang import NumberError, parse_int, quote
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
 from kapi.machinery.tree import Object, Tree
 
@@ -129,17 +129,17 @@ def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
             for key, part in elements(operation.pairs if isinstance(operation, Duplicated) else operation.items()):
                 path = f"[{i}].{key}"
                 if key not in _OPERATION_FIELDS:
-                    problems.append(f'json patch unknown field "{path}"')
+                    problems.append(f"json patch unknown field {quote(path)}")
                     continue
                 if key in seen:
-                    problems.append(f'json patch duplicate field "{path}"')
+                    problems.append(f"json patch duplicate field {quote(path)}")
                 seen.add(key)
                 if _OPERATION_FIELDS[key] and part is not None and not isinstance(part, str):
                     raise BadRequest(
                         f"{prefix}json: cannot unmarshal {kind_of(part)} into Go struct field "
                         f"jsonPatchOp.{key} of type string"
                     )
-                problems.extend(f'json patch duplicate field "{below}"' for below in duplicates(part, path))
+                problems.extend(f"json patch duplicate field {quote(below)}" for below in duplicates(part, path))
         operations.append(operation)
     check_size(operations)
     return operations, list(dict.fromkeys(problems))[:MAX_PROBLEMS]

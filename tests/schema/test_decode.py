@@ -137,6 +137,13 @@ def test_strict_refuses_and_names_all_of_them() -> None:
     assert refusal(BOTH, DEPLOYMENT, "Strict").endswith("strict decoding error: " + ", ".join(FOUND))
 
 
+def test_a_fields_name_is_quoted_as_go_does() -> None:
+    assert decoded('{"a\\nb":1,"data":{"\\"":"1","\\"":"2"}}')[1] == [
+        'unknown field "a\\nb"',
+        r'duplicate field "data.\""',
+    ]
+
+
 def test_a_hundred_problems_are_named() -> None:
     text = "{" + ",".join(f'"x{number:03}":1' for number in range(150)) + "}"
     assert decoded(text)[1] == [f'unknown field "x{number:03}"' for number in range(100)]

@@ -9,7 +9,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.rules import MIXED_CASE, report_once
 from kapi.schema import builtin
-from kapi.schema.decode_exact import ExactDecoder
+from kapi.schema.decode_exact import ExactDecoder, MetadataDecoder
 from kapi.schema.structural.pruning import root
 from kapi.schema.structural.structure import Schema, additional, anywhere, embedded
 
@@ -65,7 +65,7 @@ def _coerce_meta(path: Path, obj: Object, name: str, drop: bool, unknown: list[s
                 return invalid(path.child(name), value, "must be a string")
             del obj[name]
     elif name == "metadata":
-        decoder = ExactDecoder()
+        decoder = MetadataDecoder()
         try:
             meta = decoder.decode(value if value is not None else {}, builtin.definition(_OBJECT_META))
         except ValueError as error:
