@@ -301,6 +301,7 @@ class TestRuntimeClass:
     def test_a_name_that_no_request_can_have(self) -> None:
         plugin = runtime_class.RuntimeClass(initializer(cluster()))
         assert 'RuntimeClass "none" not found' in refusal(plugin, attributes(pod(runtimeClassName="none")))
+        assert refusal(plugin, attributes(pod(runtimeClassName=""))) == "resource name may not be empty"
         said = refusal(plugin, attributes(pod(runtimeClassName="a/b%")))
         assert said == "invalid resource name \"a/b%\": [may not contain '/', may not contain '%']"
 

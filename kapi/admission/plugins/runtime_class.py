@@ -20,7 +20,7 @@ class RuntimeClass(InitializedPlugin):
     resources = frozenset({"pods"})
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
-        if not is_pod(attributes) or not _class_name(attributes):
+        if not is_pod(attributes) or _class_name(attributes) is None:
             return None
         return self._admit(attributes)
 
@@ -56,7 +56,7 @@ class RuntimeClass(InitializedPlugin):
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if not is_pod(attributes) or attributes.obj is None:
             return None
-        if _class_name(attributes):
+        if _class_name(attributes) is not None:
             return self._validate(attributes)
         if attributes.obj.get("spec", {}).get("overhead") is not None:
             raise denied(
@@ -77,6 +77,8 @@ class RuntimeClass(InitializedPlugin):
 
     async def _find(self, attributes: Attributes) -> Object:
         name = _class_name(attributes)
+        if not name:
+            raise generic("resource name may not be empty")
         if problems := path_segment(name):  # upstream's client refuses to send the request
             raise generic(f"invalid resource name {quote(name)}: [{', '.join(problems)}]")
         found = await self.initializer.live("node.k8s.io", "runtimeclasses", name)
@@ -85,8 +87,9 @@ class RuntimeClass(InitializedPlugin):
         return found
 
 
-def _class_name(attributes: Attributes) -> str:
-    return tree.dig(attributes.obj, "spec", "runtimeClassName") or ""
+def _class_name(attributes: Attributes) -> str | None:
+    name: str | None = tree.dig(attributes.obj, "spec", "runtimeClassName")
+    return name
 
 
 def _same(one: Object | None, other: Object | None) -> bool:

@@ -88,7 +88,7 @@ def _claims(status: Object, spec: Object, errors: Errors) -> None:
             text = "must match the name of an entry in `spec.resourceClaims`"
             errors.append(field.invalid(here.child("name"), name, text))
         distinct(name, seen, here, errors, "name")
-        report(subdomain_name(claim) if claim is not None else (), claim, here, errors, "name")
+        report(subdomain_name(claim) if claim is not None else (), claim, here, errors, "resourceClaimName")
 
 
 def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:

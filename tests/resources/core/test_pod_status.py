@@ -229,8 +229,9 @@ def test_claims_of_the_pod() -> None:
 
 
 def test_the_name_of_a_generated_claim() -> None:
-    """Upstream reports it at the entry's ``name``."""
-    assert begins(of_claims({"name": "a", "resourceClaimName": "%!"}), '[0].name: Invalid value: "%!": a lowercase')
+    assert begins(
+        of_claims({"name": "a", "resourceClaimName": "%!"}), '[0].resourceClaimName: Invalid value: "%!": a lowercase'
+    )
 
 
 def of_extended(mappings: list[Object], claim: str = "p-extended") -> list[str]:
