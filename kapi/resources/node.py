@@ -13,7 +13,6 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_labels
 from kapi.resources.shared.names import label_name
 from kapi.resources.shared.options import PodOptions
-from kapi.resources.shared.resource_names import round_resource_list
 from kapi.resources.shared.rules import Errors, check
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
@@ -41,9 +40,6 @@ class RuntimeClassStrategy(PlainStrategy):
     allow_unconditional_update = False
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
     immutable = ("handler",)
-
-    def default(self, obj: Object) -> None:
-        round_resource_list((obj.get("overhead") or {}).get("podFixed"))
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         require("handler", then=check(_handler))(obj, Path(), errors, ctx)

@@ -81,18 +81,22 @@ class ClusterAddresses:
                     found.append(network)
         return found
 
-    def _check(self, ip: str, family: str) -> tuple[str, Network]:
+    def _check(self, ip: str, family: str, dry_run: bool) -> tuple[str, Network]:
         """The address in canonical form, and its range.  Raises NotInRange."""
         address = parse(ip)
+        networks = self.networks(family)
         if address is not None:
-            for network in self.networks(family):
+            for network in networks:
                 if holds(network, address):
                     return str(address), network
+        if dry_run and networks:  # upstream asks the allocator of one range
+            text = f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is {networks[0]}"
+            raise NotInRange(text)
         raise NotInRange("the provided network does not match the current range")
 
     async def allocate(self, ip: str, family: str, namespace: str, name: str, *, dry_run: bool) -> None:
         """Allocates a given address for a Service.  Raises AllocationError."""
-        canonical, network = self._check(ip, family)
+        canonical, network = self._check(ip, family, dry_run)
         if dry_run:
             return
         cidr, began = str(network), self._seconds()

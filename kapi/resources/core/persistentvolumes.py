@@ -14,7 +14,6 @@ from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import difference, internal
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.persistent_volumes import (
-    SOURCES,
     access_modes,
     default_volume_source,
     source_of,
@@ -52,8 +51,9 @@ def _with_renamed_labels(affinity: Object | None, reference: Object | None) -> O
     for term, other in zip(elements(terms), others, strict=False):
         pairs = zip(elements(term, "matchExpressions"), other.get("matchExpressions") or [], strict=False)
         for expression, wanted in pairs:
-            if _RENAMED.get(expression.get("key", "")) == wanted.get("key"):
-                expression["key"] = wanted["key"]
+            key = wanted.get("key", "")
+            if _RENAMED.get(expression.get("key", ""), "") == key:  # upstream finds "" for a name that was not renamed
+                expression["key"] = key
     return affinity
 
 
@@ -107,7 +107,7 @@ class PersistentVolumeStrategy(PlainStrategy):
         if old_csi is not None and csi is not None and old_csi.get("controllerExpandSecretRef") is None:
             # this reference may be added later
             source["csi"] = {name: value for name, value in csi.items() if name != "controllerExpandSecretRef"}
-        if any(not same(source.get(name), before.get(name)) for name in SOURCES):
+        if source.keys() != before.keys() or any(not same(source[name], before[name]) for name in source):
             changes = difference("PersistentVolumeSource", before, source)
             detail = f"spec.persistentvolumesource is immutable after creation\n{changes}"
             errors.append(forbidden(_SPEC.child("persistentvolumesource"), detail))

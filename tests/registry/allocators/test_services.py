@@ -84,7 +84,11 @@ class ServiceAllocation(TestCase):
         taken = self.call("POST", SERVICES, service("b", clusterIP="10.0.0.5"), 422)
         self.assertIn("provided IP is already allocated", taken["message"])
         outside = self.call("POST", SERVICES, service("b", clusterIP="10.9.0.5"), 422)
-        self.assertIn("spec.clusterIPs", outside["message"])
+        self.assertIn("the provided network does not match the current range", outside["message"])
+        tried = self.call("POST", SERVICES + "?dryRun=All", service("b", clusterIP="10.9.0.5"), 422)
+        self.assertIn(
+            "the provided IP (10.9.0.5) is not in the valid range. The range of valid IPs is 10.", tried["message"]
+        )
         self.assertEqual(self.held(), ["10.0.0.5"])
 
     async def test_a_refused_or_dry_service_leaves_nothing_behind(self) -> None:

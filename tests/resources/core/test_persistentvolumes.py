@@ -65,14 +65,17 @@ def test_an_empty_text_that_is_none_in_go_is_not_there() -> None:
     }  # fmt: skip
 
 
+def in_term(expression: Object) -> Object:
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
 @pytest.mark.parametrize(("on", "code"), [(False, 422), (True, 200)])
 def test_the_affinity_may_change_with_its_gate(on: bool, code: int) -> None:
     api = succeed(MemoryAPI.started())
     api.environment.features = resolve({"MutablePVNodeAffinity": on})
 
     def in_zone(zone: str) -> Any:
-        expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
-        return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+        return in_term({"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]})
 
     volume = {
         "metadata": {"name": "a"},
@@ -86,6 +89,29 @@ def test_the_affinity_may_change_with_its_gate(on: bool, code: int) -> None:
     changed = made.json
     changed["spec"]["nodeAffinity"] = in_zone("b")
     assert api.ask("PUT", "/api/v1/persistentvolumes/a", changed).code == code
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({"flocker": {}}, ["spec.flocker", "spec.flocker", "spec.persistentvolumesource"]),
+        ({"nodeAffinity": in_term({"operator": "Exists"})},
+         ["spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key"] * 4),
+    ],
+)  # fmt: skip
+def test_a_source_that_is_added_empty_and_an_affinity_without_a_key(changes: Object, fields: list[str]) -> None:
+    api = succeed(MemoryAPI.started())
+    volume: Object = {
+        "metadata": {"name": "a"},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"},
+            "nodeAffinity": in_term({"key": "k", "operator": "Exists"}),
+        },
+    }  # fmt: skip
+    made = api.ask("POST", "/api/v1/persistentvolumes", volume).json
+    made["spec"].update(changes)
+    answer = api.ask("PUT", "/api/v1/persistentvolumes/a", made)
+    assert [cause["field"] for cause in answer.json["details"]["causes"]] == fields
 
 
 @pytest.mark.parametrize("on", [False, True])

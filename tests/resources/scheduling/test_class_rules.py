@@ -87,6 +87,12 @@ def test_scheduling_of_a_runtime_class() -> None:
     assert found.startswith('scheduling.nodeSelector: Invalid value: "a b": name part must consist of')
 
 
+def test_the_overhead_of_a_runtime_class_is_not_rounded() -> None:
+    obj: Object = {"handler": "h", "overhead": {"podFixed": {"cpu": "100u"}}}
+    RUNTIME_CLASS.strategy.default(obj)
+    assert obj["overhead"] == {"podFixed": {"cpu": "100u"}}
+
+
 def test_the_handler_of_a_runtime_class_stays() -> None:
     old = made(RUNTIME_CLASS, handler="h")
     assert changes(RUNTIME_CLASS, old, overhead={"podFixed": {"cpu": "1"}}) == []
