@@ -7,7 +7,9 @@ piece.  Go tests neither, and does not support Diffie-Hellman keys at all.
 from __future__ import annotations
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import load_der_private_key, load_der_public_key
 
@@ -53,3 +55,21 @@ def signing_request(der: bytes) -> x509.CertificateSigningRequest:
     except ValueError:
         raise ValueError("x509: malformed certificate request") from None
     return request
+
+
+def is_signed(request: x509.CertificateSigningRequest) -> bool:
+    """Whether a request is signed by its key, also with SHA-1, which the library's own check refuses and Go's does not."""
+    try:
+        algorithm = request.signature_hash_algorithm
+        if not isinstance(algorithm, hashes.SHA1):
+            return request.is_signature_valid
+        key, signed = request.public_key(), (request.signature, request.tbs_certrequest_bytes)
+        if isinstance(key, rsa.RSAPublicKey):
+            key.verify(*signed, padding.PKCS1v15(), algorithm)
+        elif isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(*signed, ec.ECDSA(algorithm))
+        else:
+            return False
+    except (InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError):
+        return False
+    return True

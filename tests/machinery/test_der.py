@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from kapi.machinery import der
 from kapi.resources.certificates.certificatesigningrequests import request_error
@@ -98,3 +99,19 @@ def test_usual_keys() -> None:
     for key in (ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)):
         content = key.private_bytes(serialization.Encoding.DER, PRIVATE, PLAIN)
         assert der.private_key(content).public_key() == key.public_key()
+
+
+@pytest.mark.parametrize(
+    "key", [rsa.generate_private_key(65537, 1024), ec.generate_private_key(ec.SECP256R1())], ids=["RSA", "ECDSA"]
+)
+def test_a_request_that_is_signed_with_sha_1(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> None:
+    content = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    for signed in (content.tbs_certrequest_bytes, b"another"):
+        if isinstance(key, rsa.RSAPrivateKey):
+            algorithm = element(6, bytes.fromhex("2a864886f70d010105")), element(5, b"")
+            signature = key.sign(signed, padding.PKCS1v15(), hashes.SHA1())
+        else:
+            algorithm = (element(6, bytes.fromhex("2a8648ce3d0401")),)
+            signature = key.sign(signed, ec.ECDSA(hashes.SHA1()))
+        request = sequence(content.tbs_certrequest_bytes, sequence(*algorithm), element(3, b"\0" + signature))
+        assert der.is_signed(der.signing_request(request)) is (signed != b"another")

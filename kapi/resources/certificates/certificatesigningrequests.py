@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Awaitable, Callable, Iterable
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 from kapi.machinery import der, pem
@@ -230,12 +230,11 @@ def request_error(encoded: str | None) -> str:
         return pem.NO_REQUEST
     try:
         request = der.signing_request(block.der)
-        good = request.is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
+        key = request.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return "x509: malformed certificate request"
-    if good:
+    if der.is_signed(request):
         return ""
-    key = request.public_key()
     if isinstance(key, rsa.RSAPublicKey):
         return "crypto/rsa: verification error"
     algorithm = "Ed25519" if isinstance(key, ed25519.Ed25519PublicKey) else "ECDSA"

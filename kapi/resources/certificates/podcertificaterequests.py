@@ -54,19 +54,18 @@ _SELECTABLE = ("spec.signerName", "spec.podName", "spec.serviceAccountName", "sp
 def check_keys(spec: Object, errors: Errors) -> None:
     """Checks key and proof: a signed certificate request has both; the older form is a key and a signature of the pod's uid."""
     request, key, proof = (_decoded(spec, path) for path in (_REQUEST, _KEY, _PROOF))
+    if bool(request) == bool(key) or bool(key) != bool(proof):
+        text = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
+        errors.append(invalid(_SPEC, OMIT, text))
+        return
     for path, data in ((_REQUEST, request), (_KEY, key), (_PROOF, proof)):
         if len(data) > _MAX_BYTES:
             errors.append(too_long(path, _MAX_BYTES))
             return
     if request:
-        for path, data in ((_KEY, key), (_PROOF, proof)):
-            if data:
-                errors.append(invalid(path, OMIT, "must be empty when stubPKCS10Request is set"))
         _check_request(request, errors)
-    elif key or proof:
-        _check_key_and_proof(key, proof, spec.get("podUID", ""), errors)
     else:
-        errors.append(required(_REQUEST))
+        _check_key_and_proof(key, proof, spec.get("podUID", ""), errors)
 
 
 def requested_key(spec: Object) -> PublicKeyTypes | None:
@@ -89,19 +88,23 @@ def _decoded(spec: Object, path: Path) -> bytes:
 def _check_request(data: bytes, errors: Errors) -> None:
     try:
         request = der.signing_request(data)
-        key, good = request.public_key(), request.is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
-        errors.append(invalid(_REQUEST, OMIT, "must be a valid PKCS#10 certificate signing request"))
+        key = request.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        errors.append(invalid(_REQUEST, OMIT, "must be a valid PKCS#10 CSR"))
         return
-    if _check_kind(key, _REQUEST, errors) and not good:
-        errors.append(invalid(_REQUEST, OMIT, "could not verify the signature of the certificate signing request"))
+    if _check_kind(key, _REQUEST, OMIT, "P256, P384, or P521", errors) and not der.is_signed(request):
+        errors.append(invalid(_REQUEST, OMIT, "invalid signature"))
 
 
-def _check_kind(key: PublicKeyTypes, path: Path, errors: Errors) -> bool:
+def _check_kind(key: PublicKeyTypes, path: Path, value: object, curves: str, errors: Errors) -> bool:
+    """``value``: of the error for a key of another kind; ``curves``: upstream's text of those allowed."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         if isinstance(key.curve, _CURVES):
             return True
-        problem: tuple[object, str] = (f"curve {key.curve.name}", "elliptic public keys must use curve P256 or P384")
+        problem: tuple[object, str] = (
+            f"curve P-{key.curve.key_size}",
+            f"elliptic public keys must use curve {curves}",
+        )
     elif isinstance(key, rsa.RSAPublicKey):
         if key.key_size in _RSA_BITS:
             return True
@@ -109,19 +112,19 @@ def _check_kind(key: PublicKeyTypes, path: Path, errors: Errors) -> bool:
     elif isinstance(key, ed25519.Ed25519PublicKey):
         return True
     else:
-        problem = (OMIT, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")
+        problem = (value, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")
     errors.append(invalid(path, *problem))
     return False
 
 
 def _check_key_and_proof(data: bytes, proof: bytes, uid: str, errors: Errors) -> None:
+    encoded = base64.b64encode(data).decode()
     try:
         key = der.public_key(data)
     except (ValueError, UnsupportedAlgorithm):
-        encoded = base64.b64encode(data).decode()
         errors.append(invalid(_KEY, encoded, "must be a valid PKIX-serialized public key"))
         return
-    if not _check_kind(key, _KEY, errors):
+    if not _check_kind(key, _KEY, encoded, "P256 or P384", errors):
         return
     try:
         if isinstance(key, ed25519.Ed25519PublicKey):

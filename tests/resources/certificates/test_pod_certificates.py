@@ -118,8 +118,13 @@ def test_a_key_is_proven_by_a_request_or_by_a_signature(api: MemoryAPI, generate
     for spec in ({"stubPKCS10Request": csr(key, algorithm)}, proven(key)):
         made = api.ask("POST", REQUESTS, {**request(**spec), "metadata": {"generateName": "r-"}})
         assert made.code == 201, made.json
-        wrong = {"podUID": "another"} if spec.get("proofOfPossession") else {"stubPKCS10Request": _forged(spec)}
-        assert len(texts(api.ask("POST", REQUESTS, request(**{**spec, **wrong})))) == 1
+        if spec.get("proofOfPossession"):
+            wrong = {"podUID": "another"}
+            error = "spec.proofOfPossession: Invalid value: could not verify proof-of-possession signature"
+        else:
+            wrong = {"stubPKCS10Request": _forged(spec)}
+            error = "spec.stubPKCS10Request: Invalid value: invalid signature"
+        assert texts(api.ask("POST", REQUESTS, request(**{**spec, **wrong}))) == [error]
 
 
 def _forged(spec: Object) -> str:
@@ -129,26 +134,36 @@ def _forged(spec: Object) -> str:
     return encoded(bytes(data))
 
 
+EXACTLY_ONE = (
+    "spec: Invalid value: exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
+)
+
+
 @pytest.mark.parametrize(
     ("spec", "wanted"),
     [
-        ({"stubPKCS10Request": ""}, ["spec.stubPKCS10Request: Required value"]),
+        ({"stubPKCS10Request": ""}, [EXACTLY_ONE]),
+        ({**proven(KEY), "stubPKCS10Request": csr(KEY)}, [EXACTLY_ONE]),
+        ({**proven(KEY), "proofOfPossession": ""}, [EXACTLY_ONE]),
         (
             {"stubPKCS10Request": "AAAA"},
-            ["spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 certificate signing request"],
+            ["spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 CSR"],
         ),
         (
-            {**proven(KEY), "stubPKCS10Request": csr(KEY)},
+            {"stubPKCS10Request": csr(ec.generate_private_key(ec.SECP224R1()))},
             [
-                "spec.pkixPublicKey: Invalid value: must be empty when stubPKCS10Request is set",
-                "spec.proofOfPossession: Invalid value: must be empty when stubPKCS10Request is set",
+                'spec.stubPKCS10Request: Invalid value: "curve P-224": '
+                "elliptic public keys must use curve P256, P384, or P521"
             ],
         ),
         (
-            {"stubPKCS10Request": "", "pkixPublicKey": "AAAA"},
+            {**proven(KEY), "pkixPublicKey": "AAAA"},
             ['spec.pkixPublicKey: Invalid value: "AAAA": must be a valid PKIX-serialized public key'],
         ),
-        ({"pkixPublicKey": encoded(bytes(10241))}, ["spec.pkixPublicKey: Too long: may not be more than 10240 bytes"]),
+        (
+            {**proven(KEY), "pkixPublicKey": encoded(bytes(10241))},
+            ["spec.pkixPublicKey: Too long: may not be more than 10240 bytes"],
+        ),
         (
             {"signerName": "s"},
             [
