@@ -58,6 +58,9 @@ _ALL_BUT = {
 }  # fmt: skip
 _TYPE_META = ("kind", "apiVersion")
 _INT32, _INT64 = 1 << 31, 1 << 63
+_STRING = Type(Kind.STRING, go_type="string")
+_INTEGER = Type(Kind.INTEGER, go_type="int32", int_bits=32)
+_OWN_DECODERS = frozenset((Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION))
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
@@ -248,36 +251,45 @@ class ExactDecoder:
 
     def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Tree:
         kind = type_.kind
-        if kind is Kind.ANY:
-            try:
+        try:
+            if kind is Kind.ANY:
                 return self._any(value, type_)
-            except FieldMismatch as fault:  # the type has its own decoder, whose error ends the decoding
-                raise TypeMismatch(str(fault.below(names, struct) if struct else fault)) from None
-        if kind is Kind.QUANTITY:
-            return _quantity(value)
-        if kind is Kind.INT_OR_STRING and isinstance(value, str):
-            return value
+            if kind in _OWN_DECODERS:
+                return self._own(value, type_)
+        except FieldMismatch as fault:  # the type has its own decoder, whose error ends the decoding
+            raise TypeMismatch(str(fault.below(names, struct) if struct else fault)) from None
         if kind is Kind.BYTES and isinstance(value, list):
             return base64.b64encode(bytes([self._byte(item, names, struct) for item in elements(value)])).decode()
-        if kind in (Kind.STRING, Kind.DURATION, Kind.TIME, Kind.MICRO_TIME, Kind.BYTES):
+        if kind in (Kind.STRING, Kind.BYTES):
             if not isinstance(value, str):
-                expected = Type(Kind.STRING, go_type="string") if kind in (Kind.TIME, Kind.MICRO_TIME) else type_
-                raise self._mismatch(value, expected, names, struct)
-            return _text(value, kind)
+                raise self._mismatch(value, type_, names, struct)
+            return base64_text(value) if kind is Kind.BYTES else value
         if kind is Kind.BOOLEAN:
             if not isinstance(value, bool):
                 raise self._mismatch(value, type_, names, struct)
             return value
-        if kind is Kind.INT_OR_STRING:
-            type_ = Type(Kind.INTEGER, go_type="int32", int_bits=32)
+        return self._number(value, type_, names, struct)
+
+    def _number(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Tree:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self._mismatch(value, type_, names, struct)
-        if kind is Kind.NUMBER:
+        if type_.kind is Kind.NUMBER:
             return go_float(value)
         limit = _INT32 if type_.int_bits == 32 else _INT64
         if not isinstance(value, int) or not -limit <= value < limit:
             raise self._mismatch(value, type_, names, struct, f"number {go_number(value)}")
         return value
+
+    def _own(self, value: object, type_: Type) -> Tree:
+        """A value of a type that has its own decoder."""
+        kind = type_.kind
+        if kind is Kind.QUANTITY:
+            return _quantity(value)
+        if kind is Kind.INT_OR_STRING:
+            return value if isinstance(value, str) else self._number(value, _INTEGER, (), "")
+        if not isinstance(value, str):
+            raise self._mismatch(value, _STRING, (), "")
+        return _text(value, kind)
 
     def _byte(self, value: object, names: tuple[str, ...], struct: str) -> int:
         """One of the numbers that Go also takes for a ``[]byte``; null is 0."""
@@ -301,7 +313,7 @@ class ExactDecoder:
             if type_.name == "JSONSchemaPropsOrBool":
                 raise TypeMismatch("boolean or JSON schema expected")
             if type_.name == "JSONSchemaPropsOrStringArray" and isinstance(value, list):
-                strings = Type(Kind.LIST, go_type="[]string", elem=Type(Kind.STRING, go_type="string"))
+                strings = Type(Kind.LIST, go_type="[]string", elem=_STRING)
                 return ExactDecoder().decode(value, strings)
             return None  # neither: set, but empty
         return _plain(value)
@@ -356,8 +368,6 @@ def _text(value: str, kind: Kind) -> str | None:
         return times.time(value)
     if kind is Kind.MICRO_TIME:
         return times.micro_time(value)
-    if kind is Kind.BYTES:
-        return base64_text(value)
     return value
 
 

@@ -137,6 +137,18 @@ def test_strict_refuses_and_names_all_of_them() -> None:
     assert refusal(BOTH, DEPLOYMENT, "Strict").endswith("strict decoding error: " + ", ".join(FOUND))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ('"strategy":{"rollingUpdate":{"maxSurge":{}}}',
+         "RollingUpdateDeployment.spec.strategy.rollingUpdate.maxSurge of type int32"),
+        ('"template":{"metadata":{"creationTimestamp":1}}', "ObjectMeta.spec.template.metadata.creationTimestamp of type string"),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_type_with_its_own_decoder_is_the_only_one(wrong: str, why: str) -> None:
+    assert refusal('{"spec":{"replicas":"x",' + wrong + "}}", DEPLOYMENT).endswith(why)
+
+
 def test_a_fields_name_is_quoted_as_go_does() -> None:
     assert decoded('{"a\\nb":1,"data":{"\\"":"1","\\"":"2"}}')[1] == [
         'unknown field "a\\nb"',
