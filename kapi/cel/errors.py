@@ -60,9 +60,9 @@ class Issue:
         self.message = message
 
     def display(self, source: Source) -> str:
-        """The three lines upstream prints: error, source line, marker."""
-        if self.offset < 0:
-            return f"ERROR: {source.name}:-1:0: {self.message}"
+        """The three lines upstream prints: error, source line, marker; the first one alone when there is no such place."""
+        if self.offset < 0 or not source.text:
+            return f"ERROR: {source.name}:{-1 if self.offset < 0 else 1}:0: {self.message}"
         line, column = source.position(min(self.offset, len(source.text)))
         text = source.line(line).replace("\t", " ")
         marker = "".join("．" if _wide(char) else "." for char in text[:column]) + "." * (column - len(text[:column]))

@@ -43,6 +43,11 @@ ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})
         ),
         ("s.matches('[')", "ERROR: <input>:1:11: invalid matches argument\n | s.matches('[')\n | ..........^"),
         (
+            "",
+            "ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', "
+            "'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}",
+        ),
+        (
             "l.exists(",
             "ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', "
             "'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | l.exists(\n | .........^",
