@@ -77,6 +77,8 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = store.environment.now()
     generated = bool(metadata.get("generateName")) and not metadata.get("name")
+    if generated and metadata.get("labels"):  # upstream goes on with a copy, where no other part shares the labels
+        metadata["labels"] = dict(metadata["labels"])
     for attempt in range(_MAX_ATTEMPTS):
         if generated:
             base = metadata["generateName"]

@@ -153,6 +153,10 @@ class DaemonSetStatusStrategy(ReplicasStatusStrategy):
     counters = _COUNTERS
     limited = ()
 
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare(obj, old, ctx)
+        _set_generation(obj, template_generation(old))  # a part of the spec upstream
+
 
 RESOURCE = Resource(
     group="apps",

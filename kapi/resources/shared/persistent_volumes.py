@@ -252,7 +252,7 @@ def _classes(spec: Object, path: Path, inline: bool, errors: Errors) -> None:
     elif mode is not None and not inline:
         enum("Block", "Filesystem")(mode, path.child("volumeMode"), errors, None)
     attributes, here = spec.get("volumeAttributesClassName"), path.child("volumeAttributesClassName")
-    if attributes is None:
+    if attributes is None or inline:
         return
     if need(attributes, here, errors, detail="an empty string is disallowed"):
         check(subdomain_name)(attributes, here, errors, None)

@@ -15,6 +15,7 @@ from kapi.resources.apps import controllerrevisions, daemonsets, deployments, re
 from kapi.resources.core import replicationcontrollers
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.replicas import number_of
+from kapi.testing.memory_api import MemoryAPI, succeed
 
 CTX = StrategyContext("n", "w", now="2024-01-01T00:00:00Z")
 DAEMONS, SETS, DEPLOYED = daemonsets.RESOURCE, statefulsets.RESOURCE, deployments.RESOURCE
@@ -133,6 +134,17 @@ def test_a_daemon_set_counts_its_templates() -> None:
     assert new["metadata"]["annotations"][key] == "2"
     new, _ = after(row, old, lambda obj: obj["spec"].update(minReadySeconds=3))
     assert new["metadata"]["annotations"][key] == "1"
+
+
+def test_a_status_without_the_template_generation_keeps_it() -> None:
+    api = succeed(MemoryAPI.started())
+    labels = {"a": "b"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    path = "/apis/apps/v1/namespaces/default/daemonsets"
+    assert api.ask("POST", path, {"metadata": {"name": "d"}, "spec": spec}).code == 201
+    answer = api.ask("PUT", f"{path}/d/status", {"metadata": {"name": "d"}, "spec": spec})
+    assert (answer.code, answer.json["metadata"]["annotations"]) == (200, {daemonsets.GENERATION: "1"})
 
 
 def test_revisions_keep_their_data() -> None:

@@ -13,6 +13,7 @@ from kapi.resources.batch import cronjobs, jobs
 from kapi.resources.batch.cronjobs import ScheduleError, check_schedule, is_zone
 from kapi.resources.batch.job_spec import IndexesError, check_apart, count_indexes
 from kapi.resources.definition import StrategyContext
+from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.resources import strategy_kit
 
 CTX = StrategyContext("n", "j", now="2024-01-01T00:00:00Z")
@@ -56,6 +57,20 @@ def test_defaults_and_the_generated_selector() -> None:
     assert labels["batch.kubernetes.io/job-name"] == labels["job-name"] == "j"
     assert labels["controller-uid"] == "u"
     assert problems() == []
+
+
+@pytest.mark.parametrize(("name", "shared"), [({"name": "j"}, True), ({"generateName": "j-"}, False)])
+def test_a_job_with_a_generated_name_has_only_the_templates_own_labels(name: Object, shared: bool) -> None:
+    api = succeed(MemoryAPI.started())
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+    }
+    answer = api.ask(
+        "POST", "/apis/batch/v1/namespaces/default/jobs", {"metadata": name, "spec": {"template": template}}
+    )
+    assert ("job-name" in answer.json["metadata"]["labels"]) is shared
+    assert "job-name" in answer.json["spec"]["template"]["metadata"]["labels"]
 
 
 @pytest.mark.parametrize(

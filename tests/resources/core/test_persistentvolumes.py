@@ -230,6 +230,7 @@ INLINE = "in the context of inline volumes"
         ({}, []),
         ({"csi": None}, [f".csi: Required value: has to be specified {INLINE}", ": Required value: must specify a volume type"]),
         ({"capacity": {"storage": "1"}}, [f".capacity: Forbidden: may not be specified {INLINE}"]),
+        ({"volumeAttributesClassName": "a/b"}, []),
         ({"claimRef": {"name": "c", "namespace": "n"}}, [f".claimRef: Forbidden: may not be specified {INLINE}"]),
         ({"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}, []),
         ({"persistentVolumeReclaimPolicy": "Delete"},
