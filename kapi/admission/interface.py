@@ -58,6 +58,7 @@ class Attributes(msgspec.Struct, eq=False):
     deadline: float = 0.0  # absolute, in reactor seconds; 0 = none
     request: RequestContext | None = None  # None for the server's own operations
     custom_resource: Resource | None = None  # the row of a custom resource
+    unpruned: bool = False  # whether a webhook or a policy has changed a custom resource after it was decoded
 
     @property
     def namespace_of_request(self) -> str:

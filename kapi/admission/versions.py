@@ -89,6 +89,7 @@ def to_storage(obj: Object, kind: GroupVersionKind, stored: Object, attributes: 
         back: Object = obj if other is None else other[2](obj)
         if kind.kind == custom.kind:
             custom.strategy.default_changed(back)
+            attributes.unpruned = True  # type: ignore[union-attr]
         return back
     row = row_of(kind)
     if row is not None and row.to_storage is not None:

@@ -217,7 +217,8 @@ def parse(groups: Iterable[FlagSet], arguments: Sequence[str]) -> list[str]:
             found = by_short.get(name)
             shown = f"-{name}"
         else:
-            errors.append(f"unexpected argument {argument!r}")
+            if argument:  # empty ones, as of an unset variable in a script, are ignored as upstream does
+                errors.append(f"unexpected argument {argument!r}")
             continue
         if found is None:
             errors.append(f"unknown flag: {shown}")

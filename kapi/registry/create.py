@@ -134,6 +134,8 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         attributes.obj = obj
         attributes.name = metadata.get("name", "")
         await store.admission.validate(attributes)
+        if attributes.unpruned:
+            strategy.prune(obj)
         name = metadata["name"]
         key = store.key(op.namespace, name)
         kept = await store.stored_form(obj)

@@ -136,6 +136,8 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             metadata["managedFields"] = old_meta["managedFields"]
         attributes.obj = obj if view is None else view(obj)
         await store.admission.validate(attributes)
+        if attributes.unpruned:
+            op.strategy.prune(obj)
         kept = await store.stored_form(obj)
         if _finished_deleting(obj, old_meta) and not store.row.strategy.holds_deletion(obj):
             outcome = await _delete_finalized(store, op, kept, entry)

@@ -102,6 +102,9 @@ class Strategy:
         """Sets defaults of an object that the server has changed after it was decoded, as by apply."""
         self.default(obj)
 
+    def prune(self, obj: Object) -> None:
+        """Removes unknown fields that admission has added, in place, before the object is stored."""
+
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None: ...
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

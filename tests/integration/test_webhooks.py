@@ -196,6 +196,41 @@ def test_what_a_webhook_makes_of_a_custom_resource_is_defaulted(api: Api, widget
         hooks.close()
 
 
+def test_unknown_fields_that_a_webhook_adds_to_a_custom_resource_are_not_stored(api: Api, widgets: str) -> None:
+    def add(request: Object) -> Object:
+        return patch({"op": "add", "path": "/spec/unknown", "value": True})
+
+    hooks = WebhookServer(add=add, later=lambda request: {})
+    rule = {"apiGroups": ["hooks.example.com"], "apiVersions": ["v1"], "resources": ["hooked"]}
+    api.configure("Mutating", "unknown", hooks.webhook("add", rule))
+    api.configure("Validating", "unknown", hooks.webhook("later", rule))
+    try:
+        body: Object = {"apiVersion": "hooks.example.com/v1", "kind": "Hooked", "spec": {"size": 1}}
+        path = f"{widgets}/v1/hooked"
+        made = until_heeded(hooks, "add", lambda i: api.ask("POST", path, {**body, "metadata": {"name": f"z{i}"}}))
+        changed = api.ask("PUT", f"{path}/{made['metadata']['name']}", {**made, "spec": {"size": 2}})
+        tried = api.ask("POST", f"{path}?dryRun=All", {**body, "metadata": {"name": "tried"}})
+        read = api.ask("GET", f"{path}/{made['metadata']['name']}")
+        assert [obj["spec"] for obj in (made, changed, tried, read)] == [{"size": n} for n in (1, 2, 1, 2)]
+        assert all(request["object"]["spec"]["unknown"] for request in hooks.requests("later"))
+    finally:
+        api.unconfigure("unknown")
+        hooks.close()
+
+
+def test_a_review_is_named_to_webhooks_as_its_body_is(api: Api) -> None:
+    hooks = WebhookServer(named=lambda request: {})
+    rule = {"apiGroups": ["authentication.k8s.io"], "apiVersions": ["v1"], "resources": ["selfsubjectreviews"]}
+    api.configure("Validating", "reviews", hooks.webhook("named", rule))
+    try:
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        until_heeded(hooks, "named", lambda i: api.ask("POST", path, {"metadata": {"name": "me"}}))
+        assert hooks.requests("named")[-1]["name"] == "me"
+    finally:
+        api.unconfigure("reviews")
+        hooks.close()
+
+
 def test_a_webhook_sees_built_in_kinds_in_the_version_it_asked_for(api: Api) -> None:
     hooks = WebhookServer(old=lambda request: {})
     rule = {"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "resources": ["horizontalpodautoscalers"]}

@@ -35,6 +35,7 @@ def test_a_switch_stands_alone_or_takes_equals() -> None:
     assert parse("--disable-http2-serving").serving.disable_http2_serving is True
     assert parse("--anonymous-auth=false").authentication.anonymous_auth is False
     assert errors("--anonymous-auth", "false") == ["unexpected argument 'false'"]
+    assert parse("", "--anonymous-auth=false", "").authentication.anonymous_auth is False
 
 
 def test_each_flag_is_an_attribute_with_its_default_and_no_two_groups_share_a_list() -> None:

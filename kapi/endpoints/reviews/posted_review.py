@@ -95,7 +95,7 @@ async def read_review(ctx: RequestContext, scope: RequestScope, services: Review
         scope.kind,
         scope.gvr,
         namespace,
-        info.name,
+        info.name or metadata.get("name", ""),
         obj,
         None,
         user,

@@ -20,7 +20,7 @@ from kapi.resources.shared.names import subdomain_name
 from kapi.schema.custom import same_values, write_numbers
 from kapi.schema.structural.correlation import ABSENT
 from kapi.schema.structural.listtypes import list_errors
-from kapi.schema.structural.pruning import default, drop_nulls, has_defaults
+from kapi.schema.structural.pruning import default, drop_nulls, has_defaults, prune
 from kapi.schema.structural.rules import Budget, RuleValidator, validator
 from kapi.schema.structural.structure import Schema
 from kapi.schema.structural.values import value_errors
@@ -122,6 +122,10 @@ class CustomResourceStrategy(Strategy):
 
     def default_changed(self, obj: Object) -> None:
         self.schema.apply_defaults(obj)  # nulls stay, and validation refuses them
+
+    def prune(self, obj: Object) -> None:
+        if self.schema.schema is not None:
+            prune(obj, self.schema.schema)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         if self.refuses_new is not None:
