@@ -6,25 +6,38 @@ precedence over ``token``.  ``kubeconfig_entries`` reads a single file.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kapi.client.config import Config, ConfigError, Impersonation, without_user
-from kapi.client.config_error import ConfigErrors, DirectoryError
+from kapi.client.config import Config, ConfigError, Impersonation, proxy_problem, without_user
+from kapi.client.config_error import ConfigErrors, InvalidConfig, NoConnection
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
-from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem
-from kapi.client.rest_url import server_url
+from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem, unread
+from kapi.client.rest_url import NoServer, server_url
 from kapi.machinery.golang import file_error, quote
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor, installed_reactor
 
 if TYPE_CHECKING:  # few files name a plugin
     from kapi.client.exec_credential import PluginPolicy
+
+
+DEFAULT_SERVER = "http://localhost:8080"
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_NEWS = "https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"
+#: what is said of ways to get credentials that client-go had
+_REMOVED = {
+    "azure": "The azure auth plugin has been removed.\n"
+    "Please use the https://github.com/Azure/kubelogin kubectl/client-go credential plugin instead.\n"
+    f"See {_NEWS} for further details",
+    "gcp": "The gcp auth plugin has been removed.\n"
+    'Please use the "gke-gcloud-auth-plugin" kubectl/client-go credential plugin instead.\n'
+    "See https://cloud.google.com/blog/products/containers-kubernetes/kubectl-auth-changes-in-gke for further details",
+}
 
 
 @dataclass(slots=True)
@@ -110,126 +123,200 @@ class Kubeconfig:
     def config(self, reactor: Reactor | None = None, overrides: Overrides | None = None, **more: object) -> Config:
         """The Config of the current context, or of the context in ``overrides``, with fields ``more``.  Raises ConfigError."""
         over = overrides or Overrides()
+        for plural, what, name in (
+            ("users", "auth info", over.user),
+            ("contexts", "context", over.context),
+            ("clusters", "cluster", over.cluster),
+        ):
+            if name and name not in self.entries[plural]:
+                raise ConfigError(f'{what} "{name}" does not exist')
         context_name = over.context or self.current_context
-        context: Object = {}
-        if context_name:
-            if context_name not in self.entries["contexts"]:
-                raise ConfigError(
-                    f"context was not found for specified context: {context_name}", field="current-context"
-                )
-            context = self.entries["contexts"][context_name]
-        context_file = self.origin.get(("contexts", context_name), "")
+        context = self.entries["contexts"].get(context_name) or {}
         cluster_name, user_name = over.cluster or context.get("cluster") or "", over.user or context.get("user") or ""
-        if over.cluster and over.cluster not in self.entries["clusters"]:
-            raise ConfigError(f'no server found for cluster "{over.cluster}"')
-        cluster = self._entry("clusters", "cluster", cluster_name, context_file, context_name)
-        user = self._entry("users", "auth info", user_name, context_file, context_name)
         cluster_file = self.origin.get(("clusters", cluster_name), "")
         user_file = self.origin.get(("users", user_name), "")
-        fields: Object = {"namespace": over.namespace or context.get("namespace") or "default"}
-        unread: list[ConfigError] = []
-        identity = self._identity(user, user_name, user_file, over, cluster, reactor, unread)
-        fields |= self._server(cluster, cluster_name, cluster_file, over, unread)
-        if unopened := [error for error in unread if not isinstance(error, DirectoryError)]:
-            raise unopened[0] if len(unopened) == 1 else ConfigErrors(unopened)
-        if unread:
-            raise min(unread, key=lambda error: error.field)  # the order of client-go: authority, certificate, key
+        cluster = _cluster(self._located("clusters", cluster_name), over)
+        user = _user(self._located("users", user_name), over)
+        errors: list[ConfigError] = []
+        if context_name and context_name not in self.entries["contexts"]:
+            why = f"context was not found for specified context: {context_name}"
+            errors.append(InvalidConfig(why, field="current-context"))
+        problems = (
+            (user_file, _user_problems(user, user_name)),
+            (cluster_file, _cluster_problems(cluster, cluster_name)),
+        )
+        errors += [InvalidConfig(why, file=file, field=place) for file, found in problems for place, why in found]
+        if errors:
+            raise errors[0] if len(errors) == 1 else ConfigErrors(errors)
+        fields: Object = {
+            "namespace": over.namespace or context.get("namespace") or "default",
+            "proxy_url": cluster.get("proxy-url") or "",
+            "impersonate": Impersonation(
+                user=user.get("as") or "",
+                uid=user.get("as-uid") or "",
+                groups=tuple(user.get("as-groups") or ()),
+                extra={key: tuple(values) for key, values in (user.get("as-user-extra") or {}).items()},
+            ),
+        }
         try:
-            fields["host"] = server_url(fields["host"], tls=False)  # as in client-go, also with a certificate
+            fields["host"] = server_url(cluster.get("server") or DEFAULT_SERVER, tls=False)  # also with a certificate
         except ValueError as error:
-            raise ConfigError(str(error), file=cluster_file, field="server") from None
-        if not fields["host"].startswith("https:"):  # credentials are only sent encrypted, as in client-go
-            identity = {"impersonate": identity["impersonate"]}
-        fields |= identity
+            kind = NoConnection if isinstance(error, NoServer) else ConfigError
+            raise kind(str(error), file=cluster_file, field="server") from None
+        if fields["host"].startswith("https:"):  # credentials are only sent encrypted, as in client-go
+            with_token_file = not over.token
+            fields["credentials"] = _credentials(
+                user, user_name, user_file, cluster, reactor, over.plugin_policy, with_token_file=with_token_file
+            )
+            fields["insecure"] = bool(cluster.get("insecure-skip-tls-verify"))
+            fields["server_name"] = cluster.get("tls-server-name") or ""
+            fields["ca"] = read_pem(cluster, "certificate-authority", Path(), cluster_file, cluster_name)
+            fields["certificate"] = read_pem(user, "client-certificate", Path(), user_file, user_name)
+            if fields["certificate"]:
+                fields["key"] = read_pem(user, "client-key", Path(), user_file, user_name)
         if over.timeout:
             fields["timeout"] = over.timeout
         try:
             return Config(**(fields | more))
         except ConfigError as error:
-            names = {"host": "server", "ca": "certificate-authority", "proxy_url": "proxy-url"}
+            names = {"host": "server", "ca": "certificate-authority"}
             where = user_file if error.field in ("certificate", "key") else cluster_file
-            why = error.why
-            if error.field == "proxy_url":
-                shown = quote(without_user(fields["proxy_url"]))
-                why = f"invalid 'proxy-url' {shown} for cluster {quote(cluster_name)}: {why}"
-            elif error.field == "host":
-                why = f"host must be a URL or a host:port pair: {quote(without_user(fields['host']))}"
-            raise ConfigError(why, file=where, field=names.get(error.field, error.field)) from None
+            raise ConfigError(error.why, file=where, field=names.get(error.field, error.field)) from None
 
-    def _entry(self, plural: str, what: str, name: str, file: str, context: str) -> Object:
-        if not name:
-            return {}
-        found = self.entries[plural].get(name)
-        if found is None:
-            raise ConfigError(f'{what} "{name}" does not exist', file=file, field=f"contexts[{context}]")
-        return found
+    def _located(self, plural: str, name: str) -> Object:
+        """The entry of a name, or {}; its paths relative to its file are absolute."""
+        entry = dict(self.entries[plural].get(name) or {})
+        base = Path(self.origin.get((plural, name), "")).resolve().parent
+        for path in _PATHS:
+            if entry.get(path):
+                entry[path] = str(base / entry[path])
+        plugin = entry.get("exec")
+        if plugin and os.sep in (plugin.get("command") or ""):
+            entry["exec"] = {**plugin, "command": str(base / plugin["command"])}
+        return entry
 
-    def _server(self, cluster: Object, name: str, file: str, over: Overrides, unread: list[ConfigError]) -> Object:
-        base = Path(file).resolve().parent if file else Path()
-        insecure = over.insecure or bool(cluster.get("insecure-skip-tls-verify"))
-        ca = b""
-        with _collected(unread):
-            if over.certificate_authority:
-                ca = _given(over.certificate_authority, "certificate-authority", name)
-            elif not over.insecure:
-                ca = read_pem(cluster, "certificate-authority", base, file, name)
-        return {
-            "host": over.server or cluster.get("server") or "http://localhost:8080",
-            "ca": ca,
-            "insecure": insecure,
-            "server_name": over.tls_server_name or cluster.get("tls-server-name") or "",
-            "proxy_url": over.proxy_url or cluster.get("proxy-url") or "",
-        }
 
-    def _identity(
-        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: Reactor | None,
-        unread: list[ConfigError],
-    ) -> Object:  # fmt: skip
-        base = Path(file).resolve().parent if file else Path()
-        files = {"client-certificate": over.client_certificate, "client-key": over.client_key}
-        pair = dict.fromkeys(files, b"")
-        for part, given in files.items():
-            with _collected(unread):
-                if any(files.values()):
-                    pair[part] = _given(given, part, name)
-                else:
-                    pair[part] = read_pem(user, part, base, file, name)
-        certificate, key = pair.values()
-        if certificate and not key and not unread:
-            why = f"client-key-data or client-key must be specified for {name} to use the clientCert authentication method."
-            raise ConfigError(why, file=file, field=f"users[{name}]")
-        extra = over.as_extra or user.get("as-user-extra") or {}
-        impersonate = Impersonation(
-            user=over.as_user or str(user.get("as") or ""),
-            uid=over.as_uid or str(user.get("as-uid") or ""),
-            groups=tuple(over.as_groups or user.get("as-groups") or ()),
-            extra={key: tuple(values) for key, values in extra.items()},
-        )
-        if not impersonate.user and (impersonate.uid or impersonate.groups or impersonate.extra):
-            why = f"requesting uid, groups or user-extra for {name} without impersonating a user"
-            raise ConfigError(why, file=file, field=f"users[{name}]")
-        credentials = self._credentials(user, name, file, over, cluster, reactor)
-        return {"certificate": certificate, "key": key, "credentials": credentials, "impersonate": impersonate}
+def _cluster(cluster: Object, over: Overrides) -> Object:
+    """The entry of a cluster with what the command line says."""
+    given = {"server": over.server, "proxy-url": over.proxy_url}
+    found = cluster | {field: value for field, value in given.items() if value}
+    if over.insecure or over.certificate_authority:
+        found["insecure-skip-tls-verify"] = over.insecure
+        found["certificate-authority"], found["certificate-authority-data"] = over.certificate_authority, ""
+    if over.tls_server_name or over.server:
+        found["tls-server-name"] = over.tls_server_name
+    return found
 
-    def _credentials(
-        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: Reactor | None
-    ) -> Authenticator:
-        token, token_file = over.token or user.get("token") or "", user.get("tokenFile") or ""
-        username, password = over.username or user.get("username"), over.password or user.get("password")
-        check_one_method(name, token, username or "", password or "", file)
-        if token_file and not over.token:
-            base = Path(file).resolve().parent if file else Path()
-            read_content(base, token_file, "tokenFile", file, name)
-            return TokenFile(str(base / token_file))
-        if token:
-            return bearer(str(token))
-        if username:
-            return basic(str(username), str(password or ""))
-        if user.get("exec"):
-            return _exec(user["exec"], name, file, cluster, reactor, over.plugin_policy)
-        if user.get("auth-provider"):
-            raise ConfigError("no Auth Provider found for that name", file=file, field="auth-provider")
-        return NO_CREDENTIALS
+
+def _user(user: Object, over: Overrides) -> Object:
+    """The entry of a user with what the command line says."""
+    given = {
+        "token": over.token,
+        "username": over.username,
+        "password": over.password,
+        "as": over.as_user,
+        "as-uid": over.as_uid,
+        "as-groups": over.as_groups,
+        "as-user-extra": over.as_extra,
+    }
+    found = user | {field: value for field, value in given.items() if value}
+    for name, path in (("client-certificate", over.client_certificate), ("client-key", over.client_key)):
+        if path:
+            found[name], found[f"{name}-data"] = path, ""
+    return found
+
+
+def _cluster_problems(cluster: Object, name: str) -> Iterator[tuple[str, str]]:
+    """Fields, and what is wrong with them (upstream: ``validateClusterInfo``)."""
+    if proxy := cluster.get("proxy-url"):
+        if why := proxy_problem(proxy):
+            shown = quote(without_user(proxy))
+            yield "proxy-url", f"invalid 'proxy-url' {shown} for cluster {quote(name)}: {why}"
+    authority = cluster.get("certificate-authority")
+    if authority and cluster.get("certificate-authority-data"):
+        both = "certificate-authority-data and certificate-authority are both specified for"
+        yield "certificate-authority", f"{both} {name}. certificate-authority-data will override."
+    yield from _unreadable("certificate-authority", authority, name)
+
+
+def _user_problems(user: Object, name: str) -> Iterator[tuple[str, str]]:
+    """Fields, and what is wrong with them (upstream: ``validateAuthInfo``)."""
+    where = f"users[{name}]"
+    paths = [user.get(field) for field in ("client-certificate", "client-key")]
+    contents = [user.get(f"{field}-data") for field in ("client-certificate", "client-key")]
+    if paths[0] or contents[0]:
+        if paths[0] and contents[0]:
+            yield (
+                where,
+                f"client-cert-data and client-cert are both specified for {name}. client-cert-data will override.",
+            )
+        if paths[1] and contents[1]:
+            yield where, f"client-key-data and client-key are both specified for {name}; client-key-data will override"
+        if not paths[1] and not contents[1]:
+            what = "client-key-data or client-key must be specified"
+            yield where, f"{what} for {name} to use the clientCert authentication method."
+        yield from _unreadable("client-certificate", paths[0], name)
+        yield from _unreadable("client-key", paths[1], name)
+    if user.get("exec"):
+        yield from _plugin_problems(user, name)
+    try:
+        check_one_method(name, user.get("token") or "", user.get("username") or "", user.get("password") or "", "")
+    except ConfigError as error:
+        yield where, error.why
+    if not user.get("as") and any(user.get(field) for field in ("as-uid", "as-groups", "as-user-extra")):
+        yield where, f"requesting uid, groups or user-extra for {name} without impersonating a user"
+
+
+def _plugin_problems(user: Object, name: str) -> Iterator[tuple[str, str]]:
+    plugin, use = user["exec"], f"must be specified for {name} to use exec authentication plugin"
+    if user.get("auth-provider"):
+        yield "auth-provider", f"authProvider cannot be provided in combination with an exec plugin for {name}"
+    for part in ("command", "apiVersion"):
+        if not plugin.get(part):
+            yield f"exec.{part}", f"{part} {use}"
+    for item in plugin.get("env") or ():
+        if not (item or {}).get("name"):
+            yield "exec.env", f"env variable name {use}"
+    mode = plugin.get("interactiveMode") or ""
+    if not mode:
+        yield "exec.interactiveMode", f"interactiveMode {use}"
+    elif mode not in ("Never", "IfAvailable", "Always"):
+        yield "exec.interactiveMode", f"invalid interactiveMode for {name}: {quote(mode)}"
+
+
+def _unreadable(field: str, path: str | None, owner: str) -> Iterator[tuple[str, str]]:
+    """A file that cannot be opened; a directory can be."""
+    if path:
+        try:
+            os.close(os.open(path, os.O_RDONLY))
+        except OSError as error:
+            yield field, unread(field, Path(path), owner, error)
+
+
+def _credentials(
+    user: Object,
+    name: str,
+    file: str,
+    cluster: Object,
+    reactor: Reactor | None,
+    policy: PluginPolicy | None,
+    *,
+    with_token_file: bool,
+) -> Authenticator:
+    if user.get("tokenFile") and with_token_file:
+        read_content(Path(), user["tokenFile"], "tokenFile", file, name)
+        return TokenFile(user["tokenFile"])
+    if user.get("token"):
+        return bearer(user["token"])
+    if user.get("username"):
+        return basic(user["username"], user.get("password") or "")
+    if user.get("exec"):
+        return _exec(user["exec"], file, cluster, reactor, policy)
+    if user.get("auth-provider") is not None:
+        provider = user["auth-provider"].get("name") or ""
+        why = _REMOVED.get(provider) or f"no Auth Provider found for name {quote(provider)}"
+        raise ConfigError(why, file=file, field="auth-provider")
+    return NO_CREDENTIALS
 
 
 def default_files(environment: Mapping[str, str] | None = None) -> list[str]:
@@ -264,51 +351,23 @@ def load_config(
 
 
 def _exec(
-    plugin: Object, user: str, file: str, cluster: Object, reactor: Reactor | None, policy: PluginPolicy | None
+    plugin: Object, file: str, cluster: Object, reactor: Reactor | None, policy: PluginPolicy | None
 ) -> Authenticator:
     from kapi.client.exec_credential import ExecPlugin
 
-    if not isinstance(plugin, dict) or not plugin.get("command"):
-        raise ConfigError("exec plugin: command must be specified", file=file, field="exec.command")
-    _check_interactive(plugin, user, file)
-    command = str(plugin["command"])
-    if os.sep in command and file:
-        command = str(Path(file).resolve().parent / command)
+    if plugin["interactiveMode"] == "Always":  # plugins do not get standard input
+        what = "standard input is unavailable" if os.isatty(0) else "standard input is not a terminal"
+        why = f"getting credentials: exec plugin cannot support interactive mode: {what}"
+        raise NoConnection(why, file=file, field="exec.interactiveMode")
     known = {key: value for key, value in cluster.items() if key not in ("certificate-authority", "extensions")}
     return ExecPlugin(
         reactor or installed_reactor(),
-        command,
-        [str(argument) for argument in plugin.get("args") or ()],
-        {str(item["name"]): str(item.get("value") or "") for item in plugin.get("env") or ()},
-        api_version=str(plugin.get("apiVersion") or ""),
+        os.path.normpath(plugin["command"]),
+        plugin.get("args") or (),
+        {item["name"]: item.get("value") or "" for item in plugin.get("env") or ()},
+        api_version=plugin["apiVersion"],
         cluster=known if plugin.get("provideClusterInfo") else None,
-        install_hint=str(plugin.get("installHint") or ""),
+        install_hint=plugin.get("installHint") or "",
         file=file,
         policy=policy,
     )
-
-
-def _check_interactive(plugin: Object, user: str, file: str) -> None:
-    """Raises ConfigError for a plugin that needs standard input, which plugins do not get."""
-    mode = plugin.get("interactiveMode") or ""
-    if mode in ("Never", "IfAvailable") or not mode and not str(plugin.get("apiVersion") or "").endswith("/v1"):
-        return
-    why = {
-        "": f"interactiveMode must be specified for {user} to use exec authentication plugin",
-        "Always": "exec plugin cannot support interactive mode: it gets no standard input",
-    }.get(mode, f'invalid interactiveMode for {user}: "{mode}"')
-    raise ConfigError(why, file=file, field="exec.interactiveMode")
-
-
-@contextlib.contextmanager
-def _collected(errors: list[ConfigError]) -> Iterator[None]:
-    """Keeps an error, so that the files that follow are read, too."""
-    try:
-        yield
-    except ConfigError as error:
-        errors.append(error)
-
-
-def _given(file: str, name: str, owner: str) -> bytes:
-    """The content of a file that a flag names.  Raises ConfigError."""
-    return read_content(Path(), file, name, "", owner) if file else b""

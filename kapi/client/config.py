@@ -24,6 +24,21 @@ def without_user(url: str) -> str:
     return f"{before.partition('//')[0]}//{after}" if at else url
 
 
+def proxy_problem(url: str) -> str:
+    """What is wrong with the URL of a proxy; "" when it is usable."""
+    try:
+        parsed = urlsplit(url)
+    except ValueError:
+        return f"could not parse: {without_user(url)}"
+    if url.startswith(":") or not _has_port(parsed) or "%" in parsed.netloc or " " in parsed.netloc:
+        return f"could not parse: {without_user(url)}"
+    return (
+        ""
+        if parsed.scheme in PROXY_SCHEMES
+        else f'unsupported scheme "{parsed.scheme}", must be http, https, or socks5'
+    )
+
+
 def _has_port(parsed: SplitResult) -> bool:
     """Whether the port, if there is one, is a number of 16 bits."""
     try:
@@ -70,18 +85,14 @@ class Config:
 
     def __post_init__(self) -> None:
         parsed = urlsplit(self.host)
-        if parsed.scheme not in ("http", "https") or not parsed.hostname or not _has_port(parsed):
+        if parsed.scheme not in ("http", "https") or not parsed.netloc or not _has_port(parsed):
             raise ConfigError(f'must be an http or https URL, not "{self.host}"', field="host")
         if self.insecure and self.ca:
             raise ConfigError("specifying a root certificates file with the insecure flag is not allowed", field="ca")
         if bool(self.certificate) != bool(self.key):
             raise ConfigError("certificate and key go together", field="key" if self.certificate else "certificate")
-        proxy = urlsplit(self.proxy_url)
-        if self.proxy_url.startswith("://") or not _has_port(proxy):
-            raise ConfigError(f"could not parse: {without_user(self.proxy_url)}", field="proxy_url")
-        scheme = proxy.scheme
-        if self.proxy_url and scheme not in PROXY_SCHEMES:
-            raise ConfigError(f'unsupported scheme "{scheme}", must be http, https, or socks5', field="proxy_url")
+        if self.proxy_url and (why := proxy_problem(self.proxy_url)):
+            raise ConfigError(why, field="proxy_url")
 
     def replace(self, **changes: object) -> Config:
         """A copy with other values.  Raises ConfigError."""

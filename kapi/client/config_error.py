@@ -13,11 +13,15 @@ class ConfigError(ValueError):
         super().__init__(": ".join(part for part in ("" if file in why else file, field, why) if part))
 
 
-class DirectoryError(ConfigError):
-    """A directory in the place of a file: client-go opens all files before it reads the first one, and it can be opened."""
+class InvalidConfig(ConfigError):
+    """A configuration that is not complete, or contradicts itself (upstream: ``clientcmd.IsConfigurationInvalid``)."""
 
 
-class ConfigErrors(ConfigError):
+class NoConnection(ConfigError):
+    """What client-go only finds when it connects: the server's address, or the answer of a credential plugin."""
+
+
+class ConfigErrors(InvalidConfig):
     """Several at once."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:

@@ -25,6 +25,7 @@ from urllib.parse import unquote
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IProtocol, IProtocolFactory
 
 from kapi.client.config import Config, ConfigError
+from kapi.client.config_error import NoConnection
 from kapi.client.credentials import ClientCertificate
 from kapi.process.reactor import Reactor
 from kapi.wire.dial import Dialer
@@ -92,7 +93,7 @@ def connector(reactor: Reactor, config: Config) -> Connect:
 def _target(config: Config) -> tuple[str, int, bool]:
     """Host and port of the server, and whether it uses TLS."""
     parsed = urlsplit(config.host)
-    return parsed.hostname or "", _port(parsed.scheme, parsed.port), parsed.scheme == "https"
+    return parsed.hostname or "localhost", _port(parsed.scheme, parsed.port), parsed.scheme == "https"
 
 
 def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IOpenSSLClientConnectionCreator:
@@ -101,8 +102,11 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IO
     certificate, key = own or (config.certificate, config.key)
     try:
         pair = identity(certificate, key)
-    except ValueError:
-        raise ConfigError("no PEM certificate and key that belong together", field="client-certificate") from None
+    except ValueError as error:
+        if own is not None:
+            why = f"getting credentials: failed parsing client key/certificate: {error}"
+            raise NoConnection(why, field="exec") from None
+        raise ConfigError(str(error), field="client-certificate") from None
     name = config.server_name or host
     try:
         return client_options(name, config.ca, pair, insecure=config.insecure)
@@ -138,4 +142,4 @@ async def _through(
 
 
 def _port(scheme: str, port: int | None) -> int:
-    return port or {"https": 443, "socks5": 1080, "socks5h": 1080}.get(scheme, 80)
+    return port if port is not None else {"https": 443, "socks5": 1080, "socks5h": 1080}.get(scheme, 80)

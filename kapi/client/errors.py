@@ -46,7 +46,11 @@ class ClientError(Exception):
 
 
 class ConnectionFailed(ClientError):
-    """The request has no answer; ``__cause__`` is the error of the connection."""
+    """The request with this ``method`` and ``target`` has no answer; ``__cause__`` is the error of the connection."""
+
+    def __init__(self, why: str, method: str = "", target: str = "") -> None:
+        super().__init__(why)
+        self.method, self.target = method, target
 
 
 class RequestTimeout(ClientError):

@@ -17,7 +17,7 @@ from twisted.internet.error import ProcessDone
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
-from kapi.client.config import ConfigError
+from kapi.client.config_error import ConfigError, NoConnection
 from kapi.client.credentials import ClientCertificate, Header
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
@@ -26,6 +26,12 @@ from kapi.process.reactor import Reactor
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_RUN_SECONDS = 120.0
+_SCHEME = "pkg/client/auth/exec/exec.go:64"
+_NOT_FOUND = (
+    "\n\nIt looks like you are trying to use a client-go credential plugin that is not installed.\n\n"
+    "To learn more about this feature, consult the documentation available at:\n"
+    "      https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"
+)
 _EARLY_SECONDS = 10.0  # a credential is not used in the last seconds before it expires
 
 
@@ -138,9 +144,8 @@ class ExecPlugin:
             else:
                 one.callback(None)
 
-    def _problem(self, why: str) -> ConfigError:
-        hint = f"\n\n{self._hint}" if self._hint else ""
-        return ConfigError(f"getting credentials: exec: {why}{hint}", file=self._file, field="exec")
+    def _problem(self, why: str) -> NoConnection:
+        return NoConnection(f"getting credentials: {why}", file=self._file, field="exec")
 
     async def _run(self) -> None:
         spec: Object = {"interactive": False}
@@ -150,21 +155,25 @@ class ExecPlugin:
         environment = {**os.environ, **self._environment, "KUBERNETES_EXEC_INFO": orjson.dumps(info).decode()}
         path = _executable(self._command, environment.get("PATH", ""))
         if self._policy is not None and (why := self._policy.refusal(self._command, path, os.environ.get("PATH", ""))):
-            raise ConfigError(f"getting credentials: {why}", file=self._file, field="exec")
+            raise self._problem(why)
+        if path is None and os.sep not in self._command:
+            hint = f"\n\n{self._hint}" if self._hint else ""
+            raise self._problem(f"exec: executable {self._command} not found{_NOT_FOUND}{hint}")
         if path is None:
-            raise self._problem(f"executable {self._command} not found")
+            why = "permission denied" if os.path.exists(self._command) else "no such file or directory"
+            raise self._problem(f"exec: fork/exec {self._command}: {why}")
         run = _Run()
         try:
             process = self._reactor.spawnProcess(run, path, [self._command, *self._arguments], env=environment)
         except OSError as error:
-            raise self._problem(f"fork/exec {path}: {(error.strerror or str(error)).lower()}") from None
+            raise self._problem(f"exec: fork/exec {path}: {(error.strerror or str(error)).lower()}") from None
         timer = self._reactor.callLater(MAX_RUN_SECONDS, run.give_up)
         try:
             output = await run.done
         except CancelledError:
             raise
         except _Failed as failed:
-            raise self._problem(f"executable {self._command} failed with {failed}") from None
+            raise self._problem(f"exec: executable {self._command} failed with {failed}") from None
         finally:
             if timer.active():
                 timer.cancel()
@@ -174,26 +183,14 @@ class ExecPlugin:
         self._take(output)
 
     def _take(self, output: bytes) -> None:
-        try:
-            tree = orjson.loads(output)
-        except ValueError:
-            raise self._problem("decoding stdout: it is no JSON") from None
-        if not isinstance(tree, dict) or tree.get("kind") != "ExecCredential":
-            raise self._problem("decoding stdout: no ExecCredential")
-        if tree.get("apiVersion") != self._api_version:
-            raise self._problem(
-                f'plugin is configured to use API version {self._api_version}, plugin returned version "{tree.get("apiVersion")}"'
-            )
-        status = tree.get("status")
-        if not isinstance(status, dict):
-            raise self._problem("plugin didn't return a status field")
+        status = self._status(output)
         token, certificate, key = (
             str(status.get(name) or "") for name in ("token", "clientCertificateData", "clientKeyData")
         )
-        if not token and not (certificate and key):
-            raise self._problem("plugin didn't return a token or cert/key pair")
+        if not token and not certificate and not key:
+            raise self._problem("exec plugin didn't return a token or cert/key pair")
         if bool(certificate) != bool(key):
-            raise self._problem("plugin returned only certificate or key, not both")
+            raise self._problem("exec plugin returned only certificate or key, not both")
         expiry = status.get("expirationTimestamp")
         try:
             self._until = seconds_of(expiry) if expiry else float("inf")
@@ -201,6 +198,27 @@ class ExecPlugin:
             raise self._problem("decoding stdout: expirationTimestamp is no time") from None
         self._headers = [(b"Authorization", b"Bearer " + token.encode())] if token else []
         self._certificate = ClientCertificate(certificate.encode(), key.encode()) if certificate else None
+
+    def _status(self, output: bytes) -> Object:
+        from kapi.codecs.reading import as_object, type_meta
+        from kapi.codecs.yaml_reading import loads
+
+        try:
+            tree, _ = loads(output)
+            version, kind = type_meta(as_object({} if tree is None else tree))
+        except ValueError as error:
+            raise self._problem(f"decoding stdout: {error}") from None
+        if kind and kind != "ExecCredential" or version and version not in VERSIONS:
+            why = f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"'
+            raise self._problem(f"decoding stdout: {why}")
+        if version != self._api_version:
+            returned = version or "client.authentication.k8s.io/__internal"
+            configured = f"exec plugin is configured to use API version {self._api_version}"
+            raise self._problem(f"{configured}, plugin returned version {returned}")
+        status = as_object(tree).get("status")
+        if not isinstance(status, dict):
+            raise self._problem("exec plugin didn't return a status field")
+        return status
 
 
 class _Failed(Exception):

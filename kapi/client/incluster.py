@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import TokenFile
+from kapi.machinery.golang import file_error
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -28,11 +29,11 @@ def in_cluster_config(
     base = Path(directory)
     token = base / "token"
     if not os.access(token, os.R_OK):
-        raise ConfigError("no such file, or not readable", file=str(token), field="token")
+        raise ConfigError(f"open {token}: no such file or directory, or not readable", file=str(token), field="token")
     try:
         ca = (base / "ca.crt").read_bytes()
     except OSError as error:
-        raise ConfigError(error.strerror or str(error), file=str(base / "ca.crt"), field="ca.crt") from None
+        raise ConfigError(file_error(error), file=str(base / "ca.crt"), field="ca.crt") from None
     try:
         namespace = (base / "namespace").read_text().strip()
     except OSError:

@@ -297,7 +297,7 @@ class Request:
                 raise
             except _BROKEN as problem:
                 if self._method != "GET" or attempt >= self._retries:
-                    raise ConnectionFailed(_reason(problem)) from problem
+                    raise ConnectionFailed(_reason(problem), self._method, self.target) from problem
                 # the first attempt may have used an idle connection that the server had closed
                 wait = 1.0 if attempt else 0.0
             else:
@@ -328,7 +328,7 @@ class Request:
         except (CancelledError, ConfigError, *_BROKEN):
             raise
         except Exception as problem:  # sockets, resolvers and OpenSSL raise many types
-            raise ConnectionFailed(_reason(problem)) from problem
+            raise ConnectionFailed(_reason(problem), self._method, self.target) from problem
 
     async def _send(self, streaming: bool) -> Response:
         session = self._session

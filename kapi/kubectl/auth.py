@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kapi.client.errors import NoMatch
+from kapi.client.errors import ClientError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.describers.access import RULE_COLUMNS, Rule, compact, rule_cells, single_rules
@@ -99,7 +99,7 @@ async def _resource(factory: Factory, verb: str, target: str) -> Object:
         return {**attributes, "resource": "*"}
     try:
         found = await factory.mapper.resource_for(given.lower())
-    except NoMatch:
+    except ClientError:
         resource, _, group = given.lower().partition(".")
         if given.lower() not in _NOT_DISCOVERED:
             where = f" in group '{group}'" if group else ""

@@ -10,14 +10,14 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
-from kapi.client.config import Config
+from kapi.client.config import Config, ConfigError
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ConnectionFailed, NoMatch
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
-from kapi.kubectl.messages import SCHEME, CommandError, standard_message
+from kapi.kubectl.messages import SCHEME, CommandError, aggregate, standard_message
 from kapi.kubectl.object_meta import check_object
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
@@ -62,6 +62,7 @@ class Builder:
         self._everything = self._implied = self._latest = self._flatten = self._single_type = self._validated = False
         self._local = False
         self._scheme = ""
+        self._errors: list[BaseException] = []
         self._check: Callable[[Info], Awaitable[None]] | None = None
         self._transform: Transform | None = None
 
@@ -138,6 +139,10 @@ class Builder:
             return self
         if given:
             self._types = given[0].split(",")
+            try:
+                self._factory.check_config()
+            except ConfigError as error:
+                self._errors += [error for _ in self._types]
             self._names = given[1:]
             if len(given) == 1 and allow_empty_selector and not self._labels:
                 self._everything = self._implied = True
@@ -162,7 +167,8 @@ class Builder:
         return self
 
     async def do(self) -> Result:
-        """The objects.  Raises CommandError, ClientError and ConfigError for errors before the first object."""
+        """The objects.  Raises CommandError, ClientError, ConfigError and Aggregate for errors before the first object."""
+        aggregate(self._errors)
         if self._local and (self._tuples or self._types):
             raise CommandError(
                 "you must specify resources by --filename when --local is set.\nExample resource specifications include:\n"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kapi.client.errors import NoMatch, StatusError
+from kapi.client.errors import ConnectionFailed, NoMatch, StatusError
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.creating import CREATE, create, metadata, name_argument, one_name
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, inner_text
 from kapi.kubectl.print_flags import printer_for
 from kapi.machinery.tree import Object
 
@@ -242,11 +242,11 @@ async def _token(factory: Factory, program: str) -> int:
         "spec": spec,
         "status": {},
     }
-    request = factory.client("v1").post().namespace(factory.namespace).resource("serviceaccounts").name(name)
+    request = factory.client("v1").post().namespace(factory.namespace).resource("serviceaccounts")
     try:
-        answer = await request.subresource("token").body(body).do()
-    except StatusError as error:
-        raise CommandError(f"failed to create token: {error.message}") from None
+        answer = await request.name(name).subresource("token").body(body).do()
+    except (StatusError, ConnectionFailed, ValueError) as error:
+        raise CommandError(f"failed to create token: {inner_text(error, factory.config.host)}") from None
     if flags.get_string("output") or flags.get_string("template"):
         factory.out.write(printer.print(answer))
     else:

@@ -142,7 +142,7 @@ class Factory:
 
     @property
     def namespace(self) -> str:
-        return self.config.namespace
+        return self.flags.get_string("namespace") or self.config.namespace
 
     @property
     def mapper(self) -> RESTMapper:

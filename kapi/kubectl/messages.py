@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from kapi.client.config_error import ConfigErrors
+from kapi.client.config_error import ConfigErrors, InvalidConfig, NoConnection
 from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, StatusError
 
 if TYPE_CHECKING:
@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 
 #: where kubectl registers the types that it knows, as its messages have it
 SCHEME = "pkg/scheme/scheme.go:28"
-#: fields of kubeconfig files whose errors say themselves what they are about
-_NAMED = (
-    "exec.interactiveMode", "certificate-authority", "client-certificate", "client-key", "proxy-url", "server", "tokenFile",
-)  # fmt: skip
 
 
 class CommandError(Exception):
@@ -95,24 +91,39 @@ def standard_message(error: BaseException, host: str) -> str | None:
     return None
 
 
+def inner_text(error: BaseException, host: str) -> str:
+    """The text of an error of the server, or of the request to ``host``, as part of another's."""
+    if isinstance(error, StatusError):
+        return error.message
+    if not isinstance(error, ConnectionFailed) or error.__cause__ is None:
+        return str(error)
+    path, mark, query = error.target.partition("?")
+    from kapi.wire.network_errors import describe_request
+
+    url = f"{host.rstrip('/')}{path}{mark}{'&'.join(sorted(query.split('&')))}"
+    return describe_request(error.__cause__, error.method, url)
+
+
 def message_of(error: BaseException, host: str = "") -> str:
     """The text for stderr, with its line end."""
     if isinstance(error, Aggregate):
-        if len(error.errors) == 1 and _is_invalid(error.errors[0]):
-            return message_of(error.errors[0], host)
-        return "".join(f"{standard_message(one, host) or one}\n" for one in error.errors)
+        first = error.errors[0]
+        if len(error.errors) == 1 and isinstance(first, InvalidConfig):
+            return f"Error in configuration: {first.why}\n"
+        if len(error.errors) == 1 and (_is_invalid(first) or isinstance(first, ConfigError)):
+            return message_of(first, host)
+        return "".join(f"{standard_message(one, host) or _plain(one)}\n" for one in error.errors)
     if isinstance(error, StatusError) and _is_invalid(error):
         return _invalid(error)
     if isinstance(error, CommandError) and error.usage:
         return f"error: {error}\nSee '{error.usage} -h' for help and examples\n"
     if isinstance(error, ConfigErrors):
         return "Error in configuration: \n" + "".join(f"* {one.why}\n" for one in error.errors)
-    if isinstance(error, ConfigError) and error.field == "current-context":
-        return f"Error in configuration: {error.why}\n"
-    if isinstance(error, ConfigError) and error.field == "exec":  # a plugin has not given credentials
+    if isinstance(error, NoConnection):
         return f"Unable to connect to the server: {error.why}\n"
-    if isinstance(error, ConfigError) and (error.field in _NAMED or error.field.startswith(("users[", "contexts["))):
-        return f"error: {error.why}\n"  # the text names the entry
+    if isinstance(error, ConfigError):
+        invalid = isinstance(error, InvalidConfig) and error.field == "current-context"
+        return f"{'Error in configuration' if invalid else 'error'}: {error.why}\n"
     standard = standard_message(error, host)
     if standard is not None:
         return standard + "\n"
@@ -120,6 +131,12 @@ def message_of(error: BaseException, host: str = "") -> str:
     if not text.startswith("error: ") and not (isinstance(error, CommandError) and error.plain):
         text = f"error: {text}"
     return text if text.endswith("\n") else text + "\n"
+
+
+def _plain(error: BaseException) -> str:
+    if isinstance(error, InvalidConfig):
+        return f"invalid configuration: {error.why}"
+    return error.why if isinstance(error, ConfigError) else str(error)
 
 
 def listen_problem(where: str, error: CannotListenError) -> str:

@@ -78,6 +78,7 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("cannot set --unix-socket and --port at the same time")
     if not 0 <= port < 1 << 16:
         raise CommandError(f"listen tcp: address {port}: invalid port")
+    factory.check_config()
     site = Site(Proxy(factory, None if flags.get_bool("disable-filter") else Filter.of_flags(factory)))
     place = _listen(factory.reactor, site, flags.get_string("address"), port, socket)
     factory.out.write(f"Starting to serve on {place}\n")

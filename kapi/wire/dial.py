@@ -34,7 +34,7 @@ from zope.interface import directlyProvides, implementer, providedBy
 from kapi.process.reactor import Reactor
 from kapi.request.departure import keep_alive, socket_of
 from kapi.wire.egress import EgressProxy
-from kapi.wire.network_errors import LookupTimedOut
+from kapi.wire.network_errors import LookupTimedOut, is_domain_name
 
 if TYPE_CHECKING:
     from kapi.wire.tls.faults import CertificateFaults
@@ -102,6 +102,8 @@ class Dialer:
             return [str(ip_address(host))]
         except ValueError:
             pass
+        if not is_domain_name(host) or host == ".":
+            raise DNSLookupError(f"no name of a host: {host}")
         receiver = _Receiver()
         self.reactor.nameResolver.resolveHostName(receiver, host)
         receiver.done.addTimeout(self._timeout, self.reactor)

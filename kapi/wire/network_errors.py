@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -11,6 +14,31 @@ from twisted.python.failure import Failure
 
 class LookupTimedOut(error.DNSLookupError):
     """No name server has answered in time."""
+
+
+_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")
+
+
+def is_domain_name(name: str) -> bool:
+    """Whether Go asks a name server for the name: it has labels, which are not all numbers."""
+    if not name.isascii():
+        return True  # punycode is made of it
+    labels = name.removesuffix(".").split(".")
+    if name == ".":
+        return True
+    known = all(len(label) < 64 and _LABEL.fullmatch(label) for label in labels)
+    return known and len(name) <= 254 and not all(label.isdigit() for label in labels)
+
+
+@functools.cache
+def _name_server() -> str:
+    """The first server of ``/etc/resolv.conf``, as Go reads it, with its port."""
+    with contextlib.suppress(OSError), open("/etc/resolv.conf") as file:
+        for line in file:
+            match line.split():
+                case ["nameserver", address, *_]:
+                    return f"[{address}]:53" if ":" in address else f"{address}:53"
+    return "127.0.0.1:53"
 
 
 def describe(problem: BaseException, host: str, port: int) -> str:
@@ -29,7 +57,8 @@ def describe(problem: BaseException, host: str, port: int) -> str:
         case LookupTimedOut():
             return f"dial tcp: lookup {host}: i/o timeout"
         case error.DNSLookupError():
-            return f"dial tcp: lookup {host}: no such host"
+            server = f" on {_name_server()}" if is_domain_name(host) else ""
+            return f"dial tcp: lookup {host}{server}: no such host"
         case error.ConnectionDone() | error.ConnectionLost():
             return "EOF"
     text = str(problem) or type(problem).__name__
@@ -46,7 +75,7 @@ def describe_request(problem: BaseException, method: str, url: str) -> str:
     """The text for the error of a whole request, with its URL without credentials."""
     try:
         parts = urlsplit(url)
-        port = parts.port or (80 if parts.scheme == "http" else 443)
+        port = parts.port if parts.port is not None else 80 if parts.scheme == "http" else 443
     except ValueError as error:
         return f'parse "{url}": {error}'
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

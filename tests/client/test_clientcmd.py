@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.client.clientcmd import Kubeconfig, Overrides, load_config
 from kapi.client.config import Config, ConfigError
+from kapi.client.config_error import ConfigErrors, NoConnection
 from kapi.client.credentials import NO_CREDENTIALS, TokenFile
 from kapi.client.incluster import in_cluster_config
 
@@ -98,22 +99,21 @@ V1 = "users:\n- {name: u1, user: {exec: {command: x, apiVersion: client.authenti
         ("clusters:\n- {name: c1, cluster: {server: 'ftp://x'}}", "server"),
         ("clusters:\n- {name: c1, cluster: {server: 'https://x', certificate-authority: none.pem}}", "certificate-authority"),
         ("clusters:\n- {name: c1, cluster: {server: 'https://x', certificate-authority-data: '%'}}",
-         "certificate-authority-data"),
+         "clusters.cluster.certificate-authority-data"),
         ("clusters:\n- {name: c1, cluster: {server: 'https://x', proxy-url: 'socks4://p'}}", "proxy-url"),
         ("users:\n- {name: u1, user: {tokenFile: gone}}", "tokenFile"),
         ("users:\n- {name: u1, user: {token: t, username: me}}", "users[u1]"),
         ("users:\n- {name: u1, user: {client-certificate-data: aGk=}}", "users[u1]"),
-        ("users:\n- {name: u1, user: {client-key-data: aGk=}}", "certificate"),
-        ("users:\n- {name: u1, user: {exec: {args: [a]}}}", "exec.command"),
-        ("users:\n- {name: u1, user: {exec: {command: x, apiVersion: v7}}}", "exec.apiVersion"),
+        (V1.replace("command: x", "args: [a]") + ", interactiveMode: Never}}}", "exec.command"),
+        ("users:\n- {name: u1, user: {exec: {command: x, apiVersion: v7, interactiveMode: Never}}}", "exec.apiVersion"),
         (V1 + "}}}", "exec.interactiveMode"),
         (V1 + ", interactiveMode: Always}}}", "exec.interactiveMode"),
         (V1 + ", interactiveMode: Sometimes}}}", "exec.interactiveMode"),
         ("users: {a: b}", "users"),
-        ("clusters:\n- {name: c1, cluster: {insecure-skip-tls-verify: 'false'}}", "clusters[c1].insecure-skip-tls-verify"),
-        ("users:\n- {name: u1, user: {token: 7}}", "users[u1].token"),
-        ("users:\n- {name: u1, user: {as-groups: system}}", "users[u1].as-groups"),
-        ("contexts:\n- 7", "contexts[0]"),
+        ("clusters:\n- {name: c1, cluster: {insecure-skip-tls-verify: 'false'}}", "clusters.cluster.insecure-skip-tls-verify"),
+        ("users:\n- {name: u1, user: {token: 7}}", "users.user.token"),
+        ("users:\n- {name: u1, user: {as-groups: system}}", "users.user.as-groups"),
+        ("contexts:\n- 7", "contexts"),
     ],
 )  # fmt: skip
 def test_errors_name_file_and_field(change: str, field: str, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_who_the_command_line_says(files: str) -> None:
 
 
 def test_a_context_that_is_not_there(files: str) -> None:
-    with pytest.raises(ConfigError, match="context was not found for specified context: zzz"):
+    with pytest.raises(ConfigError, match='context "zzz" does not exist'):
         load(files, context="zzz")
 
 
@@ -183,9 +183,7 @@ def test_a_current_context_without_any_entry_is_not_there_either(tmp_path: Path)
         load(str(tmp_path / "config"))
 
 
-@pytest.mark.parametrize(
-    "server", ["https://[", "https://", "//h:1", "unix:///tmp/x", "https://a b", "a b:1", "h/path"]
-)
+@pytest.mark.parametrize("server", ["https://[", "https://", "//h:1", "unix:///tmp/x", "https://a b", "h/path"])
 def test_servers_that_are_none(server: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(
@@ -195,6 +193,51 @@ def test_servers_that_are_none(server: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(str(path))
     assert caught.value.why == f'host must be a URL or a host:port pair: "{server}"'
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        (":", "http: no Host in request URL"),
+        ("/", "http: no Host in request URL"),
+        ("ftp://h", 'unsupported protocol scheme "ftp"'),
+        ("h:99999", "dial tcp: address 99999: invalid port"),
+        ("::1", 'invalid port "::1" after host'),
+        ("a b:1", 'invalid character " " in host name'),
+        ("http://%", 'invalid URL escape "%"'),
+        ("http://h/%zz", 'invalid URL escape "%zz"'),
+    ],
+)
+def test_servers_to_which_no_request_can_be_sent(server: str, why: str) -> None:
+    with pytest.raises(NoConnection) as caught:
+        Kubeconfig().config(None, Overrides(server=server))
+    assert caught.value.why == why
+
+
+@pytest.mark.parametrize("server", [":6443", "[::1]:6443", "h", "http://h:0"])
+def test_servers_of_this_machine_and_others(server: str) -> None:
+    assert Kubeconfig().config(None, Overrides(server=server)).host == server if "//" in server else f"http://{server}"
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        "users: [{name: u, user: {token: t, username: name, as-uid: x}}]\n"
+        "contexts: [{name: c, context: {user: u}}]\ncurrent-context: c\n"
+    )
+    with pytest.raises(ConfigErrors) as caught:
+        load(str(path))
+    assert [error.why for error in caught.value.errors] == [
+        "more than one authentication method found for u; found [token basicAuth], only one is allowed",
+        "requesting uid, groups or user-extra for u without impersonating a user",
+    ]
+
+
+def test_entries_that_are_not_there_are_empty(tmp_path: Path) -> None:
+    """A context that names them means the server of this machine."""
+    path = tmp_path / "config"
+    path.write_text("contexts: [{name: c, context: {cluster: a, user: b}}]\ncurrent-context: c\n")
+    assert load(str(path)).host == "http://localhost:8080"
 
 
 def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:

@@ -81,8 +81,11 @@ class ExecPluginCase(TestCase):
         self.assertIn("didn't return a token", await self.problem(self.plugin("{}")))
         self.assertIn("not both", await self.problem(self.plugin('{"token": "t", "clientKeyData": "K"}')))
         self.assertIn("exit code 3", await self.problem(self.plugin("", "#!/bin/sh\nexit 3\n")))
-        self.assertIn("no JSON", await self.problem(self.plugin("", "#!/bin/sh\necho hello\n")))
-        self.assertIn('returned version "v0"', await self.problem(
+        self.assertIn(
+            "json: cannot unmarshal string into",
+            await self.problem(self.plugin("", "#!/bin/sh\necho hello\n")),
+        )
+        self.assertIn('registered for version "v0"', await self.problem(
             self.plugin("", "#!/bin/sh\necho '{\"kind\": \"ExecCredential\", \"apiVersion\": \"v0\"}'\n"))
         )  # fmt: skip
         self.assertIn("plugin: exec format error", await self.problem(self.plugin("", "neither script nor program")))

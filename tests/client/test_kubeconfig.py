@@ -137,14 +137,22 @@ def test_nothing_secret_is_in_the_text_of_an_endpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("users", "why"),
     [
-        ("5", "users: must be a list"),
-        ("[5]", r"users\[0\]: must be a mapping"),
-        ("[{name: u, user: {token: 5}}]", r"users\[u\].token: cannot unmarshal number into a field of type string"),
+        ("5", r"cannot unmarshal number into Go struct field Config.users of type \[\]v1.NamedAuthInfo"),
+        ("[5]", "cannot unmarshal number into Go struct field Config.users of type v1.NamedAuthInfo"),
+        (
+            "[{name: u, user: 5}]",
+            "cannot unmarshal number into Go struct field NamedAuthInfo.users.user of type v1.AuthInfo",
+        ),
+        ("[{name: u, user: {token: 5}}]", "into Go struct field AuthInfo.users.user.token of type string"),
+        ("[{name: u, user: {exec: {env: [5]}}}]", "field ExecConfig.users.user.exec.env of type v1.ExecEnvVar"),
+        ("[{name: u, user: {as-user-extra: {a: b}}}]", r"AuthInfo.users.user.as-user-extra of type \[\]string"),
+        ("[{name: u, user: {client-key-data: 'YWJj!'}}]", "illegal base64 data at input byte 4"),
         ("[{name: u, user: {token: t, password: p}}]", "more than one authentication method found for u"),
     ],
 )
 def test_a_wrong_type_and_two_methods_are_errors_that_name_the_file(tmp_path: Path, users: str, why: str) -> None:
     path = write(tmp_path, users)
     for read in (load_kubeconfig, load_users):
-        with pytest.raises(ConfigError, match=f"^{path}: .*{why}"):
+        with pytest.raises(ConfigError, match=why) as caught:
             read(path)
+        assert path in str(caught.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from OpenSSL import SSL
 from service_identity import VerificationError
@@ -38,6 +40,25 @@ REFUSED = error.ConnectionRefusedError()
 )
 def test_failures_in_the_words_of_go(problem: Exception, text: str) -> None:
     assert describe(problem, "10.0.0.1", 443) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("a.example", True),
+        ("a_b.", True),
+        ("h1", True),
+        ("1", False),
+        ("a..b", False),
+        ("*", False),
+        ("-a", False),
+        ("ü", True),
+    ],
+)
+def test_the_name_server_is_named_when_it_was_asked(name: str, asked: bool) -> None:
+    pattern = r" on (\[.*\]|[\d.]+):53" if asked else ""
+    text = describe(error.DNSLookupError(), name, 443)
+    assert re.fullmatch(rf"dial tcp: lookup {re.escape(name)}{pattern}: no such host", text)
 
 
 def test_addresses_of_ipv6_stand_in_brackets() -> None:

@@ -49,10 +49,13 @@ class Identity(NamedTuple):
 def identity(certificate: bytes, key: bytes) -> Identity | None:
     """The client certificate and its chain, in the order of one PEM text; None without a certificate.
 
-    Raises ValueError for what cannot be read or does not belong together.
+    Raises ValueError for what cannot be read or does not belong together, where it can in Go's words.
     """
     if not certificate:
         return None
+    for what, content in (("certificate", certificate), ("key", key)):
+        if b"-----BEGIN " not in content:
+            raise ValueError(f"tls: failed to find any PEM data in {what} input")
     try:
         first, *others = certificates(certificate) or [certificate]
         own: ssl.PrivateCertificate = ssl.PrivateCertificate.fromCertificateAndKeyPair(
