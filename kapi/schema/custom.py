@@ -6,7 +6,6 @@ Upstream: apiextensions-apiserver ``customresource_handler.go`` (schemaCoercingD
 
 from __future__ import annotations
 
-import json
 import math
 
 import orjson
@@ -14,44 +13,46 @@ import orjson
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.machinery import checkpoint
 from kapi.machinery.each import elements, entries
+from kapi.machinery.field import Path
 from kapi.machinery.golang import json_integer, quote
 from kapi.machinery.sorting import ordered
-from kapi.machinery.tree import Object, Tree
-from kapi.schema import builtin
-from kapi.schema.decode_exact import ExactDecoder, MetadataDecoder
-from kapi.schema.decode_fast import Unusual, walk_of
-from kapi.schema.types import Kind, Type
+from kapi.machinery.tree import Object, Tree, copy
+from kapi.schema.decode_exact import MetadataDecoder
+from kapi.schema.structural.coercion import UNKNOWN, coerce, decode_metadata
+from kapi.schema.structural.pruning import prune
+from kapi.schema.types import Type
 
-_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _INT64_MIN, _INT64_MAX, _UINT64_END = -(1 << 63), (1 << 63) - 1, 1 << 64
 _MAY_HAVE_FLOATS = frozenset((dict, list, float))
-_UNKNOWN = 'unknown field "'
-_TYPE_META = ("kind", "apiVersion", "metadata")
-#: types without fields: an object in their place has only unknown fields
-_NO_OBJECT = frozenset((Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.INT_OR_STRING))
 
 
-def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tuple[Object, list[str]]:
+def decode(
+    tree: Object, raw: bytes | None, type_: Type, *, strict: bool, own: bool = False
+) -> tuple[Object, list[str]]:
     """The pruned tree, and (when ``strict``) duplicate fields, then unknown ones.  Raises ValueError with Go's text.
 
+    ``own``: ``tree`` itself may be pruned; otherwise it is a copy.
     Without ``raw`` a mapping with duplicate fields is a ``Duplicated``.
     """
     problems: list[str] = []
-    unknown: list[str]
-    embedded: list[str]
     keys, odd = count(tree, raw)
     if strict and (odd or raw is not None and may_have_duplicates(raw, keys)):
         exact = tree if raw is None else loads_exactly(raw)
         problems = [f"duplicate field {quote(path)}" for path in elements(dict.fromkeys(duplicates(exact)))]
     decoder = MetadataDecoder()
-    result = {key: _go_value(value) for key, value in tree.items()} if odd else dict(tree)
     meta = decode_metadata(tree.get("metadata"), decoder)
-    problems += (text.replace(_UNKNOWN, f"{_UNKNOWN}metadata.", 1) for text in decoder.problems)
+    result = _go_value(tree) if odd else tree if own else copy(tree)
+    problems += (text.replace(UNKNOWN, f"{UNKNOWN}metadata.", 1) for text in decoder.problems)
+    unknown = prune(result, type_.schema)
+    if type_.has_embedded:
+        embedded: list[str] = []
+        error = coerce(Path(""), result, type_.schema, drop=False, unknown=embedded)
+        if error is not None:
+            raise ValueError(str(error))
+        unknown += ordered(embedded)
     result["metadata"] = meta
-    unknown, embedded = [], []
-    pruned = prune(result, type_, "", unknown, embedded, root=True)
-    problems += (f'{_UNKNOWN}{path}"' for part in (unknown, embedded) for path in ordered(part))  # each part for itself
-    return pruned, problems[:MAX_PROBLEMS] if strict else []
+    problems += (f'{UNKNOWN}{path}"' for path in elements(unknown))
+    return result, problems[:MAX_PROBLEMS] if strict else []
 
 
 def count(tree: object, raw: bytes | None) -> tuple[int, bool]:
@@ -146,67 +147,3 @@ def _literal(raw: bytes | None) -> str:
         elif isinstance(node, Literal) and math.isinf(node):
             return node.text
     return ""
-
-
-def decode_metadata(metadata: object, decoder: ExactDecoder) -> Object:
-    """Metadata decoded by its Go type.  Raises ValueError with Go's text."""
-    if metadata is None:
-        return {}
-    if isinstance(metadata, dict):
-        metadata = dict(sorted(metadata.items()))  # the order in which upstream reports errors
-    type_ = builtin.definition(_OBJECT_META)
-    try:
-        return walk_of(type_)(metadata, [0])  # type: ignore[no-any-return]
-    except (Unusual, RecursionError):
-        result: Object = decoder.decode(metadata, type_)
-        return result
-
-
-def prune(node: object, type_: Type, path: str, unknown: list[str], embedded: list[str], *, root: bool = False) -> Tree:
-    """A copy without the fields that the schema does not know; their paths are appended to ``unknown``.
-
-    Unknown fields in the metadata of embedded resources are appended to ``embedded``.
-    """
-    if isinstance(node, list):
-        if type_.elem is None:
-            return node
-        return [prune(item, type_.elem, f"{path}[{i}]", unknown, embedded) for i, item in enumerate(elements(node))]
-    if not isinstance(node, dict):
-        return node
-    if type_.kind is Kind.MAP and type_.elem is not None:
-        elem = type_.elem
-        return {
-            key: prune(item, elem, f"{path}.{key}" if path else key, unknown, embedded) for key, item in entries(node)
-        }
-    if type_.kind in _NO_OBJECT:
-        unknown.extend(f"{path}.{key}" for key in elements(node))
-        return {}
-    if type_.kind is not Kind.STRUCT:
-        return node
-    result: Object = {}
-    spared = _TYPE_META if root or type_.embedded_resource else ()
-    for key, item in entries(node):
-        below = f"{path}.{key}" if path else key
-        field = type_.fields.get(key)
-        if key == "metadata" and type_.embedded_resource and not root:
-            result[key] = _embedded_metadata(item, below, embedded)
-        elif key in spared:
-            result[key] = item
-        elif field is not None:
-            result[key] = prune(item, field.type, below, unknown, embedded)
-        elif type_.preserve_unknown:
-            result[key] = item
-        else:
-            unknown.append(below)
-    return result
-
-
-def _embedded_metadata(item: object, path: str, unknown: list[str]) -> Tree:
-    decoder = MetadataDecoder()
-    try:
-        result = decode_metadata(item, decoder)
-    except ValueError as error:
-        shown = json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-        raise ValueError(f"{path}: Invalid value: {shown}: {error}") from None
-    unknown.extend(text.replace(_UNKNOWN, f"{path}.", 1).removesuffix('"') for text in elements(decoder.problems))
-    return result

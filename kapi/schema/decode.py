@@ -97,6 +97,9 @@ _SCHEMES = {
 }
 
 
+_OPEN: Object = {"x-kubernetes-preserve-unknown-fields": True}
+
+
 def is_meta(kind: GroupVersionKind) -> bool:
     """Whether the scheme for options of requests knows a kind."""
     return kind.kind in _UNVERSIONED or kind.group == "meta.k8s.io" and kind.kind in _OPTIONS
@@ -130,7 +133,7 @@ def decode(
     if type_.schema is not None:
         given = _custom_kind(body, kind, validation)
         if given != kind:  # the schema is that of another kind
-            type_ = dataclasses.replace(type_, preserve_unknown=True, fields={})
+            type_ = dataclasses.replace(type_, schema=_OPEN, has_embedded=False)
         kind = given
     given = _given_kind(body, kind)
     if given != kind and not _is_options(given, kind):
@@ -211,7 +214,7 @@ def decode_tree(
             raise ValueError(tree.refusal)
         plain = dict(tree)
     if type_.schema is not None:
-        return custom.decode(plain, raw, type_, strict=strict)
+        return custom.decode(plain, raw, type_, strict=strict, own=plain is not tree)
     keys = [0]
     try:
         if isinstance(tree, Document) and tree.too_large:

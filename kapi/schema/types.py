@@ -48,10 +48,10 @@ class Type:
     list_map_keys: tuple[str, ...] = ()
     map_type: str = "granular"  # granular | atomic  (x-kubernetes-map-type, of MAP and STRUCT)
     preserve_unknown: bool = False  # STRUCT that keeps fields it does not know
-    embedded_resource: bool = False
     nullable: bool = False
     int_bits: int = 64  # INTEGER: 32 or 64
     unions: tuple[Tree, ...] = ()
+    has_embedded: bool = False  # a custom resource that has embedded ones
     schema: Object | None = None  # the JSON schema it came from (custom resources): keywords, rules, default
 
     def __repr__(self) -> str:

@@ -96,6 +96,24 @@ def test_a_value_is_held_against_its_schema(schema: Schema, value: Any, text: st
     assert _texts(value_errors({"f": value}, {"type": "object", "properties": {"f": schema}})) == [text]
 
 
+@pytest.mark.parametrize("more", [[], [f"v{number}" for number in range(20)]])
+@pytest.mark.parametrize(
+    ("allowed", "good", "bad"),
+    [
+        ([1, 2], [1, 1.0, 1.5, 2.9], [3, 0.5, "1", True, None]),
+        ([-1], [-1, -1.5], [-2.0]),
+        ([1.5, "a"], [1.5, 97, "a"], [1, 98, 97.0, "b"]),
+        ([2.0], [2, 2.0], [2.5]),
+    ],
+)
+def test_a_number_is_converted_to_the_type_of_an_enums_value(
+    allowed: list[Any], good: list[Any], bad: list[Any], more: list[Any]
+) -> None:
+    schema: Schema = {"enum": [*allowed, *more]}
+    assert [value for value in good if value_errors(value, schema)] == []
+    assert [value for value in bad if not value_errors(value, schema)] == []
+
+
 def test_what_was_wrong_before_and_did_not_change_is_let_through() -> None:
     schema: Schema = {
         "type": "object",

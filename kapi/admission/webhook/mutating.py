@@ -22,10 +22,10 @@ from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.webhooks import MUTATING
 from kapi.schema import jsonpatch
 from kapi.schema.builtin import names_by_kind, type_of
-from kapi.schema.custom import decode_metadata
 from kapi.schema.decode import decode
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.patched_text import json_patched
+from kapi.schema.structural.coercion import decode_metadata
 
 
 @dataclass(slots=True)

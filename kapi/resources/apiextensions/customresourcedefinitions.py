@@ -15,6 +15,7 @@ from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
 from kapi.resources.shared.gated import drop_disabled, gated
+from kapi.schema.custom import write_numbers
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _VALIDATION = "kapi.resources.apiextensions.validation"
@@ -132,6 +133,9 @@ class CustomResourceDefinitionStrategy(Strategy):
 
         _refuse_on_reactor(obj, ctx)
         return validate_update(obj, old)
+
+    def canonicalize(self, obj: Object) -> None:
+        write_numbers(obj["spec"].get("versions"))  # of defaults, enums and examples
 
     def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
         """The first request marks the definition for deletion; later ones are as for other types."""

@@ -1,4 +1,4 @@
-"""Metadata of embedded resources: its form and its validation (upstream: apiextensions ``schema/objectmeta``)."""
+"""Validation of the metadata of embedded resources (upstream: apiextensions ``schema/objectmeta/validation.go``)."""
 
 from __future__ import annotations
 
@@ -9,88 +9,11 @@ from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.rules import MIXED_CASE, report_once
 from kapi.schema import builtin
-from kapi.schema.decode_exact import ExactDecoder, MetadataDecoder
+from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.structural.pruning import root
-from kapi.schema.structural.structure import Schema, additional, anywhere, embedded
+from kapi.schema.structural.structure import Schema, additional, embedded
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-
-
-def has_embedded(schema: Schema | None) -> bool:
-    """Whether a schema has embedded resources; without any the other functions need not be called."""
-    return anywhere(schema, embedded)
-
-
-def coerce(
-    path: Path, value: object, schema: Schema | None, *, drop: bool, unknown: list[str] | None = None
-) -> FieldError | None:
-    """Coerces metadata to its Go type, in place; with ``drop`` values that do not fit are removed, otherwise they are errors."""
-    if not schema:
-        return None
-    if isinstance(value, list):
-        items = schema.get("items")
-        for index, item in enumerate(value):
-            error = coerce(
-                path.index(index), item, items if isinstance(items, dict) else None, drop=drop, unknown=unknown
-            )
-            if error is not None:
-                return error
-        return None
-    if not isinstance(value, dict):
-        return None
-    properties, extra = schema.get("properties") or {}, additional(schema)
-    for name in list(value):
-        if embedded(schema):
-            error = _coerce_meta(path, value, name, drop, unknown)
-            if error is not None:
-                return error
-            if name not in value:
-                continue
-        if name in properties:
-            error = coerce(path.child(name), value[name], properties[name], drop=drop, unknown=unknown)
-        elif extra is not None:
-            error = coerce(path.key(name), value[name], extra, drop=drop, unknown=unknown)
-        else:
-            error = None
-        if error is not None:
-            return error
-    return None
-
-
-def _coerce_meta(path: Path, obj: Object, name: str, drop: bool, unknown: list[str] | None) -> FieldError | None:
-    value = obj[name]
-    if name in ("apiVersion", "kind"):
-        if not isinstance(value, str):
-            if not drop:
-                return invalid(path.child(name), value, "must be a string")
-            del obj[name]
-    elif name == "metadata":
-        decoder = MetadataDecoder()
-        try:
-            meta = decoder.decode(value if value is not None else {}, builtin.definition(_OBJECT_META))
-        except ValueError as error:
-            if not drop:
-                return invalid(path.child("metadata"), value, str(error))
-            if not isinstance(value, dict):
-                return None  # it stays unchanged, as upstream
-            meta = _fitting(value)
-        if unknown is not None:
-            prefix = f"{path.child('metadata')}."
-            unknown.extend(text.replace('unknown field "', prefix).rstrip('"') for text in decoder.problems)
-        if meta.get("creationTimestamp") is None:
-            meta.pop("creationTimestamp", None)
-        obj["metadata"] = meta
-    return None
-
-
-def _fitting(value: Object) -> Object:
-    kept: Object = {}
-    for name, item in value.items():
-        try:
-            kept.update(ExactDecoder().decode({name: item}, builtin.definition(_OBJECT_META)))
-        except ValueError:
-            continue
-    return kept
 
 
 def metadata_errors(path: Path, value: object, schema: Schema | None, is_root: bool = False) -> list[FieldError]:

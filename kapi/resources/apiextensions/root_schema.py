@@ -10,11 +10,12 @@ from kapi.machinery.field import FieldError, Path, forbidden, invalid
 from kapi.machinery.go_json import sorted_fields
 from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object, Tree, copy
-from kapi.resources.apiextensions.embedded import coerce, metadata_errors
+from kapi.resources.apiextensions.embedded import metadata_errors
 from kapi.resources.apiextensions.internal import schema_of
 from kapi.resources.apiextensions.rule_costs import MAX_SCHEMA_COST, CostContext, TotalCost, cost_text
 from kapi.resources.apiextensions.schema_rules import SchemaValidator, Strictness
 from kapi.resources.shared.internal import internal
+from kapi.schema.structural.coercion import coerce
 from kapi.schema.structural.correlation import ABSENT
 from kapi.schema.structural.pruning import prune, root
 from kapi.schema.structural.rules import Budget, validator

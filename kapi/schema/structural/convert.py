@@ -6,6 +6,7 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import entries
 from kapi.machinery.tree import Object
 from kapi.schema import builtin
+from kapi.schema.structural.coercion import has_embedded
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, preserves, required_properties
 from kapi.schema.types import Field, Kind, Type
 
@@ -22,6 +23,7 @@ def type_of(schema: Schema | None, name: str) -> Type:
         found = Type(Kind.STRUCT, preserve_unknown=True)
     found.name = name
     found.schema = given
+    found.has_embedded = has_embedded(given)
     found.fields["apiVersion"] = Field("apiVersion", _STRING)
     found.fields["kind"] = Field("kind", _STRING)
     found.fields["metadata"] = Field("metadata", builtin.definition(_OBJECT_META))
@@ -80,6 +82,5 @@ def _struct(schema: Schema, properties: Object, map_type: str, nullable: bool) -
         fields=fields,
         map_type=map_type,
         preserve_unknown=preserves(schema),
-        embedded_resource=embedded(schema),
         nullable=nullable,
     )

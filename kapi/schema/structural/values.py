@@ -81,8 +81,8 @@ class _Validator:
         self.deadline = time.monotonic() + seconds if seconds else 0.0
         self.checks = 0
         self.mistyped = False  # whether the old value has a part of a wrong type
-        #: by the id of a long enum: its values to look up, and the text of an error
-        self.enums: dict[int, tuple[frozenset[Tree], str]] = {}
+        #: by the id of a long enum: its values to look up, their types, and the text of an error
+        self.enums: dict[int, tuple[frozenset[Tree], frozenset[type], str]] = {}
 
     def field(self, path: str) -> str:
         name = path.removeprefix(".")
@@ -179,14 +179,16 @@ class _Validator:
             out.errors.append(_unsupported(self.field(path), value, _supported(allowed)))
             return
         if len(allowed) <= _MAX_SCANNED_ENUM:
-            if not any(same(value, item) for item in allowed):
+            if not any(same(value, item) or _converted(value, item.__class__) == item for item in allowed):
                 out.errors.append(_unsupported(self.field(path), value, _supported(allowed)))
             return
         known = self.enums.get(id(allowed))
         if known is None:
-            known = self.enums[id(allowed)] = (frozenset(map(identity, elements(allowed))), _supported(allowed))
-        if identity(value) not in known[0]:
-            out.errors.append(_unsupported(self.field(path), value, known[1]))
+            kinds = frozenset(item.__class__ for item in elements(allowed))
+            known = self.enums[id(allowed)] = (frozenset(map(identity, elements(allowed))), kinds, _supported(allowed))
+        values, kinds, text = known
+        if identity(value) not in values and not any(_converted(value, kind) in values for kind in kinds):
+            out.errors.append(_unsupported(self.field(path), value, text))
 
     def text(self, out: Result, value: str, schema: Schema, path: str) -> None:
         longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
@@ -389,6 +391,18 @@ def _multiple(value: float, factor: float) -> bool:
 
 def _number_text(number: float) -> str:
     return format_double(float(number))
+
+
+def _converted(value: Tree, kind: builtins.type) -> Tree:
+    """A number as upstream converts it to the type of an enum's value: cut to an integer, or a character by its code.
+
+    ABSENT for what cannot be converted, or need not be.
+    """
+    if kind is int and isinstance(value, float):
+        return int(value) if abs(value) < 2**63 else -(2**63)  # what amd64 makes of a float that is too large
+    if kind is str and value.__class__ is int:
+        return chr(value) if 0 <= value < 0x110000 and not 0xD800 <= value < 0xE000 else "\ufffd"
+    return ABSENT
 
 
 def _unsupported(path: str, value: Tree, detail: str) -> FieldError:

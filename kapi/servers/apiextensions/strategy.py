@@ -13,11 +13,12 @@ from kapi.machinery.golang import type_name, value_text
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.names import qualified_name
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.apiextensions.embedded import coerce, has_embedded, metadata_errors
+from kapi.resources.apiextensions.embedded import metadata_errors
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import subdomain_name
 from kapi.schema.custom import same_values, write_numbers
+from kapi.schema.structural.coercion import coerce, has_embedded
 from kapi.schema.structural.correlation import ABSENT
 from kapi.schema.structural.listtypes import list_errors
 from kapi.schema.structural.pruning import default, drop_nulls, has_defaults, prune

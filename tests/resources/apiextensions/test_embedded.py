@@ -6,7 +6,8 @@ import pytest
 
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.apiextensions.embedded import coerce, metadata_errors
+from kapi.resources.apiextensions.embedded import metadata_errors
+from kapi.schema.structural.coercion import coerce
 from tests.resources.strategy_kit import short
 
 SCHEMA: Object = {"type": "object", "x-kubernetes-embedded-resource": True}

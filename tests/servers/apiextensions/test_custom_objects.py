@@ -69,6 +69,70 @@ def test_unknown_fields_are_reported_in_the_order_of_their_paths(api: MemoryAPI)
     assert (answer.code, answer.json["message"].rpartition("strict decoding error: ")[2]) == (400, wanted)
 
 
+OPEN: Object = {"x-kubernetes-preserve-unknown-fields": True}
+ONE: Object = {"type": "object", "properties": {"a": TEXT}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "unknown", "kept"),
+    [
+        (OPEN, [{"b": [{"c": 1}]}], [], [{"b": [{"c": 1}]}]),
+        (
+            {"type": "object", "additionalProperties": True},
+            {"b": [{"c": 1}], "d": {"e": 1}},
+            [".b[0].c", ".d.e"],
+            {"b": [{}], "d": {}},
+        ),
+        ({"type": "array", "items": ONE, **OPEN}, [{"b": 1}], [], [{"b": 1}]),
+        (
+            {"type": "array", "items": {"type": "object", "properties": {"o": ONE}}, **OPEN},
+            [{"o": {"b": 1}}],
+            ["[0].o.b"],
+            [{"o": {}}],
+        ),
+        ({"type": "object", "properties": {"o": ONE}, **OPEN}, {"b": 1, "o": {"b": 1}}, [".o.b"], {"b": 1, "o": {}}),
+    ],
+)
+def test_the_schema_decides_which_fields_are_unknown(
+    api: MemoryAPI, schema: Object, value: Tree, unknown: list[str], kept: Tree
+) -> None:
+    install(api, definition(version(spec={"p": schema})))
+    body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"p": value}}
+    answer = api.ask("POST", FOOS, body)
+    assert (answer.code, answer.json["spec"]) == (201, {"p": kept})
+    found = [json.loads(text.partition(" - ")[2]) for text in answer.warnings]
+    assert found == [f'unknown field "spec.p{path}"' for path in unknown]
+
+
+@pytest.mark.parametrize("schema", [TEXT, ONE, {"type": "object", "additionalProperties": TEXT}])
+def test_fields_of_objects_in_a_list_that_stands_for_another_type_are_unknown(api: MemoryAPI, schema: Object) -> None:
+    install(api, definition(version(spec={"p": schema})))
+    body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"p": [[{"b": 1}]]}}
+    answer = api.ask("POST", f"{FOOS}?fieldValidation=Strict", body)
+    assert (answer.code, answer.json["message"].rpartition(": ")[2]) == (400, 'unknown field "spec.p[0][0].b"')
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"kind": {"b": 1, "a": 2}}, '[k].kind: Invalid value: {"a":2,"b":1}: must be a string'),
+        ({"apiVersion": None}, "[k].apiVersion: Invalid value: null: must be a string"),
+        (
+            {"metadata": {"name": 1}},
+            '[k].metadata: Invalid value: {"name":1}: json: cannot unmarshal number into Go struct field '
+            "ObjectMeta.name of type string",
+        ),
+    ],
+)
+def test_types_of_what_identifies_an_embedded_object(api: MemoryAPI, change: Object, why: str) -> None:
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, **OPEN}
+    install(api, definition(version(spec={"p": {"type": "object", "additionalProperties": embedded}})))
+    inner = {"apiVersion": "v1", "kind": "A", "metadata": {"name": "x"}, **change}
+    body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"p": {"k": inner}}}
+    answer = api.ask("POST", FOOS, body)
+    assert (answer.code, answer.json["message"].partition("a Foo: ")[2]) == (400, "spec.p" + why)
+
+
 def test_the_generation_counts_values_of_other_types(api: MemoryAPI) -> None:
     """A number that is sent as 1.0 is stored as 1, an integer, so that the same number is a change again."""
     install(api, definition(version(spec={"any": {"x-kubernetes-preserve-unknown-fields": True}})))
@@ -439,3 +503,11 @@ def test_errors_are_told_in_the_order_of_the_fields_names(api: MemoryAPI) -> Non
     )
     told = [cause["field"] for cause in answer.json["details"]["causes"] if cause["field"].startswith("spec.")]
     assert told == [f"spec.{name}" for name in ("a.m", "a.n", "b.y", "b.z", "l[0].y", "l[0].z", "z")]
+
+
+def test_whole_numbers_in_a_schema_are_stored_as_integers(api: MemoryAPI) -> None:
+    fields = {"n": {"type": "number", "default": 2.0, "enum": [2.0, 2.5]}}
+    install(api, definition(version(spec=fields)))
+    stored = api.ask("GET", f"{DEFINITIONS}/foos.example.com").json["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert json.dumps(stored["properties"]["spec"]["properties"]["n"]["default"]) == "2"
+    assert json.dumps(stored["properties"]["spec"]["properties"]["n"]["enum"]) == "[2, 2.5]"
