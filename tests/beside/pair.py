@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from tests.beside.mutations import accepted
 from tests.beside.samples import Samples, smallest
 from tests.beside.sequences import Kind, Request, Requests
 from tests.golden.replaying import Reply, described, differences, without_moment, without_texts
@@ -59,7 +60,7 @@ class Pair:
         self.asked += 1
         answers = []
         for side in self.sides:
-            answer = described(side.ask(request), False)
+            answer = described(side.ask(request), "watch=true" in request.path)
             without_moment(answer, [])
             answers.append(answer if self._texts else without_texts(answer))
         lines = list(differences(*answers))
@@ -89,16 +90,17 @@ class Pair:
 
 
 def common_kinds(pair: Pair) -> tuple[list[Kind], Mapping[str, Mapping[str, Any]]]:
-    """What both servers have, and the first one's schemas, by the path of their document and their name."""
+    """What both servers have, and the second one's schemas, by the path of their document and their name."""
     one, other = (_kinds(side) for side in pair.sides)
-    documents = pair.sides[0].tree("/openapi/v3")["paths"]
+    described_by = pair.sides[1]
+    documents = described_by.tree("/openapi/v3")["paths"]
     schemas: dict[str, Mapping[str, Any]] = {}
     found = []
     for key, kind in one.items():
         if key not in other or kind.path not in documents or not {"create", "get"} & kind.verbs:
             continue
         if kind.path not in schemas:
-            document = pair.sides[0].tree(documents[kind.path]["serverRelativeURL"])
+            document = described_by.tree(documents[kind.path]["serverRelativeURL"])
             schemas[kind.path] = document.get("components", {}).get("schemas", {})
         name = _schema_of(schemas[kind.path], kind)
         if name:
@@ -188,6 +190,7 @@ def _requests(
         number += 1
         kind = chance.choice(kinds)
         samples = Samples(schemas[kind.path], chance)
-        requests = Requests(kind, samples, chance, namespace, dry=not kind.namespaced)
+        known = accepted().get((kind.path, kind.resource), ())
+        requests = Requests(kind, samples, chance, namespace, dry=not kind.namespaced, accepted=known)
         for request in requests.about(f"n{number}"):
             yield request, kind

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tests.beside.mutations import mutated
 from tests.beside.samples import Samples, parent_of, places, without
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -19,6 +20,16 @@ _SELECTORS = (
     "resourceVersion=x", "resourceVersionMatch=Exact", "resourceVersion=0&resourceVersionMatch=NotOlderThan",
     "continue=x", "timeoutSeconds=-1", "pretty=true",
 )  # fmt: skip
+
+
+_WATCHES = (
+    "resourceVersion=0",
+    "resourceVersion=0&labelSelector=app=a",
+    "fieldSelector=metadata.name!=a",
+    "resourceVersion=x",
+)
+#: subresources that are written as the whole object
+_WHOLE = ("status", "approval", "ephemeralcontainers", "finalize", "resize")
 
 
 class Kind(NamedTuple):
@@ -57,10 +68,19 @@ class Request(NamedTuple):
 
 
 class Requests:
-    """Those about objects of one kind; ``dry`` writes nothing (``dryRun=All``)."""
+    """Those about objects of one kind; ``dry`` writes nothing (``dryRun=All``).  ``accepted``: objects that servers accept."""
 
-    def __init__(self, kind: Kind, samples: Samples, chance: random.Random, namespace: str, *, dry: bool) -> None:
-        self._kind, self._samples, self._chance, self._dry = kind, samples, chance, dry
+    def __init__(
+        self,
+        kind: Kind,
+        samples: Samples,
+        chance: random.Random,
+        namespace: str,
+        *,
+        dry: bool,
+        accepted: Sequence[Any] = (),
+    ) -> None:
+        self._kind, self._samples, self._chance, self._dry, self._accepted = kind, samples, chance, dry, accepted
         scope = f"/namespaces/{namespace}" if kind.namespaced else ""
         self._all = f"/{kind.path}{scope}/{kind.resource}"
 
@@ -73,6 +93,10 @@ class Requests:
         others = [self._get, self._list, self._update, self._patch, self._apply, self._subresource]
         for _ in range(self._chance.randint(2, 6)):
             yield from self._chance.choice(others)(one, made)
+        if "watch" in self._kind.verbs and self._chance.random() < 0.02:  # it takes a second
+            accept = self._chance.choice(("application/json", _TABLE))
+            query = self._chance.choice(_WATCHES)
+            yield Request("GET", self._url(self._all, "watch=true&timeoutSeconds=1", query), accept=accept)
         if "delete" in self._kind.verbs:
             yield from self._delete(one)
 
@@ -113,17 +137,19 @@ class Requests:
             yield Request("PATCH", url, self._changed(made), "application/apply-patch+yaml")
 
     def _subresource(self, one: str, made: Any) -> Iterator[Request]:
-        known = [name for name in self._kind.subresources if name in ("status", "scale")]
+        known = [name for name in self._kind.subresources if name == "scale" or name in _WHOLE]
         if not known:
             return
         name = self._chance.choice(known)
+        url = self._url(f"{one}/{name}", self._validation(), self._dry_run())
         yield Request("GET", f"{one}/{name}")
         if name == "scale":
-            replicas = self._chance.choice((0, 3, -1, "x"))
-            part: Any = {"spec": {"replicas": replicas}}
+            part: Any = {"spec": {"replicas": self._chance.choice((0, 3, -1, "x"))}}
+        elif self._chance.random() < 0.5:
+            yield Request("PUT", url, self._changed(made))
+            return
         else:
             part = {"status": self._samples.of(self._kind.schema).get("status", {"x": 1})}
-        url = self._url(f"{one}/{name}", self._validation(), self._dry_run())
         yield Request("PATCH", url, part, "application/merge-patch+json")
 
     def _delete(self, one: str) -> Iterator[Request]:
@@ -144,10 +170,15 @@ class Requests:
         made = {"apiVersion": self._kind.version, "kind": self._kind.kind, "metadata": self._samples.metadata(name)}
         if self._chance.random() < 0.03:
             made[self._chance.choice(("apiVersion", "kind"))] = "x"
+        if self._accepted and self._chance.random() < 0.5:
+            obj = {**self._chance.choice(self._accepted), **made}
+            return mutated(obj, self._chance) if self._chance.random() < 0.8 else obj
         return {**made, **self._samples.of(self._kind.schema)}
 
     def _changed(self, made: Any) -> Any:
         """The object with some places as in another one, or without them."""
+        if self._accepted and self._chance.random() < 0.5:
+            return mutated(made, self._chance)
         changed, other = copy.deepcopy(made), self._object(made["metadata"].get("name", "a"))
         for key in other:
             if key not in ("apiVersion", "kind", "metadata") and self._chance.random() < 0.3:

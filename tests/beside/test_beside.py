@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.beside.__main__ import main
+from tests.beside.mutations import accepted, mutated
 from tests.beside.pair import Difference, Pair, Side, common_kinds, compare
 from tests.beside.samples import Samples, smallest
 from tests.beside.sequences import Request
@@ -103,6 +104,28 @@ def test_a_server_that_refuses_is_told_plainly(urls: list[str]) -> None:
 def test_an_unknown_resource_is_refused(urls: list[str]) -> None:
     with pytest.raises(LookupError):
         main([*(f"{url},admintoken" for url in urls), "--seconds", "1", "--only", "nothing"])
+
+
+def test_each_mutation_changes_one_value_and_neither_type_nor_name() -> None:
+    tree = {
+        "apiVersion": "v1",
+        "kind": "K",
+        "metadata": {"name": "n"},
+        "spec": {"a": [1, "x"], "b": True, "c": {"d": 1.5}},
+    }
+    chance = random.Random(1)
+    found = [mutated(tree, chance) for _ in range(300)]
+    assert all({**each, "spec": tree["spec"]} == tree for each in found)
+    specs = [each["spec"] for each in found if isinstance(each.get("spec"), dict) and len(each["spec"]) == 3]
+    assert all(sum(spec.get(name) != value for name, value in tree["spec"].items()) <= 1 for spec in specs)
+    assert any("spec" not in each for each in found) and any(each.get("spec", 1) is None for each in found)
+    assert any(spec["b"] is False for spec in specs)
+
+
+def test_accepted_objects_are_there_of_most_kinds() -> None:
+    known = accepted()
+    assert len(known) > 50 and all(isinstance(body, dict) for bodies in known.values() for body in bodies)
+    assert known["api/v1", "pods"] and known["apis/apps/v1", "deployments"]
 
 
 def test_smallest_keeps_what_makes_the_difference() -> None:
