@@ -71,7 +71,7 @@ def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str)
 
     async def transform(existing: Object | None) -> Object:
         if existing is None and kind not in APPLIED_AS:  # some types can be created by PUT, but none by a patch
-            raise status.not_found(scope.store.group_resource, name)
+            raise status.not_found(op.group_resource, name)
         new = change(existing)
         if existing is None:
             _check_created(scope, name, new)

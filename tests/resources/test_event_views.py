@@ -33,6 +33,9 @@ class Views(TestCase):
         self.assertEqual(view["deprecatedSource"], {"component": "kubelet"})
         self.assertEqual(api.ask("DELETE", f"{NEW}/e").code, 200)
         self.assertEqual(api.ask("GET", f"{CORE}/e").code, 404)
+        for method, body in (("GET", None), ("PATCH", {})):
+            answer = api.ask(method, f"{NEW}/e", body, type="application/merge-patch+json")
+            self.assertEqual((answer.code, answer.json["message"]), (404, 'events.events.k8s.io "e" not found'))
 
     def test_there_and_back_is_the_same_event(self) -> None:
         event: Object = {

@@ -33,7 +33,11 @@ _RAW = "raw"  # the type of a value that messages show as it was sent
 _CONTEXT_LINES = 3  # lines around a change
 _MAX_COMPARED_LINES = 1000  # lines of both values together of which the smallest change is found
 _encoder = json.JSONEncoder(indent=1, ensure_ascii=False)
-_FIELDS = (("matchLabels", "matchExpressions"), ("key", "operator", "values"))
+_FIELDS = (
+    ("matchLabels", "matchExpressions"), ("key", "operator", "values"),
+    ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"),
+    ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"),
+)  # fmt: skip
 
 
 class InternalField(NamedTuple):
@@ -123,7 +127,7 @@ def internal_form(type_: Type, value: object) -> Tree:
 
 
 def plain(value: object) -> Tree:
-    """A value without an internal type: maps sorted by key, as in Go, and label selectors in the order of their fields."""
+    """A value without an internal type: maps sorted by key, as in Go, and selectors and owners in the order of their fields."""
     if isinstance(value, list):
         return [plain(item) for item in elements(value)]
     if not isinstance(value, dict):

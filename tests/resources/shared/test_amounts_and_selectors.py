@@ -141,6 +141,18 @@ def test_differences_are_told_as_go_prints_them() -> None:
     assert changed == ['- "RestartPolicy": "Always",', '+ "RestartPolicy": "Never",']
 
 
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("ownerReferences", ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]),
+        ("managedFields", ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"]),
+    ],
+)
+def test_lists_of_an_objects_metadata_keep_the_order_of_their_fields(name: str, fields: list[str]) -> None:
+    shown = internal("PodTemplateSpec", {"metadata": {name: [dict.fromkeys(sorted(fields), "x")]}})
+    assert list(shown[name][0]) == fields
+
+
 def test_raw_parts_of_internal_values_stay_as_they_were_sent() -> None:
     shown = internal("OpaqueDeviceConfiguration", {"driver": "d", "parameters": {"kind": "K", "apiVersion": "v1"}})
     assert list(shown["Parameters"]) == ["kind", "apiVersion"]
