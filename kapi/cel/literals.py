@@ -70,11 +70,11 @@ def _constant(node: Expr) -> tuple[bool, Value]:
     if isinstance(node, Literal):
         return True, node.value
     parts = [_constant(child) for child in children(node)]
-    if not isinstance(node, Call) or not parts or not parts[-1][0]:
+    if not isinstance(node, Call) or not parts:
         return False, None
-    value = parts[-1][1]
     if node.function in CONVERSIONS and len(parts) == 1 and node.target is None:
-        return True, _converted(node, value)
+        found, value = parts[0]
+        return (True, _converted(node, value)) if found else (False, None)
     if node.function in _PATTERNS and node.target is not None and len(parts) > 1:
         found, pattern = parts[1]
         if found and isinstance(pattern, str):

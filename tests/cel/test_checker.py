@@ -253,6 +253,8 @@ _PREFIX = "network address parse error during conversion from string: "  # upstr
             "cidr('::1%a/3')",
             f'{_PREFIX}{_PREFIX}netip.ParsePrefix("::1%a/3"): IPv6 zones cannot be present in a prefix',
         ),
+        ("cidr('10.0.0.0/8').containsIP('x')", "no such overload"),
+        ("cidr('10.0.0.0/8').containsIP('::ffff:1.2.3.4')", "no such overload"),
         ("cidr('::ffff:1.2.3.4/9')", f'{_PREFIX}IPv4-mapped IPv6 address "::ffff:1.2.3.4/9" is not allowed'),
     ],
 )

@@ -58,6 +58,7 @@ def test_what_the_checker_refuses(source: str, text: str) -> None:
     [
         ("s.find('(') == ''", "error parsing regexp: missing closing ): `(`"),
         ("s.findAll('a**', 1).size() == 0", "error parsing regexp: invalid nested repetition operator: `**`"),
+        ("s.findAll('(', s.size()).size() == 0", "error parsing regexp: missing closing ): `(`"),
         ("double('x') > 1.0", "type conversion error from 'string' to 'double'"),
         ("int(string('a')) > 1 || true", "type conversion error from 'string' to 'int'"),
     ],

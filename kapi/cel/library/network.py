@@ -6,9 +6,10 @@ import ipaddress
 import re
 
 from kapi.cel import types
+from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import converter, declarer, readable
 from kapi.cel.types import CelType, Value
-from kapi.cel.values import Opaque
+from kapi.cel.values import Opaque, no_overload
 from kapi.machinery.golang import quote
 from kapi.machinery.netip import Address, Network, address_problem
 
@@ -130,7 +131,10 @@ def _global_unicast(value: IPValue) -> bool:
 
 
 def _contains_ip(cidr: CIDRValue, value: Value) -> bool:
-    address = value.address if isinstance(value, IPValue) else _ip(value).address
+    try:
+        address = value.address if isinstance(value, IPValue) else _ip(value).address
+    except EvaluationError:  # upstream's error is about the network, whatever is wrong with the address
+        raise no_overload() from None
     return address.version == cidr.address.version and address in cidr.network()
 
 
