@@ -105,7 +105,13 @@ class _Table:
                 self._shorts.setdefault(name, []).append(one)
 
     def resources_named(self, name: str) -> list[APIResource]:
-        return self._shorts.get(name.lower()) or self._names.get(name.lower()) or []
+        shorts = () if self._is_full(name, "") else self._shorts.get(name.lower())
+        return list(shorts or self._names.get(name.lower()) or ())
+
+    def _is_full(self, name: str, group: str) -> bool:
+        """Whether it is a resource's plural or singular name, which comes before short names."""
+        known = self._names.get(name, ())
+        return any(name in (one.name, one.singular) for one in known if not group or one.group == group)
 
     def resource(self, text: str) -> APIResource | None:
         parts = text.split(".", 2)
@@ -119,7 +125,8 @@ class _Table:
     def _find(self, name: str, group: str, version: str) -> APIResource | None:
         """The matches of a name.  Short names are case-sensitive, other names are not, as in kubectl."""
         group = group.lower()
-        for table, known_as in ((self._shorts, name), (self._names, name.lower())):
+        shorts = {} if self._is_full(name, group) else self._shorts
+        for table, known_as in ((shorts, name), (self._names, name.lower())):
             known = [one for one in table.get(known_as, ()) if not version or one.version == version]
             if version and not group:  # "pods.v1." names the core group
                 known = [one for one in known if not one.group]
@@ -133,9 +140,9 @@ class _Table:
     def others(self, text: str) -> list[str]:
         """The full names of other resources that have the short name, if it is one."""
         name, _, group = text.partition(".")
-        known = [one for one in self._shorts.get(name, ()) if not group or one.group == group]
-        if any(one.name == name for one in self._names.get(name, ())):
+        if self._is_full(name, group):
             return []
+        known = [one for one in self._shorts.get(name, ()) if not group or one.group == group]
         return list(dict.fromkeys(f"{one.name}.{one.group}".rstrip(".") for one in known))[1:]
 
     def kind(self, api_version: str, kind: str) -> APIResource | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -207,7 +208,7 @@ class Request:
             parts += self._subresource
             path = "/".join([parts[0], *(quote(part, safe=":@!$&'()*+,;=~") for part in parts[1:])]) or "/"
         if self._params:
-            path += ("&" if "?" in path else "?") + urlencode(self._params)
+            path += ("&" if "?" in path else "?") + urlencode(sorted(self._params, key=itemgetter(0)))
         return path
 
     async def do(self) -> Tree:

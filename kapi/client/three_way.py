@@ -126,23 +126,33 @@ def _one(
             if not _same(new, now):
                 patch[key] = {**new, "$patch": "replace"}
             return
-        found = _object(old, new, now, schema)
-        if found and "retainKeys" in ways:
-            found["$retainKeys"] = sorted(name for name in new if new[name] is not None)
-        if found:
+        if found := _retaining(_object(old, new, now, schema), new, now, ways):
             patch[key] = found
     elif isinstance(new, list) and isinstance(now, list) and "merge" in ways and schema is not None:
         old = old if isinstance(old, list) else []
         if merge_key:
-            _merged_list(patch, key, (old, new, now), schema, merge_key)
+            _merged_list(patch, key, (old, new, now), schema, merge_key, ways)
         else:
             _merged_set(patch, key, old, new, now)
     elif now is _ABSENT or not _same(new, now):
         patch[key] = new
 
 
+def _retaining(patch: Object, new: Object, now: Object, ways: list[str]) -> Object:
+    """The patch, with the names of the fields that stay where the strategy removes all others."""
+    kept = sorted(name for name in new if new[name] is not None) if "retainKeys" in ways else []
+    if kept and (patch or any(name not in new for name, value in now.items() if value is not None)):
+        patch["$retainKeys"] = kept
+    return patch
+
+
 def _merged_list(
-    patch: Object, key: str, values: tuple[list[Object], list[Object], list[Object]], schema: Schema, merge_key: str
+    patch: Object,
+    key: str,
+    values: tuple[list[Object], list[Object], list[Object]],
+    schema: Schema,
+    merge_key: str,
+    ways: list[str],
 ) -> None:
     """Adds the changes of a list whose items are identified by their ``merge_key``."""
     known, wanted, there = ({_mark(item, merge_key): item for item in items} for items in values)
@@ -151,7 +161,7 @@ def _merged_list(
         if mark not in there:
             changes.append(item)
             continue
-        change = _object(known.get(mark) or {}, item, there[mark], schema)
+        change = _retaining(_object(known.get(mark) or {}, item, there[mark], schema), item, there[mark], ways)
         if change:
             changes.append({**change, merge_key: item[merge_key]})
     changes += [{"$patch": "delete", merge_key: item[merge_key]} for mark, item in known.items() if mark not in wanted]

@@ -202,7 +202,8 @@ class ClientSideApply:
         return modified
 
     def _explained(self, info: Info, patch: Object, error: StatusError) -> StatusError:
-        return with_source(f"applying patch:\n{json_text(patch)}\nto:\n{_where(info)}\nfor:", info, error)
+        inner = with_source("patching", info, error)
+        return with_source(f"applying patch:\n{json_text(patch)}\nto:\n{_where(info)}\nfor:", info, inner)
 
     async def _patch(self, info: Info, modified: Object, current: Object) -> tuple[Object, bool]:
         """The patch, and whether it is a strategic one."""

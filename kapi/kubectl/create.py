@@ -9,8 +9,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.raw import send_raw
-from kapi.kubectl.visitor import is_url
+from kapi.kubectl.raw import check_raw, send_raw
 from kapi.kubectl.writing import (
     WRITE,
     dry_run_strategy,
@@ -52,7 +51,10 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     builder = file_builder(factory, program, "create", needed=not flags.get_bool("edit"))
     if flags.get_string("raw"):
-        return await _create_raw(factory)
+        if flags.get_bool("edit"):
+            raise CommandError("--raw and --edit are mutually exclusive")
+        check_raw(flags, "recursive", "selector", "output")
+        return await send_raw(factory, factory.client().post())
     dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
     printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}")
     result = await builder.do()
@@ -81,18 +83,3 @@ async def run(factory: Factory, program: str) -> int:
     if not found:
         raise CommandError("no objects passed to create")
     return 0
-
-
-async def _create_raw(factory: Factory) -> int:
-    """Sends the file as it is to the path of ``--raw``.  Raises CommandError."""
-    flags = factory.flags
-    files = flags.get_list("filename")
-    if len(files) > 1:
-        raise CommandError("--raw can only use a single local file or stdin")
-    if is_url(files[0]):
-        raise CommandError("--raw cannot read from a url")
-    if flags.get_string("selector"):
-        raise CommandError("--raw and --selector (-l) are mutually exclusive")
-    if flags.get_string("output"):
-        raise CommandError("--raw and --output are mutually exclusive")
-    return await send_raw(factory, factory.client().post())

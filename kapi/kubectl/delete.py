@@ -9,7 +9,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag, like, shared
 from kapi.kubectl.info import Info, kind_text
 from kapi.kubectl.messages import CommandError, aggregate, raise_errors
-from kapi.kubectl.raw import send_raw
+from kapi.kubectl.raw import check_raw, send_raw
 from kapi.kubectl.visitor import Known, Result
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import FLAGS as DELETE
@@ -43,8 +43,6 @@ HELP = Help(
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if flags.get_string("raw"):
-        return await send_raw(factory, factory.client().delete())
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     policy = propagation(flags, factory.err)
     if flags.get_string("output") not in ("", "name"):
@@ -61,6 +59,12 @@ async def run(factory: Factory, program: str) -> int:
         grace = 0
     if force and grace > 0:
         raise CommandError("--force and --grace-period greater than 0 cannot be specified together")
+    if flags.get_string("raw"):
+        factory.err.write(_FORCED if force else "")
+        if flags.get_bool("interactive"):
+            raise CommandError("--interactive can not be used with --raw")
+        check_raw(flags, "recursive", "output", optional_file=True)
+        return await send_raw(factory, factory.client().delete())
     wait = flags.get_bool("wait") and not (force and not flags.given("wait"))
     ignore = (
         flags.get_bool("ignore-not-found")

@@ -77,6 +77,10 @@ class Info:
             return
 
     async def create(self, **options: object) -> None:
+        """Without the resourceVersion that an object from a server has, as upstream (``Helper.Create``)."""
+        metadata = (self.object or {}).get("metadata") or {}
+        if isinstance(metadata.get("resourceVersion"), str):
+            del metadata["resourceVersion"]
         self.object = await self.request(self.client.post(), "").params(options).body(self.object).do()
 
     async def patch(self, kind: PatchType, body: object, **options: object) -> None:

@@ -8,7 +8,9 @@ from typing import TextIO
 
 from kapi.client.rest import Request
 from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flags
 from kapi.kubectl.messages import CommandError
+from kapi.kubectl.visitor import is_url
 
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -29,6 +31,20 @@ def raw_path(given: str) -> str:
     if parsed.path.endswith("/") and path != "/":
         path += "/"
     return path + (f"?{parsed.query}" if parsed.query else "")
+
+
+def check_raw(flags: Flags, *apart: str, optional_file: bool = False) -> None:
+    """Raises CommandError for files, and for flags (``apart``), that do not go with ``--raw``."""
+    files = flags.get_list("filename")
+    if len(files) > 1 or not files and not optional_file:
+        raise CommandError("--raw can only use a single local file or stdin")
+    if files and is_url(files[0]):
+        raise CommandError("--raw cannot read from a url")
+    for name in apart:
+        if flags[name]:
+            shown = "selector (-l)" if name == "selector" else name
+            raise CommandError(f"--raw and --{shown} are mutually exclusive")
+    raw_path(flags.get_string("raw"))
 
 
 async def send_raw(factory: Factory, request: Request) -> int:

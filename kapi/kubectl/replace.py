@@ -10,8 +10,8 @@ from kapi.kubectl.flags import shared
 from kapi.kubectl.info import Info, kind_text
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.raw import raw_path, send_raw
-from kapi.kubectl.visitor import Known, Result, is_url
+from kapi.kubectl.raw import check_raw, send_raw
+from kapi.kubectl.visitor import Known, Result
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import FLAGS as DELETE
 from kapi.kubectl.writing import (
@@ -59,7 +59,7 @@ async def run(factory: Factory, program: str) -> int:
     if force and dry_run != "none":
         raise CommandError("--dry-run can not be used when --force is set")
     if flags.get_string("raw"):
-        _check_raw(factory)
+        check_raw(flags, "recursive", "output")
         return await send_raw(factory, factory.client().put())
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten()
@@ -93,21 +93,6 @@ async def run(factory: Factory, program: str) -> int:
     if not found:
         raise CommandError("no objects passed to replace")
     return 0
-
-
-def _check_raw(factory: Factory) -> None:
-    """Raises CommandError for flags that do not go with ``--raw``."""
-    flags = factory.flags
-    files = flags.get_list("filename")
-    if len(files) != 1:
-        raise CommandError("--raw can only use a single local file or stdin")
-    if is_url(files[0]):
-        raise CommandError("--raw cannot read from a url")
-    if flags.get_bool("recursive"):
-        raise CommandError("--raw and --recursive are mutually exclusive")
-    if flags.get_string("output"):
-        raise CommandError("--raw and --output are mutually exclusive")
-    raw_path(flags.get_string("raw"))
 
 
 async def _replace(info: Info, options: Object) -> None:

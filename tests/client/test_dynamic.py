@@ -166,6 +166,20 @@ class DiscoveryCase(TestCase):
         answers = Answers(table, content_type)
         return Discovery(Session(Clock(), answers)), answers
 
+    async def test_plural_and_singular_names_come_before_short_names(self) -> None:
+        short = {"resource": "examples", "responseKind": {"kind": "Example"}, "singularResource": "example",
+                 "verbs": ["get"], "shortNames": ["pod", "pods", "ex"]}  # fmt: skip
+        group = {"metadata": {"name": "example.com"}, "versions": [{"version": "v1", "resources": [short]}]}
+        table = {**AGGREGATED, "/apis": {"items": [group]}}
+        found, _ = self.discovery(table, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+        warnings: list[str] = []
+        mapper = RESTMapper(found, warnings.append)
+        names = ("pod", "pods", "po", "ex", "pod.example.com")
+        chosen = [(await mapper.resource_for(name)).name for name in names]
+        self.assertEqual(chosen, ["pods", "pods", "pods", "examples", "examples"])
+        self.assertEqual((await mapper.resources_for("pod"))[0].name, "pods")
+        self.assertEqual(warnings, [])
+
     async def test_both_kinds_say_the_same(self) -> None:
         new, asked = self.discovery(AGGREGATED, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
         old, _ = self.discovery(LEGACY, "application/json")

@@ -101,19 +101,23 @@ def item(name: str, **more: Any) -> dict[str, Any]:
 
 CASES = [
     ("items", [item("a", value=1)], [item("a", value=2)], [item("a", value=1, live=1), item("b")],
-     {"$setElementOrder/items": [item("a")], "items": [item("a", value=2)]}),
+     {"$setElementOrder/items": [item("a")], "items": [item("a", value=2) | {"$retainKeys": ["name", "value"]}]}),
     ("items", [item("a"), item("b")], [item("b")], [item("a"), item("b")],
      {"$setElementOrder/items": [item("b")], "items": [{"$patch": "delete", "name": "a"}]}),
     ("items", [item("a", value=1)], [item("a")], [item("a", value=1)],
-     {"$setElementOrder/items": [item("a")], "items": [item("a", value=None)]}),
+     {"$setElementOrder/items": [item("a")], "items": [item("a", value=None) | {"$retainKeys": ["name"]}]}),
     ("items", [], [item("b"), item("a")], [item("a"), item("b")], {"$setElementOrder/items": [item("b"), item("a")]}),
-    ("items", [item("a")], [item("a")], [item("a", live=1)], {}),
+    ("items", [item("a")], [item("a")], [item("a", live=None)], {}),
+    ("items", [item("a")], [item("a")], [item("a", live=1)],
+     {"$setElementOrder/items": [item("a")], "items": [item("a") | {"$retainKeys": ["name"]}]}),
     ("marks", ["x", "y"], ["y", "z"], ["x", "y", "live"],
      {"$setElementOrder/marks": ["y", "z"], "marks": ["z"], "$deleteFromPrimitiveList/marks": ["x"]}),
     ("marks", ["x"], [], ["x"], {"$deleteFromPrimitiveList/marks": ["x"]}),
     ("items", [item("a")], [], [item("a")], {"items": [{"$patch": "delete", "name": "a"}]}),
     ("plain", [1], [1, 2], [1, 3], {"plain": [1, 2]}),
     ("how", {"a": 1}, {"b": 1}, {"a": 1}, {"how": {"a": None, "b": 1, "$retainKeys": ["b"]}}),
+    ("how", {"a": 1}, {"a": 1}, {"a": 1, "b": 1}, {"how": {"$retainKeys": ["a"]}}),
+    ("how", {}, {}, {"a": 1}, {}),
     ("whole", {"a": 1}, {"b": 1}, {"a": 1}, {"whole": {"b": 1, "$patch": "replace"}}),
 ]  # fmt: skip
 
