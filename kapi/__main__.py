@@ -33,7 +33,9 @@ def _answer(arguments: list[str]) -> None:
         case [word, *_] if word and not word.startswith("-"):
             from kapi.kubectl.command import unknown_command
             from kapi.kubectl.main import PROGRAM
+            from kapi.kubectl.plugin import run_plugin
 
+            run_plugin(arguments)
             sys.stderr.write(unknown_command(word, PROGRAM))
             raise SystemExit(1)
         case _:
@@ -43,6 +45,15 @@ def _answer(arguments: list[str]) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more at exit
     raise SystemExit(0)
+
+
+def _create_by_plugin(command: list[str]) -> None:
+    """Runs a plugin for a kind that ``create`` has no subcommand for, if there is one."""
+    from kapi.kubectl.command import find, load
+    from kapi.kubectl.plugin import run_plugin
+
+    if find(load("create"), command[1:])[0] == "create":
+        run_plugin(command, 2)
 
 
 def _help(words: list[str]) -> str:
@@ -96,6 +107,8 @@ def main() -> None:
         from kapi.kubectl.postponed import postpone
 
         postpone()
+        if command[0] == "create" and len(command) > 1 and not command[1].startswith("-"):
+            _create_by_plugin(command)
         from kapi.kubectl.main import main as run_command
 
         run_command(command, policy, names)

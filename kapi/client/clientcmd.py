@@ -64,6 +64,7 @@ class Overrides:
     proxy_url: str = ""
     timeout: float = 0.0
     plugin_policy: PluginPolicy | None = None
+    stdin_use: str = ""  # what reads standard input, which plugins then do not get
 
 
 class Kubeconfig:
@@ -166,7 +167,7 @@ class Kubeconfig:
         if fields["host"].startswith("https:"):  # credentials are only sent encrypted, as in client-go
             with_token_file = not over.token
             fields["credentials"] = _credentials(
-                user, user_name, user_file, cluster, reactor, over.plugin_policy, with_token_file=with_token_file
+                user, user_name, user_file, cluster, reactor, over, with_token_file=with_token_file
             )
             fields["insecure"] = bool(cluster.get("insecure-skip-tls-verify"))
             fields["server_name"] = cluster.get("tls-server-name") or ""
@@ -299,7 +300,7 @@ def _credentials(
     file: str,
     cluster: Object,
     reactor: Reactor | None,
-    policy: PluginPolicy | None,
+    over: Overrides,
     *,
     with_token_file: bool,
 ) -> Authenticator:
@@ -311,7 +312,7 @@ def _credentials(
     if user.get("username"):
         return basic(user["username"], user.get("password") or "")
     if user.get("exec"):
-        return _exec(user["exec"], file, cluster, reactor, policy)
+        return _exec(user["exec"], file, cluster, reactor, over)
     if user.get("auth-provider") is not None:
         provider = user["auth-provider"].get("name") or ""
         why = _REMOVED.get(provider) or f"no Auth Provider found for name {quote(provider)}"
@@ -350,15 +351,9 @@ def load_config(
     return files.config(reactor, over, **more)
 
 
-def _exec(
-    plugin: Object, file: str, cluster: Object, reactor: Reactor | None, policy: PluginPolicy | None
-) -> Authenticator:
+def _exec(plugin: Object, file: str, cluster: Object, reactor: Reactor | None, over: Overrides) -> Authenticator:
     from kapi.client.exec_credential import ExecPlugin
 
-    if plugin["interactiveMode"] == "Always":  # plugins do not get standard input
-        what = "standard input is unavailable" if os.isatty(0) else "standard input is not a terminal"
-        why = f"getting credentials: exec plugin cannot support interactive mode: {what}"
-        raise NoConnection(why, file=file, field="exec.interactiveMode")
     known = {key: value for key, value in cluster.items() if key not in ("certificate-authority", "extensions")}
     return ExecPlugin(
         reactor or installed_reactor(),
@@ -369,5 +364,7 @@ def _exec(
         cluster=known if plugin.get("provideClusterInfo") else None,
         install_hint=plugin.get("installHint") or "",
         file=file,
-        policy=policy,
+        policy=over.plugin_policy,
+        interactive=plugin["interactiveMode"],
+        stdin_use=over.stdin_use,
     )

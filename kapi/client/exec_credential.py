@@ -19,13 +19,19 @@ from twisted.python.failure import Failure
 
 from kapi.client.config_error import ConfigError, NoConnection
 from kapi.client.credentials import ClientCertificate, Header
+from kapi.codecs import json_reading
+from kapi.codecs.json_reading import kind_of
+from kapi.codecs.reading import as_object, type_meta
 from kapi.machinery.time import seconds_of
-from kapi.machinery.tree import Object
+from kapi.machinery.time import time as api_time
+from kapi.machinery.tree import Object, Tree
 from kapi.process.reactor import Reactor
 
-VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_GROUP = "client.authentication.k8s.io"
+VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_RUN_SECONDS = 120.0
+_TEXTS = ("token", "clientCertificateData", "clientKeyData")
 _SCHEME = "pkg/client/auth/exec/exec.go:64"
 _NOT_FOUND = (
     "\n\nIt looks like you are trying to use a client-go credential plugin that is not installed.\n\n"
@@ -77,7 +83,10 @@ class PluginPolicy(NamedTuple):
 
 
 class ExecPlugin:
-    """An Authenticator.  ``cluster`` is given to the plugin when its configuration asks for it (``provideClusterInfo``)."""
+    """An Authenticator.  ``cluster`` is given to the plugin when its configuration asks for it (``provideClusterInfo``).
+
+    ``interactive`` is Never, IfAvailable or Always; ``stdin_use`` says what else reads standard input.
+    """
 
     def __init__(
         self,
@@ -91,6 +100,8 @@ class ExecPlugin:
         install_hint: str = "",
         file: str = "",
         policy: PluginPolicy | None = None,
+        interactive: str = "Never",
+        stdin_use: str = "",
         now: Callable[[], float] = time.time,
     ) -> None:
         if api_version not in VERSIONS:
@@ -98,7 +109,7 @@ class ExecPlugin:
         self._reactor, self._now = reactor, now
         self._command, self._arguments, self._environment = command, list(arguments), dict(environment or {})
         self._api_version, self._cluster, self._hint, self._file = api_version, cluster, install_hint, file
-        self._policy = policy
+        self._policy, self._mode, self._stdin_use = policy, interactive, stdin_use
         self._headers: list[Header] = []
         self._certificate: ClientCertificate | None = None
         self._until: float | None = None  # Unix seconds; None: there is no credential yet
@@ -147,8 +158,17 @@ class ExecPlugin:
     def _problem(self, why: str) -> NoConnection:
         return NoConnection(f"getting credentials: {why}", file=self._file, field="exec")
 
+    def _interactive(self) -> bool:
+        """Whether the plugin gets standard input.  Raises ConfigError where it needs that and cannot have it."""
+        terminal = os.isatty(0)
+        if self._mode == "Always" and (not terminal or self._stdin_use):
+            why = f"unavailable: {self._stdin_use}" if terminal else "not a terminal"
+            raise self._problem(f"exec plugin cannot support interactive mode: standard input is {why}")
+        return self._mode != "Never" and terminal and not self._stdin_use
+
     async def _run(self) -> None:
-        spec: Object = {"interactive": False}
+        interactive = self._interactive()
+        spec: Object = {"interactive": interactive}
         if self._cluster is not None:
             spec["cluster"] = self._cluster
         info = {"kind": "ExecCredential", "apiVersion": self._api_version, "spec": spec}
@@ -164,9 +184,17 @@ class ExecPlugin:
             raise self._problem(f"exec: fork/exec {self._command}: {why}")
         run = _Run()
         try:
-            process = self._reactor.spawnProcess(run, path, [self._command, *self._arguments], env=environment)
+            process = self._reactor.spawnProcess(
+                run,
+                path,
+                [self._command, *self._arguments],
+                env=environment,
+                childFDs={0: 0 if interactive else "w", 1: "r", 2: "r"},
+            )
         except OSError as error:
             raise self._problem(f"exec: fork/exec {path}: {(error.strerror or str(error)).lower()}") from None
+        if not interactive:
+            process.closeStdin()
         timer = self._reactor.callLater(MAX_RUN_SECONDS, run.give_up)
         try:
             output = await run.done
@@ -183,42 +211,64 @@ class ExecPlugin:
         self._take(output)
 
     def _take(self, output: bytes) -> None:
-        status = self._status(output)
-        token, certificate, key = (
-            str(status.get(name) or "") for name in ("token", "clientCertificateData", "clientKeyData")
-        )
-        if not token and not certificate and not key:
-            raise self._problem("exec plugin didn't return a token or cert/key pair")
-        if bool(certificate) != bool(key):
-            raise self._problem("exec plugin returned only certificate or key, not both")
-        expiry = status.get("expirationTimestamp")
         try:
-            self._until = seconds_of(expiry) if expiry else float("inf")
-        except ValueError:
-            raise self._problem("decoding stdout: expirationTimestamp is no time") from None
+            status = _status(output, self._api_version)
+            token, certificate, key = (status.get(name) or "" for name in _TEXTS)
+            if not token and not certificate and not key:
+                raise ValueError("exec plugin didn't return a token or cert/key pair")
+            if bool(certificate) != bool(key):
+                raise ValueError("exec plugin returned only certificate or key, not both")
+        except ValueError as error:
+            raise self._problem(str(error)) from None
+        expiry = status.get("expirationTimestamp")
+        self._until = seconds_of(expiry) if expiry else float("inf")
         self._headers = [(b"Authorization", b"Bearer " + token.encode())] if token else []
         self._certificate = ClientCertificate(certificate.encode(), key.encode()) if certificate else None
 
-    def _status(self, output: bytes) -> Object:
-        from kapi.codecs.reading import as_object, type_meta
-        from kapi.codecs.yaml_reading import loads
 
+def _status(output: bytes, api_version: str) -> Object:
+    """The status of an ExecCredential in JSON or YAML, with values of the right types.
+
+    Raises ValueError with client-go's text.
+    """
+    try:
+        tree = as_object(_read(output))
+        version, kind = type_meta(tree)
+        version, kind = version or f"{_GROUP}/__internal", kind or "ExecCredential"
+        if kind != "ExecCredential" or version not in (*VERSIONS, f"{_GROUP}/__internal"):
+            raise ValueError(f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"')
+        status = tree.get("status")
+        if status is not None and not isinstance(status, dict):
+            what = f"ExecCredential.status of type {version.rpartition('/')[2]}.ExecCredentialStatus"
+            raise ValueError(f"json: cannot unmarshal {kind_of(status)} into Go struct field {what}")
+        for name in _TEXTS:
+            if not isinstance(value := (status or {}).get(name), str | None):
+                what = f"ExecCredentialStatus.status.{name} of type string"
+                raise ValueError(f"json: cannot unmarshal {kind_of(value)} into Go struct field {what}")
+        if status and (expiry := status.get("expirationTimestamp")) is not None:
+            if not isinstance(expiry, str):
+                raise ValueError(f"json: cannot unmarshal {kind_of(expiry)} into Go value of type string")
+            status["expirationTimestamp"] = api_time(expiry)
+    except ValueError as error:
+        raise ValueError(f"decoding stdout: {error}") from None
+    if version != api_version:
+        raise ValueError(
+            f"exec plugin is configured to use API version {api_version}, plugin returned version {version}"
+        )
+    if status is None:
+        raise ValueError("exec plugin didn't return a status field")
+    return status
+
+
+def _read(output: bytes) -> Tree:
+    if output.lstrip()[:1] == b"{":
         try:
-            tree, _ = loads(output)
-            version, kind = type_meta(as_object({} if tree is None else tree))
+            return json_reading.loads(output)
         except ValueError as error:
-            raise self._problem(f"decoding stdout: {error}") from None
-        if kind and kind != "ExecCredential" or version and version not in VERSIONS:
-            why = f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"'
-            raise self._problem(f"decoding stdout: {why}")
-        if version != self._api_version:
-            returned = version or "client.authentication.k8s.io/__internal"
-            configured = f"exec plugin is configured to use API version {self._api_version}"
-            raise self._problem(f"{configured}, plugin returned version {returned}")
-        status = as_object(tree).get("status")
-        if not isinstance(status, dict):
-            raise self._problem("exec plugin didn't return a status field")
-        return status
+            raise ValueError(f"couldn't get version/kind; json parse error: {error}") from None
+    from kapi.codecs import yaml_reading
+
+    return yaml_reading.loads(output)[0]
 
 
 class _Failed(Exception):

@@ -17,7 +17,7 @@ from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
-from kapi.kubectl.messages import SCHEME, CommandError, aggregate, standard_message
+from kapi.kubectl.messages import SCHEME, STDIN_TWICE, CommandError, aggregate, standard_message
 from kapi.kubectl.object_meta import check_object
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
@@ -264,7 +264,7 @@ class Builder:
         if self._tuples:
             raise CommandError("resource/name arguments cannot be provided when a path is specified")
         if sources.count("-") > 1:
-            raise CommandError("standard input cannot be used for multiple arguments")
+            raise CommandError(STDIN_TWICE)
         visitors: list[Visitor] = []
         matches = self._label_predicate()
         for source in sources:

@@ -64,6 +64,7 @@ class Factory:
         """The configuration of the flags and kubeconfig files.  Raises ConfigError and CommandError."""
         if self._config is None:
             flags = self.flags
+            files = flags.get_list("filename") if flags.has("filename") else []
             overrides = Overrides(
                 context=flags.get_string("context"),
                 cluster=flags.get_string("cluster"),
@@ -85,6 +86,7 @@ class Factory:
                 proxy_url=flags.get_string("proxy-url"),
                 timeout=_timeout(flags.get_string("request-timeout")),
                 plugin_policy=self._plugin_policy,
+                stdin_use="used by stdin resource manifest reader" if "-" in (*files, *flags.arguments) else "",
             )
             self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent="kapi-cli")
         return self._config

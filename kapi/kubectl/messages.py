@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 #: where kubectl registers the types that it knows, as its messages have it
 SCHEME = "pkg/scheme/scheme.go:28"
+STDIN_TWICE = "standard input cannot be used for multiple arguments"
 
 
 class CommandError(Exception):

@@ -1,8 +1,10 @@
-"""``kapi plugin list``: the plugins of kubectl on the path (upstream: kubectl ``cmd/plugin``)."""
+"""The plugins of kubectl on the path: programs for further commands (upstream: kubectl ``cmd/plugin``)."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from itertools import takewhile
 
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.commands import COMMANDS
@@ -11,6 +13,18 @@ from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
 
 _PREFIX = "kubectl-"
+
+
+def run_plugin(arguments: list[str], least: int = 1) -> None:
+    """Becomes the program of a command that is not built in, if the path has one.
+
+    The longest name is taken; ``least`` words belong to it at least (upstream: kubectl ``cmd.HandlePluginCommand``).
+    """
+    words = list(takewhile(lambda argument: not argument.startswith("-"), arguments))
+    for count in range(len(words), least - 1, -1):
+        name = _PREFIX + "-".join(word.replace("-", "_") for word in words[:count])
+        if path := shutil.which(name):
+            os.execv(path, [path, *arguments[count:]])
 
 
 async def _list(factory: Factory, program: str) -> int:

@@ -14,7 +14,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import STDIN_TWICE, CommandError
 from kapi.kubectl.updates import (
     CONTAINERS,
     OBJECTS,
@@ -101,7 +101,10 @@ async def _env(factory: Factory, program: str) -> int:
         text = " ".join(flags.arguments)
         raise CommandError(f"all resources must be specified before environment changes: {text}") from None
     _check(factory, resources)
-    variables = _Variables([*flags.get_list("env"), *pairs], factory)
+    pairs = [*flags.get_list("env"), *pairs]
+    if "-" in pairs and "-" in flags.get_list("filename"):
+        raise CommandError(STDIN_TWICE)
+    variables = _Variables(pairs, factory)
     if source := flags.get_string("from"):
         variables.new += await _from(factory, program, source, flags.get_list("keys"))
     prefix = flags.get_string("prefix")

@@ -107,7 +107,6 @@ V1 = "users:\n- {name: u1, user: {exec: {command: x, apiVersion: client.authenti
         (V1.replace("command: x", "args: [a]") + ", interactiveMode: Never}}}", "exec.command"),
         ("users:\n- {name: u1, user: {exec: {command: x, apiVersion: v7, interactiveMode: Never}}}", "exec.apiVersion"),
         (V1 + "}}}", "exec.interactiveMode"),
-        (V1 + ", interactiveMode: Always}}}", "exec.interactiveMode"),
         (V1 + ", interactiveMode: Sometimes}}}", "exec.interactiveMode"),
         ("users: {a: b}", "users"),
         ("clusters:\n- {name: c1, cluster: {insecure-skip-tls-verify: 'false'}}", "clusters.cluster.insecure-skip-tls-verify"),
@@ -129,8 +128,8 @@ def test_errors_name_file_and_field(change: str, field: str, tmp_path: Path) -> 
     assert (caught.value.file, caught.value.field) == (str(path), field)
 
 
-@pytest.mark.parametrize("mode", ["", "interactiveMode: Never, ", "interactiveMode: IfAvailable, "])
-def test_plugins_that_need_nobody_at_the_keyboard(mode: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["", "interactiveMode: Never, ", "interactiveMode: Always, "])
+def test_plugins_of_all_modes_are_read(mode: str, tmp_path: Path) -> None:
     """The older version's mode may be left out."""
     version = "v1" if mode else "v1beta1"
     text = f"{{command: x, {mode}apiVersion: client.authentication.k8s.io/{version}}}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import stat
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred, DeferredList, gatherResults
@@ -24,6 +27,50 @@ cat <<E
 {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": STATUS}
 E
 """
+
+
+VERSION = "client.authentication.k8s.io/v1"
+_PARSE = "decoding stdout: couldn't get version/kind; json parse error: "
+_STRUCT = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+_RETURNED = "exec plugin is configured to use API version VERSION, plugin returned version "
+_SCHEME = 'in scheme "pkg/client/auth/exec/exec.go:64"'
+_FIELD = "into Go struct field"
+#: what a plugin prints, and what client-go says of it
+OUTPUTS = (
+    ('{"apiVersion": "VERSION", "status": {"token": "abc"}}', ""),
+    ("apiVersion: VERSION\nkind: ExecCredential\nstatus: {token: abc}\n", ""),
+    ("", _RETURNED + "client.authentication.k8s.io/__internal"),
+    ("null", _RETURNED + "client.authentication.k8s.io/__internal"),
+    ('{"kind": "ExecCredential", "status": {"token": "abc"}}', _RETURNED + "client.authentication.k8s.io/__internal"),
+    ('{"apiVersion": "VERSIONbeta1", "status": {"token": "abc"}}', _RETURNED + "VERSIONbeta1"),
+    ("some words", f"{_PARSE}json: cannot unmarshal string into Go value of type {_STRUCT}"),
+    ("[]", f"{_PARSE}json: cannot unmarshal array into Go value of type {_STRUCT}"),
+    ("{", f"{_PARSE}unexpected end of JSON input"),
+    ('{"apiVersion": "x/v1"}', f'decoding stdout: no kind "ExecCredential" is registered for version "x/v1" {_SCHEME}'),
+    ('{"apiVersion": "v1", "kind": "Pod"}', f'decoding stdout: no kind "Pod" is registered for version "v1" {_SCHEME}'),
+    ('{"apiVersion": "VERSION"}', "exec plugin didn't return a status field"),
+    ('{"apiVersion": "VERSION", "status": {}}', "exec plugin didn't return a token or cert/key pair"),
+    (
+        '{"apiVersion": "VERSION", "status": "x"}',
+        f"decoding stdout: json: cannot unmarshal string {_FIELD} ExecCredential.status of type v1.ExecCredentialStatus",
+    ),
+    (
+        '{"apiVersion": "VERSION", "status": {"token": 5}}',
+        f"decoding stdout: json: cannot unmarshal number {_FIELD} ExecCredentialStatus.status.token of type string",
+    ),
+    (
+        '{"apiVersion": "VERSION", "status": {"token": "t", "clientKeyData": "K"}}',
+        "exec plugin returned only certificate or key, not both",
+    ),
+    (
+        '{"apiVersion": "VERSION", "status": {"clientKeyData": "K"}}',
+        "exec plugin returned only certificate or key, not both",
+    ),
+    (
+        '{"apiVersion": "VERSION", "status": {"token": "t", "expirationTimestamp": "x"}}',
+        'decoding stdout: parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
+    ),
+)
 
 
 class ExecPluginCase(TestCase):
@@ -95,6 +142,31 @@ class ExecPluginCase(TestCase):
         text = await self.problem(gone)
         self.assertIn("executable no-such-plugin not found", text)
         self.assertIn("Get it there.", text)
+
+    async def test_credentials_are_decoded_as_objects_of_the_api_are(self) -> None:
+        """JSON or YAML; the kind may be left out."""
+        for output, why in OUTPUTS:
+            plugin = self.plugin("", f"#!/bin/sh\nprintf %s {shlex.quote(output.replace('VERSION', VERSION))}\n")
+            if not why:
+                self.assertEqual(await plugin.headers(), [(b"Authorization", b"Bearer abc")])
+                continue
+            text = (await self.problem(plugin)).rpartition("getting credentials: ")[2]
+            self.assertEqual(text.replace(VERSION, "VERSION"), why)
+
+    async def test_a_plugin_gets_standard_input_where_that_is_a_terminal_that_nothing_else_reads(self) -> None:
+        terminal = [True]
+        self.patch(os, "isatty", lambda descriptor: descriptor == 0 and terminal[0])
+        rows = (("Always", "", True), ("IfAvailable", "", True), ("IfAvailable", "used", False), ("Never", "", False))
+        for mode, use, given in rows:
+            await self.plugin('{"token": "abc"}', interactive=mode, stdin_use=use).headers()
+            self.assertIs(orjson.loads(Path(f"{self.log}.info").read_bytes())["spec"]["interactive"], given)
+        start = "exec plugin cannot support interactive mode: standard input is "
+        text = await self.problem(self.plugin('{"token": "abc"}', interactive="Always", stdin_use="used by it"))
+        self.assertTrue(text.endswith(f"{start}unavailable: used by it"), text)
+        terminal[0] = False
+        text = await self.problem(self.plugin('{"token": "abc"}', interactive="Always"))
+        self.assertTrue(text.endswith(f"{start}not a terminal"), text)
+        await self.plugin('{"token": "abc"}', "#!/bin/sh\ncat\n" + SCRIPT, interactive="IfAvailable").headers()
 
     async def test_who_leaves_because_of_anothers_answer_keeps_it_from_nobody(self) -> None:
         for text in (SCRIPT, "#!/bin/sh\nexit 3\n"):

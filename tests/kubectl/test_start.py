@@ -195,3 +195,23 @@ main.main(["get", "pods"])
     done = run("-c", code)
     assert done.returncode == 1
     assert "IndexError: pop from empty list" in done.stderr
+
+
+def test_programs_of_the_path_are_further_commands(tmp_path: Path) -> None:
+    """The longest name is taken; built-in commands come first; kinds that ``create`` does not know may be plugins, too."""
+    for name in ("kubectl-foo", "kubectl-foo-a_b", "kubectl-get", "kubectl-create-foo", "kubectl-create-secret"):
+        (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/}" "$@"\n')
+        (tmp_path / name).chmod(0o755)
+
+    def said(line: str) -> tuple[str, str]:
+        words = [sys.executable, "-m", "kapi", *line.split()]
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBERC": "off"}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+        return done.stdout, done.stderr
+
+    assert said("foo x --y z") == ("kubectl-foo x --y z\n", "")
+    assert said("foo a-b -x") == ("kubectl-foo-a_b -x\n", "")
+    assert said("create foo -x") == ("kubectl-create-foo -x\n", "")
+    assert said("get --help")[0].startswith("Lists")
+    assert "kubectl-create-secret" not in said("create secret")[0]
+    assert said("fo")[1].startswith('error: unknown command "fo"')
