@@ -21,7 +21,6 @@ from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import Aggregate, CommandError, aggregate
 from kapi.kubectl.printers.name import NamePrinter
-from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix
 from kapi.machinery.golang import duration_text, quote
 from kapi.machinery.selectors import SelectorError, parse_labels
@@ -45,6 +44,7 @@ FLAGS = (
         help="Do not wait for pods that have been in deletion for more seconds than this.",
     ),
 )
+POLL_SECONDS = 1.0  # between looks whether a pod is gone
 RETRY_SECONDS = 5.0  # after an eviction that a disruption budget forbids
 _MIRROR = "kubernetes.io/config.mirror"
 HELP = Help(
@@ -180,11 +180,16 @@ async def _selected(factory: Factory, node: str) -> tuple[list[Object], str]:
     return selected, "; ".join(f"{text}: {', '.join(pods)}" for text, pods in warnings.items())
 
 
+def _left_behind(pod: Object, skip: int) -> bool:
+    """Whether the pod should have ended more than ``skip`` seconds ago; 0 is never."""
+    deleted = pod["metadata"].get("deletionTimestamp")
+    return skip > 0 and bool(deleted) and int(time.time() - seconds_of(deleted)) > skip
+
+
 async def _judged(factory: Factory, read: Reader, pod: Object) -> tuple[bool, str, str]:
     """Whether to remove a pod, the error that forbids it, and a warning."""
     flags, metadata = factory.flags, pod["metadata"]
-    deleted, skip = metadata.get("deletionTimestamp"), flags.get_int("skip-wait-for-delete-timeout")
-    if skip > 0 and deleted and time.time() - seconds_of(deleted) > skip:
+    if _left_behind(pod, flags.get_int("skip-wait-for-delete-timeout")):
         return False, "", ""
     ended = dig(pod, "status", "phase") in ("Succeeded", "Failed")
     owner = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
@@ -266,17 +271,26 @@ async def _delete(factory: Factory, pod: Object, dry_run: str, end: float) -> No
         await _gone(factory, info, pod, "deleted", end)
 
 
-async def _gone(factory: Factory, info: Info, pod: Object, verb: str, end: float) -> None:
-    """Waits for the end of a pod.  Raises CommandError."""
-    limit = factory.flags.get_duration("timeout")
+async def _current(info: Info) -> Object | None:
     try:
-        left = max(end - factory.reactor.seconds(), 0.001) if end else 0.0
-        await wait_until_gone(factory, [(info, pod["metadata"]["uid"])], left)
-    except CommandError:
-        raise CommandError(
-            f'error when waiting for pod "{info.name}" in namespace "{info.namespace}" to terminate: '
-            f"global timeout reached: {duration_text(limit)}"
-        ) from None
+        found: Object = await info.request(info.client.get()).do()
+        return found
+    except NotFound:
+        return None
+
+
+async def _gone(factory: Factory, info: Info, pod: Object, verb: str, end: float) -> None:
+    """Waits for the end of a pod, or until it is left behind.  Raises CommandError."""
+    flags, clock = factory.flags, factory.reactor
+    skip = flags.get_int("skip-wait-for-delete-timeout")
+    while (now := await _current(info)) is not None and now["metadata"]["uid"] == pod["metadata"]["uid"]:
+        if _left_behind(now, skip):
+            factory.out.write(f"pod {quote(info.name)} has DeletionTimestamp older than {skip} seconds, skipping\n")
+            return
+        if end and clock.seconds() >= end:
+            where = f'pod "{info.name}" in namespace "{info.namespace}"'
+            raise CommandError(f"error when waiting for {where} to terminate: context deadline exceeded")
+        await deferLater(clock, min(POLL_SECONDS, max(0.0, end - clock.seconds()) if end else POLL_SECONDS))
     factory.out.write(NamePrinter(verb, short=False).print(pod))
 
 
