@@ -17,9 +17,10 @@ from kapi.codecs import json_pieces
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.apiregistration import is_available
+from kapi.resources.apiregistration import available_condition
 from kapi.resources.definition import Lister
 from kapi.runtime.workqueue import WorkQueue
+from kapi.servers.aggregator.availability import UNREACHABLE
 from kapi.servers.aggregator.backend import MAX_DISCOVERY_BYTES, BackendClient
 from kapi.servers.aggregator.groups import from_legacy
 
@@ -112,13 +113,17 @@ class RemoteDiscovery:
         return REFRESH_SECONDS
 
     async def _resources(self, name: str, gv: GroupVersion, service: Object) -> Resources:
-        """The resources of the server of an APIService.  Raises any error while they are not available."""
+        """The resources of the server of an APIService.  Raises any error.
+
+        As upstream, a server that fails the check of its availability is asked too.
+        """
         reference = _reference(service)
         known = self._known.get(reference)
         if known is not None and known.since >= self._wanted[name]:
             return known.resources  # asked for because of another group version of this server
-        if not is_available(service):
-            raise _Away("the service is not available")
+        state = available_condition(service) or {}
+        if state.get("status") != "True" and state.get("reason") != UNREACHABLE:
+            raise _Away("the service has no address")
         since = self._reactor.seconds()
         etag = "" if known is None else known.etag
         answer = await self._backend_client.ask(name, "/apis", TIMEOUT_SECONDS, MAX_DISCOVERY_BYTES, _ACCEPT, etag)

@@ -9,7 +9,6 @@ from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
-from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Resource
 from kapi.servers.aggregator.registration import group_priority, service_name, version_priority
 
@@ -129,8 +128,7 @@ def merged_group(
         priorities[gv.version] = (spec.get("groupPriorityMinimum", 0), spec.get("versionPriority", 0))
         if spec.get("service") is not None:
             known = remote.get(gv)
-            stale = known is None or not is_available(service)
-            versions[gv.version] = VersionEntry(gv.version, remote=known if known and not stale else [], stale=stale)
+            versions[gv.version] = VersionEntry(gv.version, remote=known or [], stale=known is None)
         elif gv.version not in versions:
             versions[gv.version] = VersionEntry(gv.version, remote=[], stale=True)
     if not versions:

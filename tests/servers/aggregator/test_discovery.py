@@ -114,6 +114,17 @@ class DiscoveryTests(ControllerCase):
             self.later()
             self.assertTrue(self.version().stale, bad)
 
+    def test_a_server_that_fails_its_check_is_asked_too(self) -> None:
+        self.backend_client.answers["/apis"] = document(v1=[resource("a")])
+        self.make_available()
+        del self.backend_client.answers["/apis/a.example.com/v1"]
+        for _ in range(3):
+            self.later()
+        self.assertEqual((self.condition()["status"], self.condition()["reason"]), ("False", "FailedDiscoveryCheck"))
+        self.backend_client.answers["/apis"] = document(v1=[resource("b")])
+        self.later()
+        self.assertEqual((self.version().stale, self.names(), self.version().remote), (False, ["b"], self.remote[V1]))
+
     def test_what_is_deleted_is_not_asked_any_more(self) -> None:
         self.backend_client.answers["/apis"] = document(v1=[resource("a")])
         self.make_available()
