@@ -562,6 +562,12 @@ def test_version_and_kind_are_found_in_any_case_of_letters(one: MemoryAPI) -> No
     assert "cannot be handled as a ConfigMap" in answer.json["message"]
     answer = one.ask("POST", MAPS, {"kind": "ConfigMap", "metadata": {"name": "b"}, "KIND": "Secret"})
     assert (answer.code, "cannot be handled as a ConfigMap" in answer.json["message"]) == (400, True), "the last counts"
+    for type_, patch in (
+        (MERGE, {"KIND": "x"}),
+        (STRATEGIC, {"KIND": "x"}),
+        (JSON, [{"op": "add", "path": "/KIND", "value": "x"}]),
+    ):
+        assert one.ask("PATCH", f"{MAPS}/a", patch, type=type_).code == 200, "of a patched object the last by name"
     answer = one.ask("POST", MAPS, {"kind": "ConfigMap", "metadata": {"name": "b"}, "Kind": 1, "KIND": None})
     assert "cannot unmarshal number into Go struct field .kind of type string" in answer.json["message"]
 
