@@ -113,6 +113,7 @@ def open_storage(config: CompletedConfig) -> Storage:
     config.metrics.add(families(caches, counts=counted, sharded=sharded))
     install_encryption(config)
     environment = Environment(
+        config.reactor,
         features=options.generic.features,
         allow_privileged=options.control_plane.allow_privileged,
         authorizer=config.authorization.authorizer,

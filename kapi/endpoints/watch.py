@@ -176,8 +176,7 @@ class WatchStream:
         if started is not None:
             started(self._ctx)  # a running watch occupies no seats
         if self.timeout < math.inf:
-            timers = self._scope.store.environment.timers or self._ctx.reactor
-            self._call = timers.callLater(self.timeout, self._finish)
+            self._call = self._scope.store.environment.timers.callLater(self.timeout, self._finish)
         ending = self._ctx.watches
         if ending is not None:
             ending.add(self)

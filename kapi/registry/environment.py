@@ -75,14 +75,15 @@ class Identities:
 
 
 class Timers(Protocol):
-    """The part of IReactorTime that time-outs of watches use."""
+    """The part of IReactorTime that time-outs use."""
 
-    def callLater(self, delay: float, function: Callable[..., object], /) -> IDelayedCall: ...
+    def callLater(self, delay: float, function: Callable[..., object], /, *arguments: object) -> IDelayedCall: ...
 
 
 class Environment(msgspec.Struct):
     """Set up once by the composition root; ``clock`` gives unix seconds."""
 
+    timers: Timers  # the reactor; in tests a clock that is moved
     clock: Callable[[], float] = time.time
     features: Mapping[str, bool] = msgspec.field(default_factory=dict)
     allow_privileged: bool = False  # privileged containers
@@ -96,7 +97,6 @@ class Environment(msgspec.Struct):
     quotas: Store | None = None
     identities: Identities | None = None  # set in tests: reproducible uids and generated names
     authors: Authors | None = None  # set with the console: the users of recent writes
-    timers: Timers | None = None  # for the time-outs of watches; None: the reactor
     _second: int = 0
     _stamp: str = ""
 

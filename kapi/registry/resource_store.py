@@ -17,6 +17,7 @@ from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
+from kapi.registry.contention import Contention
 from kapi.registry.conversion import converting
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
@@ -92,6 +93,7 @@ class ResourceStore:
         self.environment = environment
         self.group_resource = row.storage_resource
         self._prefix = f"{self.group_resource.group or 'core'}/{row.plural}/"
+        self.contention = Contention(environment.timers)
         self._field_managers: dict[tuple[GroupVersionKind, str], FieldManager] = {}
 
     @cached_property

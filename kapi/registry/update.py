@@ -14,6 +14,7 @@ from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
+from kapi.registry.contention import Turn
 from kapi.registry.create import charges_of, insert
 from kapi.registry.errors import interpret, missing
 from kapi.registry.operation import Operation, Stored
@@ -34,35 +35,44 @@ async def update(
     """Stores the object that ``transform`` makes from the stored one.
 
     Retries when another writer was first, unless the new object has a resourceVersion: then a mismatch is a Conflict.
-    A write that changes nothing stores nothing.  Raises StatusError.
+    Who was too late twice queues up.  A write that changes nothing stores nothing.  Raises StatusError.
     """
     name, resource = op.name, op.group_resource
     check_name(name)
     creatable = allow_create or op.strategy.allow_create_on_update
-    while True:
-        waiting = store.cache.wait_fresh()
-        if waiting is not None:
-            await waiting
-        entry = store.cache.get(op.namespace, name)
-        try:
-            if entry is None:
-                if not creatable:
-                    raise missing(resource, op.namespace, name)
-                meta.check_uid(uid, None, resource, op.namespace, name, op.dry_run)
-                return await _create_instead(store, op, await transform(None))
-            existing = store.read(op.resource, entry)
-            if uid:
-                meta.check_uid(uid, existing, resource, op.namespace, name, op.dry_run)
-            op.stored = entry.data
-            obj = await transform(existing)
-            free_in_steps(obj, len(op.stored))
-            return await _update_once(store, op, existing, entry, obj)
-        except Outdated as error:
-            if op.counted is not None:  # the caller has to recalculate the usage
-                raise interpret(error, resource, name) from None
-            drop_tracebacks(error)
-        except (RevisionConflict, KeyMissing) as error:  # another writer was first: try again with its object
-            drop_tracebacks(error)
+    late = 0  # how often another writer was first
+    turn: Turn | None = None
+    try:
+        while True:
+            if late > 1 and turn is None:
+                turn = await store.contention.enter(store.key(op.namespace, name))
+            waiting = store.cache.wait_fresh()
+            if waiting is not None:
+                await waiting
+            entry = store.cache.get(op.namespace, name)
+            try:
+                if entry is None:
+                    if not creatable:
+                        raise missing(resource, op.namespace, name)
+                    meta.check_uid(uid, None, resource, op.namespace, name, op.dry_run)
+                    return await _create_instead(store, op, await transform(None))
+                existing = store.read(op.resource, entry)
+                if uid:
+                    meta.check_uid(uid, existing, resource, op.namespace, name, op.dry_run)
+                op.stored = entry.data
+                obj = await transform(existing)
+                free_in_steps(obj, len(op.stored))
+                return await _update_once(store, op, existing, entry, obj)
+            except Outdated as error:
+                if op.counted is not None:  # the caller has to recalculate the usage
+                    raise interpret(error, resource, name) from None
+                drop_tracebacks(error)
+            except (RevisionConflict, KeyMissing) as error:  # another writer was first: try again with its object
+                drop_tracebacks(error)
+                late += 1
+    finally:
+        if turn is not None:
+            turn.leave()
 
 
 async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> Stored:

@@ -58,7 +58,7 @@ class MemoryAPI:
         self.user = user
         self.store = MemoryStore(self.clock, self.clock.seconds)
         self.caches = Caches(self.store, self.clock)
-        self.environment = Environment(clock=self.clock.seconds)
+        self.environment = Environment(self.clock, clock=self.clock.seconds)
         self.environment.authorizer = authorizer or AlwaysAllow()
         self.registry = Registry(self.store, self.caches, AdmissionChain(list(plugins)), self.environment)
         self.server = GenericServer("kube-apiserver", NotFound())

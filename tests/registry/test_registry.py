@@ -27,7 +27,7 @@ CONFIG_MAPS = GroupResource("", "configmaps")
 def registry() -> Registry:
     clock = Clock()
     store = MemoryStore(clock, clock.seconds)
-    return Registry(store, Caches(store, clock), AdmissionChain(), Environment(clock=clock.seconds))
+    return Registry(store, Caches(store, clock), AdmissionChain(), Environment(clock, clock=clock.seconds))
 
 
 def test_versions_of_a_resource_share_a_store() -> None:
@@ -75,7 +75,9 @@ def late() -> Registry:
     """Of the rows of another registry."""
     clock, rows = Clock(), {ROW.storage_resource: ROW}
     store = MemoryStore(clock, clock.seconds)
-    return Registry(store, Caches(store, clock), AdmissionChain(), Environment(clock=clock.seconds), lazy_rows=rows)
+    return Registry(
+        store, Caches(store, clock), AdmissionChain(), Environment(clock, clock=clock.seconds), lazy_rows=rows
+    )
 
 
 def test_a_late_registry_has_what_nobody_has_asked_for() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 import pytest
-from twisted.internet.defer import fail
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.task import deferLater
 
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupResource
@@ -20,6 +21,7 @@ from kapi.registry.operation import Operation, Stored
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER
 from kapi.store.errors import RevisionConflict
+from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from kapi.watchcache.entry import Entry
 
@@ -88,6 +90,53 @@ def test_who_comes_too_late_looks_at_what_is_there_now(api: MemoryAPI) -> None:
     writer = Writer(api, rivals=2)
     assert writer.write().obj["data"] == {"n": "mine"}
     assert writer.seen == ["0", "rival 1", "rival 2"]
+
+
+class SlowStore:
+    """Answers after a tenth of a second of the API's clock, if the store answers at all."""
+
+    def __init__(self, api: MemoryAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._clock, self._write = api.clock, api.store.update
+        self.answers, self.attempts = True, 0
+        monkeypatch.setattr(api.store, "update", self._answer)
+
+    async def _answer(self, *arguments: Any, **more: Any) -> int:
+        self.attempts += 1
+        if not self.answers:
+            await Deferred()
+        await deferLater(self._clock, 0.1)
+        revision: int = await self._write(*arguments, **more)
+        return revision
+
+
+def patches(api: MemoryAPI, *names: str) -> list[MemoryRequest]:
+    kind = "application/merge-patch+json"
+    return [api.ask("PATCH", f"{PATH}/a", {"data": {name: "x"}}, type=kind) for name in names]
+
+
+def test_many_who_write_one_object_try_again_one_after_another(api: MemoryAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SlowStore(api, monkeypatch)
+    names = [f"n{each}" for each in range(8)]
+    sent = patches(api, *names)
+    for _ in range(10):
+        api.turn(0.1)
+    assert [request.code for request in sent] == [200] * len(names)
+    assert set(names) <= set(api.ask("GET", f"{PATH}/a").json["data"])
+    assert slow.attempts == 8 + 7 + 6  # all at once would be 36
+
+
+def test_who_waits_for_one_that_hangs_tries_after_a_second(api: MemoryAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SlowStore(api, monkeypatch)
+    sent = patches(api, "a", "b", "c", "d")
+    api.turn(0.1)  # the first has written, the others try again
+    slow.answers = False
+    api.turn(0.1)  # the second has written, the third has a turn
+    slow.answers = True
+    api.turn(0.9)
+    assert [bool(request.finished) for request in sent] == [True, True, False, False]
+    api.turn(0.1)
+    api.turn(0.1)
+    assert [bool(request.finished) for request in sent] == [True, True, False, True]
 
 
 def test_what_came_too_late_is_freed_at_once(api: MemoryAPI, monkeypatch: pytest.MonkeyPatch) -> None:
