@@ -302,7 +302,8 @@ class _Run(ProcessProtocol):
         if reason.check(ProcessDone):
             self._finish(None)
         else:
-            self._finish(_Failed(f"exit code {getattr(reason.value, 'exitCode', None)}"))
+            code = getattr(reason.value, "exitCode", None)
+            self._finish(_Failed(f"exit code {-1 if code is None else code}"))
 
     def _finish(self, problem: _Failed | None) -> None:
         if self.done.called:

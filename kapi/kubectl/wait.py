@@ -30,6 +30,7 @@ FLAGS = (
     Flag("for", "array", help="The condition: create, delete, condition=NAME[=VALUE] or jsonpath='{PATH}'[=VALUE]."),
     like("timeout", default=30.0),
 )
+_FORMAT = "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or --for=jsonpath='{.status.readyReplicas}'"
 _NO_VALUE = "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
 Done = Callable[[Object | None], bool]
 HELP = Help(
@@ -131,20 +132,18 @@ def _of_type(kind: str, status: str) -> Done:
 
 
 def _of_path(text: str) -> Done:
-    closing = text.rfind("}")
-    path, equals, wanted = text, "", ""
-    mark = text.find("=", closing + 1 if closing >= 0 else 0)
-    if mark >= 0:
-        path, equals, wanted = text[:mark], "=", text[mark + 1 :].strip("'\"")
-    path = path.strip("'\"")
-    if equals and not wanted:
-        raise CommandError(_NO_VALUE)
-    if not path:
-        raise CommandError("jsonpath expression cannot be empty")
+    path, *wanted = (part.replace("\0", "==") for part in text.replace("==", "\0").split("="))
+    if len(wanted) > 1:
+        raise CommandError(_FORMAT)
     try:
-        template = Template(relaxed(path))
+        template = Template(relaxed(path)) if path else None
     except JSONPathError as error:
         raise CommandError(str(error)) from None
+    value = wanted[0].strip("'\"") if wanted else ""
+    if wanted and not value:
+        raise CommandError(_NO_VALUE)
+    if template is None:
+        raise CommandError("jsonpath expression cannot be empty")
 
     def done(obj: Object | None) -> bool:
         found = template.find(obj or {})
@@ -153,8 +152,8 @@ def _of_path(text: str) -> Done:
         for several, what in ((found, "list"), (found[0], "value")):
             if len(several) > 1:
                 raise CommandError(f"given jsonpath expression matches more than one {what}")
-        if equals and isinstance(found[0][0], dict | list):
+        if wanted and isinstance(found[0][0], dict | list):
             raise CommandError("jsonpath leads to a nested object or list which is not supported")
-        return not equals or value_text(found[0][0]).strip() == wanted.strip()
+        return not wanted or value_text(found[0][0]).strip() == value.strip()
 
     return done

@@ -128,6 +128,7 @@ class ExecPluginCase(TestCase):
         self.assertIn("didn't return a token", await self.problem(self.plugin("{}")))
         self.assertIn("not both", await self.problem(self.plugin('{"token": "t", "clientKeyData": "K"}')))
         self.assertIn("exit code 3", await self.problem(self.plugin("", "#!/bin/sh\nexit 3\n")))
+        self.assertIn("exit code -1", await self.problem(self.plugin("", "#!/bin/sh\nkill -9 $$\n")))
         self.assertIn(
             "json: cannot unmarshal string into",
             await self.problem(self.plugin("", "#!/bin/sh\necho hello\n")),
