@@ -338,10 +338,10 @@ def _named(text: str) -> tuple[str, str]:
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
+    dry_run = dry_run_strategy(flags.get_string("dry-run"))
     if flags.get_bool("force-conflicts") and not flags.get_bool("server-side"):
         raise CommandError("--force-conflicts only works with --server-side")
-    builder = file_builder(factory, program, "apply")
-    dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
+    builder, fields = file_builder(factory, program, "apply"), validation(flags.get_string("validate"))
     if dry_run == "client" and flags.get_bool("server-side"):
         raise CommandError("--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)")
     if flags.get_bool("force") and flags.get_bool("server-side"):

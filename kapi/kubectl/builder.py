@@ -35,6 +35,7 @@ from kapi.kubectl.visitor import (
     is_url,
     read_documents,
 )
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object, dig
@@ -303,7 +304,7 @@ class Builder:
         try:
             return parse_labels(self._labels).matches
         except SelectorError as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(f"the provided selector {quote(self._labels)} is not valid: {error}") from None
 
     async def _read(self, source: str) -> bytes:
         """Raises CommandError."""

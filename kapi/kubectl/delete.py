@@ -98,7 +98,7 @@ async def _delete(factory: Factory, result: Result, options: Object, dry_run: st
     warn = bool(factory.flags.get_string("namespace")) and not factory.flags.get_bool("all-namespaces")
     async for info in result.visit():
         found += 1
-        if not info.name:
+        if not info.name and dry_run != "client":
             errors.append(CommandError(f'error when deleting "{info.source}": resource name may not be empty'))
             continue
         if warn and not info.mapping.namespaced:

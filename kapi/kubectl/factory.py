@@ -23,6 +23,9 @@ if TYPE_CHECKING:  # not every command needs discovery or a server
     from kapi.client.session import Session
 
 QPS, BURST = 50.0, 300  # kubectl's
+USER_AGENT = (
+    "kubectl/kapi"  # the server names managers of fields after its first part, where a request does not name one
+)
 _GO_PROFILES = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "trace")
 ANSWER_LEVEL = 6  # of -v, from which on requests are shown
 SERVER_KUBECONFIG = ".kapi/admin.kubeconfig"  # the kubeconfig that a server writes in its working directory
@@ -88,7 +91,7 @@ class Factory:
                 plugin_policy=self._plugin_policy,
                 stdin_use="used by stdin resource manifest reader" if "-" in (*files, *flags.arguments) else "",
             )
-            self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent="kapi-cli")
+            self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent=USER_AGENT)
         return self._config
 
     def check_config(self) -> None:

@@ -39,8 +39,7 @@ async def watch(options: WatchOptions) -> int:
     begun = options.factory.reactor.seconds()
     result = await options.builder().single_resource_type().do()
     result.ignore_not_found = options.flags.get_bool("ignore-not-found")
-    infos = await result.infos()
-    result.raise_errors()
+    infos = await result.all_or_first_error()
     if not infos:
         return 0
     show = _Shown(options, infos[0])

@@ -10,6 +10,7 @@ from kapi.client.errors import StatusError
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, like, shared
+from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import (
     check_pod_timeout,
@@ -59,21 +60,25 @@ HELP = Help(
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     usage = f"{program} logs"
+    if len(flags.arguments) > 2 or not flags.arguments and not flags.get_string("selector"):
+        raise CommandError(_USAGE, usage=usage)
     if flags.get_string("selector") and flags.arguments:
         raise CommandError("only a selector (-l) or a POD name is allowed", usage=usage)
-    if not flags.get_string("selector") and len(flags.arguments) not in (1, 2):
-        raise CommandError(_USAGE, usage=usage)
-    container = flags.get_string("container")
-    if len(flags.arguments) == 2:
-        if container:
-            raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed")
-        container = flags.arguments[1]
+    container = flags.arguments[1] if len(flags.arguments) == 2 else flags.get_string("container")
     check_pod_timeout(factory)
-    options = _options(factory, container)
-    pods = await _pods(factory, program)
-    if not pods:
+    if flags.get_string("since-time"):
+        try:
+            time(flags.get_string("since-time"))
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+    info = None
+    if not flags.get_string("selector"):
+        info = await _named(factory, program)
+    elif not (pods := await selected_pods(factory, flags.get_string("selector"))):
         factory.err.write(f"No resources found in {factory.namespace} namespace.\n")
-        return 0
+    options = _options(factory, container)
+    if info is not None:
+        pods = await _pods_of(factory, info)
     wanted = [(pod, name) for pod in pods for name in _containers(factory, pod, container)]
     if flags.get_bool("follow") and len(wanted) > 1:
         if len(wanted) > flags.get_int("max-log-requests"):
@@ -95,15 +100,12 @@ async def run(factory: Factory, program: str) -> int:
 def _options(factory: Factory, container: str) -> Object:
     """The query parameters of the request.  Raises CommandError."""
     flags = factory.flags
-    if flags.get_string("since-time"):
-        try:
-            time(flags.get_string("since-time"))
-        except ValueError as error:
-            raise CommandError(str(error)) from None
     if flags.get_duration("since") and flags.get_string("since-time"):
         raise CommandError("at most one of `sinceTime` or `sinceSeconds` may be specified")
     if flags.get_bool("all-containers") and container:
         raise CommandError(f"--all-containers=true should not be specified with container name {container}")
+    if flags.given("container") and len(flags.arguments) == 2:
+        raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed")
     if flags.get_int("limit-bytes") < 0:
         raise CommandError("--limit-bytes must be greater than 0")
     if flags.get_duration("since") < 0:
@@ -125,15 +127,16 @@ def _options(factory: Factory, container: str) -> Object:
     }
 
 
-async def _pods(factory: Factory, program: str) -> list[Object]:
-    if factory.flags.get_string("selector"):
-        return await selected_pods(factory, factory.flags.get_string("selector"))
+async def _named(factory: Factory, program: str) -> Info:
     try:
-        info = await named_object(factory, program, factory.flags.arguments[0])
+        return await named_object(factory, program, factory.flags.arguments[0])
     except NotFound as error:
         raise CommandError(
             f'error from server (NotFound): {error.message} in namespace "{factory.namespace}"'
         ) from None
+
+
+async def _pods_of(factory: Factory, info: Info) -> list[Object]:
     found = await pods_of(factory, info, "get the logs from")
     if factory.flags.get_bool("all-pods"):
         return found

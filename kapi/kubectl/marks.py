@@ -40,6 +40,8 @@ class Change:
         added = {key for key, value in self.new.items() if values.get(key) != value}
         values |= self.new
         removed = {key for key in self.gone if values.pop(key, None) is not None}
+        if obj.get("metadata", metadata) is None:  # of a file: upstream does not set fields of null
+            return obj, added, removed
         return {**obj, "metadata": {**metadata, self.field: values}}, added, removed
 
     @property

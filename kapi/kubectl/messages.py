@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from kapi.client.config_error import ConfigErrors, InvalidConfig, NoConnection
 from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, StatusError
+from kapi.machinery.golang import quote
 
 if TYPE_CHECKING:
     from twisted.internet.error import CannotListenError
@@ -157,7 +158,7 @@ def _invalid(error: StatusError) -> str:
         return f"{start}: {error.message}\n" if error.message else f"{start}\n"
     causes = details.get("causes") or []
     if details.get("kind") or details.get("name"):
-        start = f'The {details.get("kind", "")} "{details.get("name", "")}" is invalid'
+        start = f"The {details.get('kind', '')} {quote(details.get('name', ''))} is invalid"
     elif error.message and not causes:
         start += f": {error.message}"
     if not causes:

@@ -76,7 +76,8 @@ async def _change(factory: Factory, selector: str, namespace: str, revision: str
 
 async def selected_pods(factory: Factory, selector: str) -> list[Object]:
     """The Pods with these labels, ready ones first."""
-    return _most_useful_first((await _page(factory, selector, factory.namespace)).get("items") or [])
+    builder = Builder(factory).namespace(factory.namespace).labels(selector).resource_type_or_name(["pods"]).flatten()
+    return _most_useful_first([info.object or {} for info in await (await builder.do()).all_or_first_error()])
 
 
 async def _page(factory: Factory, selector: str, namespace: str) -> Object:

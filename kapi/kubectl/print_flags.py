@@ -57,7 +57,8 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typ
             from kapi.kubectl.printers.template import TemplatePrinter
 
             text = _template(flags, equals, rest, is_file=kind.endswith("file"))
-            return TemplatePrinter(text, allow_missing=flags.get_bool("allow-missing-template-keys"))
+            allow = flags.get_bool("allow-missing-template-keys")
+            return TemplatePrinter(text, allow_missing=allow, ordered=not typed)
         case "custom-columns" | "custom-columns-file" if columns:
             from kapi.kubectl.printers.custom_columns import CustomColumnsPrinter
 

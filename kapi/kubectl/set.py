@@ -63,7 +63,8 @@ async def _image(factory: Factory, program: str) -> int:
 
 
 async def _readable(factory: Factory, program: str, resources: list[str]) -> None:
-    """Raises the errors of reading the objects, which come before those of other arguments."""
+    """Raises the errors of the output and of reading the objects, which come before those of other arguments."""
+    printer_for(factory.flags)
     result = await read_objects(factory, program, resources, whole=factory.flags.get_bool("all"))
     await result.all()
 

@@ -13,6 +13,7 @@ from kapi.client.errors import StatusError
 from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
 from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, aggregate, raise_errors
+from kapi.kubectl.object_meta import check_object
 from kapi.machinery.status import BadRequest, NotFound
 from kapi.machinery.tree import Object, Tree
 
@@ -231,6 +232,10 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject
         elif tree.get("items") is not None and not isinstance(tree["items"], list):
             yield _no_object(source, tree["items"], "struct field decodeList.items of type []json.RawMessage"), 0
         elif is_list(tree):
+            try:
+                check_object(tree)
+            except CommandError as error:
+                raise CommandError(f'unable to decode "{source}": {error}') from None
             for item in tree["items"]:
                 if item is not None and not isinstance(item, dict):
                     yield _no_object(source, item, "value of type map[string]interface {}"), 0

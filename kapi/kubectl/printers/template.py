@@ -14,7 +14,8 @@ from kapi.machinery.tree import Object
 class TemplatePrinter(Printer):
     """After an error, the output so far is printed, followed by the data that was given to the template."""
 
-    def __init__(self, text: str, *, allow_missing: bool = True) -> None:
+    def __init__(self, text: str, *, allow_missing: bool = True, ordered: bool = True) -> None:
+        self._ordered = ordered
         try:
             self._template = Template(text, allow_missing=allow_missing)
         except TemplateError as error:
@@ -28,7 +29,7 @@ class TemplatePrinter(Printer):
             text = self._template.text
             pieces.append(
                 f"Error executing template: {error}. Printing more information for debugging the template:\n"
-                f"\ttemplate was:\n\t\t{text}\n\traw data was:\n\t\t{json_text(obj)}\n"
+                f"\ttemplate was:\n\t\t{text}\n\traw data was:\n\t\t{json_text(obj, ordered=self._ordered)}\n"
                 f"\tobject given to template engine was:\n\t\t{value_text(obj)}\n\n"
             )
             raise CommandError(f"error executing template {quote(text)}: {error}", output="".join(pieces)) from None
