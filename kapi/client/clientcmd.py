@@ -121,6 +121,13 @@ class Kubeconfig:
     def is_empty(self) -> bool:
         return not self.current_context and not any(self.entries.values())
 
+    def confirm(self, context: str, cluster: str) -> None:
+        """Raises InvalidConfig if there is no such context or cluster (upstream: ``ConfirmUsable``)."""
+        if context and context not in self.entries["contexts"]:
+            raise _no_context(context)
+        if cluster and cluster not in self.entries["clusters"]:
+            raise InvalidConfig(f"no server found for cluster {quote(cluster)}", field="server")
+
     def config(self, reactor: Reactor | None = None, overrides: Overrides | None = None, **more: object) -> Config:
         """The Config of the current context, or of the context in ``overrides``, with fields ``more``.  Raises ConfigError."""
         over = overrides or Overrides()
@@ -140,8 +147,7 @@ class Kubeconfig:
         user = _user(self._located("users", user_name), over)
         errors: list[ConfigError] = []
         if context_name and context_name not in self.entries["contexts"]:
-            why = f"context was not found for specified context: {context_name}"
-            errors.append(InvalidConfig(why, field="current-context"))
+            errors.append(_no_context(context_name))
         problems = (
             (user_file, _user_problems(user, user_name)),
             (cluster_file, _cluster_problems(cluster, cluster_name)),
@@ -195,6 +201,10 @@ class Kubeconfig:
         if plugin and os.sep in (plugin.get("command") or ""):
             entry["exec"] = {**plugin, "command": str(base / plugin["command"])}
         return entry
+
+
+def _no_context(name: str) -> InvalidConfig:
+    return InvalidConfig(f"context was not found for specified context: {name}", field="current-context")
 
 
 def _cluster(cluster: Object, over: Overrides) -> Object:

@@ -341,6 +341,8 @@ async def run(factory: Factory, program: str) -> int:
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     if flags.get_bool("force-conflicts") and not flags.get_bool("server-side"):
         raise CommandError("--force-conflicts only works with --server-side")
+    if not flags.arguments:
+        factory.check_config()
     builder, fields = file_builder(factory, program, "apply"), validation(flags.get_string("validate"))
     if dry_run == "client" and flags.get_bool("server-side"):
         raise CommandError("--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)")

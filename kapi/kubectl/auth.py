@@ -70,6 +70,7 @@ async def _can_i(factory: Factory, program: str) -> int:
             "you must specify two arguments: verb resource or verb resource/resourceName.\n"
             f"See '{program} auth can-i -h' for help and examples."
         )
+    factory.check_config()
     verb, target = flags.arguments
     if target.startswith("/"):
         spec = {"nonResourceAttributes": {"verb": verb, "path": target}}

@@ -147,7 +147,12 @@ class Factory:
 
     @property
     def namespace(self) -> str:
-        return self.flags.get_string("namespace") or self.config.namespace
+        flags = self.flags
+        if given := flags.get_string("namespace"):
+            return given
+        if self._config is None and (flags.get_string("context") or flags.get_string("cluster")):
+            self.kubeconfig().confirm(flags.get_string("context"), flags.get_string("cluster"))
+        return self.config.namespace
 
     @property
     def mapper(self) -> RESTMapper:

@@ -90,8 +90,7 @@ class GetOptions:
     def _complete(self) -> None:
         """Raises CommandError."""
         flags = self.flags
-        if not flags.get_string("namespace"):
-            self.factory.check_config()
+        assert self.factory.namespace
         if self.watching and self.sort_by:
             self.factory.err.write("warning: --watch requested, --sort-by will be ignored for watch events received\n")
         if not self.watching and not flags.arguments and not flags.get_list("filename"):

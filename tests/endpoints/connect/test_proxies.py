@@ -118,7 +118,9 @@ class ProxyTests(ConnectCase):
             self.assertEqual(answer.code, 200, answer.written)
             for path in ("node/proxy/x", "node:80/proxy/x"):
                 request = yield self.ask("GET", f"/api/v1/nodes/{path}")
-                self.assertEqual((request.code, request.json["message"]), (400, "address not allowed"), address)
+                number = address in ("127.1", "0")  # an address for C's library, but no name for Go
+                why = f"lookup {address}: no such host" if number else "address not allowed"
+                self.assertEqual((request.code, request.json["message"]), (400, why), address)
         self.assertEqual(self.factory.received, b"")
 
     @inlineCallbacks
