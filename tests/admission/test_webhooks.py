@@ -11,7 +11,7 @@ import pytest
 from twisted.internet import reactor
 
 from kapi.admission.interface import DELETE
-from kapi.admission.webhook.review import Answer, BadReview, read_answer
+from kapi.admission.webhook.review import Answer, BadReview, Undecodable, read_answer
 from kapi.machinery.status import BadRequest, StatusError
 from kapi.machinery.tree import Object
 from tests.admission.fakes import attributes, pod
@@ -277,7 +277,7 @@ class WebhookCase(WebhookTestCase):
 
     async def test_a_response_of_other_types(self) -> None:
         chain = self.chain(check=(self.hook(lambda r: respond(r, warnings="careful")),))
-        self.assertIn("received invalid webhook response: ", (await self.refused(chain)).message)
+        self.assertIn("failed to call webhook: json: cannot unmarshal", (await self.refused(chain)).message)
 
     async def test_a_configuration_without_an_address(self) -> None:
         """Only what a store had before it was validated can be so."""
@@ -304,10 +304,8 @@ def answer(version: str = "v1", mutating: bool = True, head: Object | None = Non
     [
         ({"uid": "x"}, True, 'expected response.uid="u", got "x"'),
         ({"uid": None}, False, 'expected response.uid="u", got ""'),
-        ({"head": {"apiVersion": "admission.k8s.io/v1beta1"}}, True,
-         f"{NOT_ONE}admission.k8s.io/v1beta1, Kind=AdmissionReview"),
-        ({"head": {"kind": "Status"}}, False, f"{NOT_ONE}admission.k8s.io/v1, Kind=Status"),
         ({"head": {"apiVersion": None, "kind": None}}, True, f"{NOT_ONE}/, Kind="),
+        ({"head": {"kind": ""}}, True, f"{NOT_ONE}admission.k8s.io/v1, Kind="),
         ({"patch": PATCH}, False, "validating webhook may not return response.patch"),
         ({"patchType": "JSONPatch"}, False, "validating webhook may not return response.patchType"),
         ({"patchType": ""}, False, "validating webhook may not return response.patchType"),
@@ -321,7 +319,8 @@ def test_an_answer_of_v1_is_checked(response: Object, mutating: bool, why: str) 
     with pytest.raises(BadReview) as caught:
         answer(mutating=mutating, **response)
     assert str(caught.value) == why
-    assert answer("v1beta1", mutating, **response).patch == (b"[]" if mutating and response.get("patch") else b"")
+    old = {**response, "head": {"apiVersion": "admission.k8s.io/v1beta1"}}
+    assert answer("v1beta1", mutating, **old).patch == (b"[]" if mutating and response.get("patch") else b"")
 
 
 def test_what_answers_say() -> None:
@@ -332,9 +331,10 @@ def test_what_answers_say() -> None:
     assert (whole.patch, whole.patch_type) == (b"[]", "JSONPatch")
     assert (whole.warnings, whole.annotations, whole.status) == (["w"], {"a": "b"}, {"code": 418})
     assert answer(patch="", mutating=False).patch == b""
-    old = answer("v1beta1", patch=PATCH)
+    head = {"apiVersion": "admission.k8s.io/v1beta1"}
+    old = answer("v1beta1", head=head, patch=PATCH)
     assert (old.patch, old.patch_type) == (b"[]", "JSONPatch")
-    assert answer("v1beta1", mutating=False, patch=PATCH).patch_type == ""
+    assert answer("v1beta1", mutating=False, head=head, patch=PATCH).patch_type == ""
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
@@ -346,5 +346,29 @@ def test_an_answer_has_a_response(version: str, review: Object) -> None:
 
 @pytest.mark.parametrize("patch", ["%", "abc", "YQ==x"])
 def test_a_patch_is_base64(patch: str) -> None:
-    with pytest.raises(BadReview, match=r"illegal base64 data in response\.patch"):
+    with pytest.raises(Undecodable, match=r"^illegal base64 data at input byte [01234]$"):
         answer(patch=patch, patchType="JSONPatch")
+
+
+UNREGISTERED = 'is registered for version "{}" in scheme "k8s.io/apiserver/pkg/util/webhook/client.go:71"'
+
+
+@pytest.mark.parametrize(
+    ("version", "head", "why"),
+    [
+        ("v1", ("admission.k8s.io/v1beta1", "AdmissionReview"),
+         "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"),
+        ("v1beta1", ("admission.k8s.io/v1", None),
+         "converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"),
+        ("v1", ("v1", "Status"), "converting (v1.Status) to (v1.AdmissionReview): unknown conversion"),
+        ("v1", ("admission.k8s.io/v1", "Status"), 'no kind "Status" ' + UNREGISTERED.format("admission.k8s.io/v1")),
+        ("v1", ("v1", "Pod"), 'no kind "Pod" ' + UNREGISTERED.format("v1")),
+        ("v1", ("admission.k8s.io/v2", None), 'no kind "AdmissionReview" ' + UNREGISTERED.format("admission.k8s.io/v2")),
+        ("v1", (1, None), "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field "
+         ".apiVersion of type string"),
+    ],
+)  # fmt: skip
+def test_an_answer_of_another_kind_is_not_decoded(version: str, head: tuple[Any, Any], why: str) -> None:
+    with pytest.raises(Undecodable) as caught:
+        answer(version, head=dict(zip(("apiVersion", "kind"), head, strict=True)))
+    assert str(caught.value) == why

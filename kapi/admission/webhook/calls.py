@@ -21,7 +21,7 @@ from kapi.admission.versions import in_version
 from kapi.admission.webhook.client import CallError, CredentialStore, NoClient, WebhookClient
 from kapi.admission.webhook.matching import Hook, Invocation, exempt, matching_rules, read_hooks
 from kapi.admission.webhook.resolver import ServiceResolver
-from kapi.admission.webhook.review import Answer, BadReview, make_review, read_answer, rejection
+from kapi.admission.webhook.review import Answer, BadReview, Undecodable, make_review, read_answer, rejection
 from kapi.machinery import warnings
 from kapi.machinery.each import entries
 from kapi.machinery.golang import aggregate
@@ -204,6 +204,8 @@ class WebhookPlugin(Plugin):
             raise CallFailed(hook.name, f"failed to call webhook: {error}", error.code) from None
         try:
             result = read_answer(answer, uid, version, self.kind == "admit")
+        except Undecodable as error:
+            raise CallFailed(hook.name, f"failed to call webhook: {error}", 503) from None
         except BadReview as error:
             raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
         for key, value in entries(result.annotations):

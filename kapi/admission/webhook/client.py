@@ -172,9 +172,11 @@ class WebhookClient:
             raise
         except Exception as problem:  # any network error is a failed call
             raise CallError(f'Post "{target.shown}": {describe(problem, host, number)}') from problem
+        media = (response.headers.getRawHeaders(b"Content-Type") or (b"",))[0].decode("latin-1")
         if not 200 <= status < 300:
-            values = response.headers.getRawHeaders(b"Content-Type") or (b"",)
-            raise CallError(_refusal(status, content, values[0].decode("latin-1")), status)
+            raise CallError(_refusal(status, content, media), status)
+        if not content:
+            raise CallError(f"0-length response with status code: {status} and content type: {media}")
         try:
             return as_object(json_reading.loads(content))
         except json_reading.JSONError as problem:

@@ -6,15 +6,13 @@ Upstream: ``webhook/request/admissionreview.go``, ``k8s.io/api/admission/v1``, S
 
 from __future__ import annotations
 
-import base64
-import binascii
-
 import msgspec
 
 from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import Invocation
 from kapi.client import typed
+from kapi.codecs.json_reading import kind_of
 from kapi.machinery import golang
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
@@ -25,6 +23,14 @@ from kapi.request.user import user_tree
 
 class BadReview(ValueError):
     """A request that cannot be made, or an invalid answer."""
+
+
+class Undecodable(ValueError):
+    """An answer that is no AdmissionReview of the version that was asked for, or has values of wrong types."""
+
+
+_GROUP = "admission.k8s.io"
+_SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
 
 
 _CAUSE = typed.struct("v1.StatusCause", reason=typed.string, message=typed.string, field=typed.string)
@@ -53,11 +59,11 @@ _RESPONSE = typed.struct(
 
 
 def checked_response(value: Tree) -> Object:
-    """Checks a response and returns it.  Raises BadReview."""
+    """Checks a response and returns it.  Raises Undecodable."""
     try:
         _RESPONSE(value, "AdmissionReview.response")
     except typed.WrongType as error:
-        raise BadReview(str(error)) from None
+        raise Undecodable(str(error)) from None
     response: Object = value
     return response
 
@@ -110,17 +116,22 @@ def _resource(resource: GroupVersionResource) -> Object:
 
 
 def read_answer(review: Object, uid: str, version: str, mutating: bool) -> Answer:
-    """Checks a webhook's answer.  Raises BadReview."""
+    """Checks a webhook's answer.  Raises Undecodable and BadReview."""
+    _check_kind(review, version)
     if review.get("response") is None:
         raise BadReview("webhook response was absent")
     response = checked_response(review["response"])
     patch_text, patch_type = response.get("patch"), response.get("patchType")
+    try:
+        patch = golang.base64_bytes(patch_text or "")
+    except ValueError as error:
+        raise Undecodable(str(error)) from None
     if version == "v1":
         if (response.get("uid") or "") != uid:
             found = golang.quote(response.get("uid") or "")
             raise BadReview(f'expected response.uid="{uid}", got {found}')
         api_version, kind = review.get("apiVersion") or "", review.get("kind") or ""
-        if (api_version, kind) != ("admission.k8s.io/v1", "AdmissionReview"):
+        if not api_version or not kind:
             group, _, number = api_version.rpartition("/")
             raise BadReview(
                 "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, "
@@ -139,18 +150,35 @@ def read_answer(review: Object, uid: str, version: str, mutating: bool) -> Answe
             raise BadReview('webhook returned invalid response.patchType of ""')
     elif patch_text and mutating:
         patch_type = "JSONPatch"
-    try:
-        patch = base64.b64decode(patch_text, validate=True) if patch_text and mutating else b""
-    except (binascii.Error, TypeError, ValueError) as error:
-        raise BadReview(f"illegal base64 data in response.patch: {error}") from None
     return Answer(
         allowed=response.get("allowed") is True,
-        patch=patch,
+        patch=patch if mutating else b"",
         patch_type=patch_type or "",
         status=response.get("status"),
         warnings=response.get("warnings") or [],
         annotations=response.get("auditAnnotations") or {},
     )
+
+
+def _check_kind(review: Object, version: str) -> None:
+    """What is missing is taken for what was asked for.  Raises Undecodable."""
+    for name in ("apiVersion", "kind"):
+        value = review.get(name)
+        if value is not None and not isinstance(value, str):
+            why = f"json: cannot unmarshal {kind_of(value)} into Go struct field .{name} of type string"
+            raise Undecodable(f"couldn't get version/kind; json parse error: {why}")
+    wanted = f"{_GROUP}/{version}"
+    kind, given = review.get("kind") or "AdmissionReview", review.get("apiVersion") or wanted
+    if (kind, given) == ("AdmissionReview", wanted):
+        return
+    if (kind, given) in (
+        ("AdmissionReview", f"{_GROUP}/v1"),
+        ("AdmissionReview", f"{_GROUP}/v1beta1"),
+        ("Status", "v1"),
+    ):
+        number = given.rpartition("/")[2]
+        raise Undecodable(f"converting ({number}.{kind}) to ({version}.AdmissionReview): unknown conversion")
+    raise Undecodable(f'no kind "{kind}" is registered for version "{given}" in scheme "{_SCHEME}"')
 
 
 def rejection(hook_name: str, status: Object | None) -> StatusError:
