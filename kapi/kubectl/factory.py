@@ -67,7 +67,8 @@ class Factory:
         """The configuration of the flags and kubeconfig files.  Raises ConfigError and CommandError."""
         if self._config is None:
             flags = self.flags
-            files = flags.get_list("filename") if flags.has("filename") else []
+            given = flags["filename"] if flags.has("filename") else []
+            files = given if isinstance(given, list) else [given]  # snapshot takes one
             overrides = Overrides(
                 context=flags.get_string("context"),
                 cluster=flags.get_string("cluster"),
