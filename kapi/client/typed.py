@@ -45,10 +45,10 @@ def int32(value: object, path: str) -> None:
         raise _wrong(value, path, "int32")
 
 
-def list_of(item: Check) -> Check:
+def list_of(item: Check, item_type: str = "string") -> Check:
     def check(value: object, path: str) -> None:
         if not isinstance(value, list):
-            raise _wrong(value, path, "[]")
+            raise _wrong(value, path, f"[]{item_type}")
         for each in elements(value):
             item(each, path)
 
@@ -63,12 +63,17 @@ def string_map(value: object, path: str) -> None:
 
 
 def struct(go_type: str, /, **fields: Check) -> Check:
+    """A path in an error begins with the name of the innermost struct, in place of that of the outermost one."""
+    name = go_type.rpartition(".")[2]
+
     def check(value: object, path: str) -> None:
         if not isinstance(value, dict):
             raise _wrong(value, path, go_type)
+        outer = path.partition(".")[2]
+        below = f"{name}.{outer}" if outer else name
         for key, item in fields.items():
             if value.get(key) is not None:
-                item(value[key], f"{path}.{key}")
+                item(value[key], f"{below}.{key}")
 
     return check
 

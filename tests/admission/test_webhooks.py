@@ -350,6 +350,23 @@ def test_a_patch_is_base64(patch: str) -> None:
         answer(patch=patch, patchType="JSONPatch")
 
 
+@pytest.mark.parametrize(
+    ("response", "found", "where"),
+    [
+        ({"warnings": "w"}, "string", "AdmissionResponse.response.warnings of type []string"),
+        ({"warnings": [1]}, "number", "AdmissionResponse.response.warnings of type string"),
+        ({"status": []}, "array", "AdmissionResponse.response.status of type v1.Status"),
+        ({"status": {"code": "x"}}, "string", "Status.response.status.code of type int32"),
+        ({"status": {"details": {"causes": {}}}}, "object",
+         "StatusDetails.response.status.details.causes of type []v1.StatusCause"),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_type_names_the_innermost_struct(response: Object, found: str, where: str) -> None:
+    with pytest.raises(Undecodable) as caught:
+        answer(**response)
+    assert str(caught.value) == f"json: cannot unmarshal {found} into Go struct field {where}"
+
+
 UNREGISTERED = 'is registered for version "{}" in scheme "k8s.io/apiserver/pkg/util/webhook/client.go:71"'
 
 

@@ -40,7 +40,7 @@ _DETAILS = typed.struct(
     group=typed.string,
     kind=typed.string,
     uid=typed.string,
-    causes=typed.list_of(_CAUSE),
+    causes=typed.list_of(_CAUSE, "v1.StatusCause"),
     retryAfterSeconds=typed.int32,
 )
 _STATUS = typed.struct(
