@@ -92,8 +92,10 @@ def _check(factory: Factory, dry_run: str, attached: bool) -> None:
     """Raises CommandError for flags that do not go together."""
     flags = factory.flags
     restart, policy, image = (flags.get_string(name) for name in ("restart", "image-pull-policy", "image"))
+    if not flags.arguments or flags.dash == 0:
+        raise CommandError("NAME is required for run")
+    check_pod_timeout(factory)
     checks = (
-        (not flags.arguments or flags.dash == 0, "NAME is required for run"),
         (not image, "--image is required"),
         (not IMAGE.fullmatch(image), f"invalid image name {quote(image)}: invalid reference format"),
         (
@@ -119,7 +121,6 @@ def _check(factory: Factory, dry_run: str, attached: bool) -> None:
     for wrong, message in checks:
         if wrong:
             raise CommandError(message)
-    check_pod_timeout(factory)
 
 
 def _restart(factory: Factory) -> str:
