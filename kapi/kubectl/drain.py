@@ -17,7 +17,7 @@ from kapi.kubectl.command import Command, Help
 from kapi.kubectl.commands import ENTRIES
 from kapi.kubectl.describers.kinds import Reader
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import Flag, shared
+from kapi.kubectl.flags import CHUNK_SIZE, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import Aggregate, CommandError, aggregate
 from kapi.kubectl.printers.name import NamePrinter
@@ -100,7 +100,8 @@ async def cordon(factory: Factory, program: str, command: str, *, desired: bool)
     builder = (
         Builder(factory, program).namespace(factory.namespace).labels(labels).single_resource_type().flatten().latest()
     )
-    if not names:
+    builder.chunks_of(flags.get_int("chunk-size") if flags.has("chunk-size") else CHUNK_SIZE)
+    if labels:
         builder.resource_type_or_name(["nodes"], allow_empty_selector=False)
     result = await builder.resource_names("nodes", names).known().do()
     nodes = await result.all_or_first_error()

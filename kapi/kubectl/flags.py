@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from kapi.machinery.golang import parse_bool, parse_duration, parse_literal, quote
 
+CHUNK_SIZE = 500  # objects of a page of a list, as usual
 _BARE = 'bare " in non-quoted-field'
 _UNBALANCED = 'extraneous or missing " in quoted-field'
 Value = str | bool | int | float | list[str]
@@ -282,7 +283,7 @@ _SHARED = {flag.name: flag for flag in (
     Flag("all", "bool", help="All objects of the given types in the namespace."),
     Flag("all-namespaces", "bool", short="A", help="The objects of all namespaces; the namespace of the context is not used."),
     Flag("attach", "bool", help="Wait until the container runs, and join it; so by default with -i."),
-    Flag("chunk-size", "int", default=500, help="Lists are read in pages of so many objects; 0 reads them in one piece."),
+    Flag("chunk-size", "int", default=CHUNK_SIZE, help="Lists are read in pages of so many objects; 0 reads them in one piece."),
     Flag("container", short="c", help="The container; without it, the annotated or the first one of the pod."),
     Flag("detach-keys", default="ctrl-p,ctrl-q", help="The keys that end the connection."),
     Flag("dry-run", no_opt_default="unchanged", default="none",

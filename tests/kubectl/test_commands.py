@@ -464,3 +464,9 @@ def test_apply_without_overwrite_changes_nothing_that_was_applied(cluster: KapiP
     assert pretended.startswith(f"{start}{named}creating patch with:\n")
     assert pretended.count(reason) == 1
     kapi(cluster, "delete", "cm", "guarded")
+
+
+@pytest.mark.parametrize(("line", "limit"), [("drain --chunk-size=7", 7), ("drain", 500), ("cordon", 500)])
+def test_nodes_are_read_in_pages(cluster: KapiProcess, line: str, limit: int) -> None:
+    done = kapi(cluster, *line.split(), "-l", "none=of-them", "-v=6")
+    assert f"/api/v1/nodes?labelSelector=none%3Dof-them&limit={limit}" in done.stderr
