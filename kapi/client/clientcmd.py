@@ -321,7 +321,8 @@ def _credentials(
         return bearer(user["token"])
     if user.get("username"):
         return basic(user["username"], user.get("password") or "")
-    if user.get("exec"):
+    with_certificate = user.get("client-certificate") or user.get("client-certificate-data")
+    if user.get("exec") and not with_certificate:
         return _exec(user["exec"], file, cluster, reactor, over)
     if user.get("auth-provider") is not None:
         provider = user["auth-provider"].get("name") or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,7 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
     assert now(source.headers())[0][1] == b"Bearer second", "what was read last goes on"
 
 
+CERTS = Path(__file__).parents[1] / "kubectl" / "files" / "config" / "certs"
 V1 = "users:\n- {name: u1, user: {exec: {command: x, apiVersion: client.authentication.k8s.io/v1"
 
 
@@ -140,6 +142,23 @@ def test_plugins_of_all_modes_are_read(mode: str, tmp_path: Path) -> None:
         "contexts:\n- {name: a, context: {cluster: c, user: u}}\ncurrent-context: a\n"
     )
     assert type(load(str(path)).credentials).__name__ == "ExecPlugin"
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_client_certificate_comes_before_a_plugin(given: bool, tmp_path: Path) -> None:
+    pair = [str(CERTS / name) for name in ("client.crt", "client.key")]
+    plugin = {"command": "x", "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+    user = {"exec": plugin} | ({} if given else dict(zip(("client-certificate", "client-key"), pair, strict=True)))
+    path = tmp_path / "config"
+    entries = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://x"}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path.write_text(json.dumps({**entries, "current-context": "a"}))
+    over = Overrides(client_certificate=pair[0], client_key=pair[1]) if given else Overrides()
+    config = load(str(path), overrides=over)
+    assert config.credentials is NO_CREDENTIALS and config.certificate
 
 
 @pytest.mark.parametrize(
