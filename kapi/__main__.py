@@ -73,7 +73,8 @@ def _preferred(arguments: list[str]) -> tuple[list[str], PluginPolicy | None, Ma
     """What ``kapi.kubectl.preferences.applied`` returns; ends the process for bad preferences."""
     usual = os.path.join(os.path.expanduser("~"), ".kube", "kuberc")
     named = "KUBERC" in os.environ or any(argument.startswith("--kuberc") for argument in arguments)
-    if not arguments or not (named or os.path.lexists(usual)):
+    disabled = os.environ.get("KUBECTL_KUBERC", "").lower() == "false"
+    if not arguments or disabled or not (named or os.path.lexists(usual)):
         return arguments, None, {}
     from kapi.kubectl.flags import leading
 
