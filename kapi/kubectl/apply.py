@@ -8,6 +8,7 @@ applied earlier and are in no current manifest (``cmd/apply/prune.go``).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import orjson
 from twisted.internet.task import deferLater
@@ -139,7 +140,7 @@ class ClientSideApply:
         return "configured" if patch else "unchanged"
 
     async def _create(self, info: Info, modified: Object) -> str:
-        info.object = modified
+        info.object = _without_nulls(modified)  # as an update would leave it
         if self._dry_run != "client":
             try:
                 await info.create(**self._options)
@@ -245,6 +246,15 @@ def _where(info: Info) -> str:
     named = f"{group}/{version}" if group else f"/{version}"
     what = f'Resource: "{named}, Resource={info.mapping.name}", GroupVersionKind: "{named}, Kind={info.mapping.kind}"'
     return f'{what}\nName: "{info.name}", Namespace: "{info.namespace}"'
+
+
+def _without_nulls(value: Any) -> Any:
+    """Without null fields; a null item of a list stays."""
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return value
 
 
 def _original(text: str) -> Object:
