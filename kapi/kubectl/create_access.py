@@ -247,7 +247,7 @@ async def _token(factory: Factory, program: str) -> int:
         answer = await request.name(name).subresource("token").body(body).do()
     except (StatusError, ConnectionFailed, ValueError) as error:
         raise CommandError(f"failed to create token: {inner_text(error, factory.config.host)}") from None
-    if flags.get_string("output") or flags.get_string("template"):
+    if flags.get_string("output"):
         factory.out.write(printer.print(answer))
     else:
         factory.out.write(answer["status"]["token"] + ("\n" if factory.out.isatty() else ""))

@@ -6,7 +6,7 @@ from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder, selecting_builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, Flag, like, shared
+from kapi.kubectl.flags import FILENAME, Flag, Flags, like, shared
 from kapi.kubectl.info import Info, kind_text
 from kapi.kubectl.messages import CommandError, aggregate, raise_errors
 from kapi.kubectl.raw import check_raw, send_raw
@@ -45,8 +45,6 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     policy = propagation(flags, factory.err)
-    if flags.get_string("output") not in ("", "name"):
-        raise CommandError(f"unexpected -o output mode: {flags.get_string('output')}. We only support '-o name'")
     grace = flags.get_int("grace-period")
     if flags.get_bool("now"):
         if grace != -1:
@@ -60,6 +58,7 @@ async def run(factory: Factory, program: str) -> int:
     if force and grace > 0:
         raise CommandError("--force and --grace-period greater than 0 cannot be specified together")
     if flags.get_string("raw"):
+        _check_output(flags)
         factory.err.write(_FORCED if force else "")
         if flags.get_bool("interactive"):
             raise CommandError("--interactive can not be used with --raw")
@@ -72,6 +71,7 @@ async def run(factory: Factory, program: str) -> int:
         and not flags.given("ignore-not-found")
     )
     result = await _builder(factory, program).do()
+    _check_output(flags)
     result.ignore_not_found = bool(ignore)
     if force:
         factory.err.write(_FORCED)
@@ -84,6 +84,12 @@ async def run(factory: Factory, program: str) -> int:
             return 0
     options = delete_options(policy, grace, dry_run)
     return await _delete(factory, result, options, dry_run, force, wait and dry_run == "none")
+
+
+def _check_output(flags: Flags) -> None:
+    """Raises CommandError."""
+    if flags.get_string("output") not in ("", "name"):
+        raise CommandError(f"unexpected -o output mode: {flags.get_string('output')}. We only support '-o name'")
 
 
 def _builder(factory: Factory, program: str) -> Builder:

@@ -47,7 +47,7 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     everywhere = flags.get_bool("all-namespaces")
     fields = await _about(factory, flags.get_string("for")) if flags.get_string("for") else ""
-    printer = printer_for(flags, typed=True) if flags.get_string("output") or flags.get_string("template") else None
+    printer = printer_for(flags, typed=True) if flags.get_string("output") else None
     types = [one.lower() for one in flags.get_list("types")]
     if any(one not in ("normal", "warning") for one in types):
         raise CommandError("valid --types are Normal or Warning")
