@@ -70,7 +70,7 @@ def build_chain(
         enums=config.options.generic.features["OpenAPIEnums"],
         egress=config.given.egress,
     )
-    chain.aggregator.aggregate(registry.client.named("kube-apiserver"), config.reactor, aggregation)
+    chain.aggregator.aggregate(registry.client, config.reactor, aggregation)
     _install_custom_resources(config, storage, policy, chain)
     return chain
 
@@ -99,7 +99,7 @@ def _handlers(config: CompletedConfig, storage: Storage, policy: Policy, outgoin
 def _install_custom_resources(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:
     """Serves custom resources on the last server, unless their definitions are switched off."""
     registry, extensions = storage.registry, chain.extensions
-    client = registry.client.named("kube-apiserver")
+    client = registry.client
     if not client.has("apiextensions.k8s.io", "customresourcedefinitions"):
         return
     servers = (chain.core, chain.aggregator, extensions)

@@ -75,7 +75,7 @@ def server_controllers(
 ) -> list[Controller]:
     """The controllers that upstream's API server runs itself: always enabled."""
     producer = client.named(PRODUCER)
-    made: list[Controller] = [ServiceRepairController(client.named("kube-apiserver"), node_ports, reactor, now)]
+    made: list[Controller] = [ServiceRepairController(client, node_ports, reactor, now)]
     if producer.has(FLOW_CONTROL, "flowschemas") and producer.has(FLOW_CONTROL, "prioritylevelconfigurations"):
         made.append(FlowSchemaController(producer, client.named(CONSUMER), reactor, now))
     return made

@@ -420,7 +420,7 @@ class CacheReflector:
 class RegistryClient:
     """All stored resources.  ``manager`` is the field manager of its writes."""
 
-    def __init__(self, stores: Stores, user: UserInfo = LOOPBACK_USER, manager: str = "kapi") -> None:
+    def __init__(self, stores: Stores, user: UserInfo = LOOPBACK_USER, manager: str = "kube-apiserver") -> None:
         self._stores = stores
         self._user = user
         self._manager = manager

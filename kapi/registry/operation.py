@@ -24,7 +24,7 @@ class Operation(msgspec.Struct):
     name: str = ""
     subresource: Subresource | None = None
     user: UserInfo = LOOPBACK_USER
-    field_manager: str = "kapi"
+    field_manager: str = "kube-apiserver"
     dry_run: bool = False
     options: Object = msgspec.field(
         default_factory=dict

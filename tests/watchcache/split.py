@@ -61,7 +61,7 @@ class SplitRegistry:
             return Caches(store, self.clock, main=main, keeps=keeps)
 
         self.caches: SplitCaches = split(main, dict.fromkeys(apart, self.other), make, self.clock)
-        environment = Environment(clock=self.clock.seconds)
+        environment = Environment(self.clock, clock=self.clock.seconds)
         self.registry = Registry(self.main, self.caches, AdmissionChain(), environment)
         install(ResourceTable(), self.registry, BUILT_IN)
 
