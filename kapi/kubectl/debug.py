@@ -250,7 +250,7 @@ class Debugging:
             raise CommandError("you must specify image when creating new container")
         metadata: Object = {"name": flags.get_string("copy-to"), "namespace": info.namespace}
         for key in ("labels", "annotations"):
-            kept = flags.get_bool(f"keep-{key}") or not changed or legacy and key == "annotations"
+            kept = not changed or (key == "annotations" if legacy else flags.get_bool(f"keep-{key}"))
             metadata[key] = (dig(pod, "metadata", key) or {}) if kept else {}
         if changed and not legacy:
             self._strip(spec)
