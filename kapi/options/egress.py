@@ -145,7 +145,8 @@ class _Reader:
         if tls is None:
             self.errors.append(f"{at}.tlsConfig: Required value: TLSConfig must be present when using HTTPS")
             return None
-        given = {key: str(value) for key, value in self._object(f"{at}.transport.tcp.tlsConfig", tls, _TLS).items()}
+        fields = self._object(f"{at}.transport.tcp.tlsConfig", tls, _TLS)
+        given = {key: str(value) for key, value in fields.items() if value is not None}
         for field in ("clientCert", "clientKey"):
             if not given.get(field):
                 self.errors.append(f'{at}.tlsConfig.{field}: Invalid value: "nil": Using TLS requires {field}')

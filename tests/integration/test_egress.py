@@ -325,6 +325,13 @@ def test_a_wrong_file_is_told_at_the_start(tmp_path: Path, connections: Any, say
     assert says in str(caught.value) and str(caught.value).startswith("--egress-selector-config-file: ")
 
 
+def test_a_field_without_a_value_is_as_if_absent(tmp_path: Path) -> None:
+    tls = {"clientCert": "c", "clientKey": "k", "caBundle": None, "tlsServerName": None}
+    connection = connect(tcp={"url": "https://x", "tlsConfig": tls})
+    (found,) = Options.from_command_line([write(tmp_path / "egress.json", cluster=connection)]).egress.selections()
+    assert (found.ca, found.server_name, found.certificate) == ("", "", "c")
+
+
 @pytest.mark.parametrize("text", ["{", "kind: Other", "[]"])
 def test_another_file_is_told_at_the_start(tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text(text)
