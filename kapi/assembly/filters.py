@@ -13,7 +13,7 @@ from kapi.filters.authentication import authentication
 from kapi.filters.authorization import authorization
 from kapi.filters.chain import Filter
 from kapi.filters.cross_origin import cors, cross_origin
-from kapi.filters.deadline import request_deadline
+from kapi.filters.deadline import request_deadline, write_deadline
 from kapi.filters.goaway import goaway
 from kapi.filters.impersonation import impersonation
 from kapi.filters.max_in_flight import max_in_flight
@@ -126,5 +126,6 @@ def build_handler_chain(
         ),
         traced("priorityandfairness", flow) if flow is not None else None,
         traced("authorization", authorization(authorizer, meter.authorized)),
+        write_deadline(clock),
     ]
     return [step for step in chain if step is not None]

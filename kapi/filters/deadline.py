@@ -1,11 +1,19 @@
-"""The deadline of a request: ``?timeout=`` up to ``--request-timeout`` (upstream: ``filters/request_deadline.go``)."""
+"""The deadline of a request: ``?timeout=`` up to ``--request-timeout``, and of a write up to 34 seconds.
+
+Upstream: ``filters/request_deadline.go``, ``handlers/rest.go`` (requestTimeoutUpperBound).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from kapi.filters.chain import Filter
 from kapi.machinery import status
 from kapi.machinery.golang import parse_duration
 from kapi.request.context import RequestContext
+
+_MAX_WRITE_SECONDS = 34.0
+_WRITES = frozenset({"create", "update", "patch", "delete"})  # a collection may take longer
 
 
 def request_deadline(maximum: float) -> Filter:
@@ -26,5 +34,22 @@ def request_deadline(maximum: float) -> Filter:
             if 0 < asked < maximum:
                 timeout = asked
         ctx.deadline = ctx.received + timeout
+
+    return limit
+
+
+def write_deadline(seconds: Callable[[], float]) -> Filter:
+    """Lets a write take 34 seconds at most, without the time that it has waited in the filters before this one.
+
+    A request that has waited keeps its deadline for the time until its answer; calls that it makes end at the earlier one.
+    """
+
+    def limit(ctx: RequestContext) -> None:
+        info = ctx.info
+        if info is None or info.verb not in _WRITES or not info.is_resource or not ctx.deadline:
+            return
+        deadline = seconds() + _MAX_WRITE_SECONDS
+        if deadline < ctx.deadline:
+            ctx.deadline, ctx.late = deadline, status.write_out_of_time
 
     return limit

@@ -281,6 +281,11 @@ def out_of_time() -> OutOfTime:
     return OutOfTime("Timeout: request did not complete within the allotted timeout", details={})
 
 
+def write_out_of_time() -> Timeout:
+    """The 504 of a write that has reached the deadline of writes (upstream: ``handlers/finisher``)."""
+    return timeout("request did not complete within requested timeout - context deadline exceeded")
+
+
 def too_large_resource_version(requested: int, current: int, retry_after: int = 1) -> Timeout:
     """The 504 of a read at a revision that the server has not reached; ``retry_after``: in seconds, 0 for none."""
     details: Object = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Protocol
 
 from kapi.machinery import warnings
-from kapi.machinery.status import StatusError
+from kapi.machinery.status import StatusError, out_of_time
 from kapi.process.reactor import RequestReactor
 from kapi.process.shares import Flow
 from kapi.request.audit_record import AuditRecord
@@ -69,6 +69,7 @@ class RequestContext:
         "warnings",
         "received",
         "deadline",
+        "late",
         "engaged",
         "committed",
         "passed_on",
@@ -114,6 +115,7 @@ class RequestContext:
         self.warnings: list[str] = []  # texts for Warning headers, without code and quotes
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
+        self.late: Callable[[], StatusError] = out_of_time  # makes the error of a request at its deadline
         self.engaged = False  # the computation has called ``engage``: it may take long
         self.committed = False  # the computation has changed shared state, and must run to its end
         self.sandboxed = False  # a page of another server must not act as a page of this server

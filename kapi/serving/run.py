@@ -19,10 +19,9 @@ from kapi.endpoints.errors import status_response, to_status
 from kapi.endpoints.writer import write
 from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
-from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, in_slices
 from kapi.machinery.freeing import drop_tracebacks
-from kapi.machinery.status import StatusError, out_of_time
+from kapi.machinery.status import StatusError
 from kapi.machinery.uid import new_uid
 from kapi.process.driver import Running, advance, failure_of
 from kapi.process.reactor import RequestReactor
@@ -275,7 +274,7 @@ class DeferredAnswer:
     def expire(self) -> None:
         """The deadline has come."""
         self._deadlines = None
-        self._ctx.interrupt = late = status.out_of_time()
+        self._ctx.interrupt = late = self._ctx.late()
         self._answer(Failure(late))
         if self._ctx.passed_on and not self.computing:
             self._awaited.cancel()
@@ -488,7 +487,7 @@ class RequestRunner:
 
     @staticmethod
     def _late(ctx: RequestContext) -> Response:
-        return status_response(ctx, out_of_time())
+        return status_response(ctx, ctx.late())
 
     def _send_all(self, answers: Sequence[Answer]) -> None:
         unflushed = self.unflushed = []

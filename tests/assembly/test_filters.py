@@ -16,11 +16,11 @@ from kapi.options.options import Options
 from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.pki import Files
 
-#: upstream's order, outermost first
+#: upstream's order, outermost first; the last one is a part of its handlers
 ORDER = [
     "audit_init", "request_info", "received_timestamp", "RequestMetrics", "request_log", "retry_after", "hsts", "cache_control",
     "goaway", "watch_termination", "wait_group", "request_deadline", "warnings", "cors", "authentication", "audit",
-    "impersonation", "max_in_flight", "priority_and_fairness", "authorization",
+    "impersonation", "max_in_flight", "priority_and_fairness", "authorization", "write_deadline",
 ]  # fmt: skip
 OPTIONAL = {"audit_init", "audit", "retry_after", "hsts", "goaway", "cors", "max_in_flight", "priority_and_fairness"}
 

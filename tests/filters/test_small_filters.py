@@ -8,7 +8,7 @@ from twisted.python.failure import Failure
 
 from kapi.filters.authorization import authorization
 from kapi.filters.cross_origin import cors
-from kapi.filters.deadline import request_deadline
+from kapi.filters.deadline import request_deadline, write_deadline
 from kapi.filters.goaway import goaway
 from kapi.filters.panic_recovery import recover
 from kapi.filters.request_info import received_timestamp
@@ -47,6 +47,25 @@ def test_the_deadline_counts_from_the_arrival(query: str, seconds: float) -> Non
     received_timestamp(lambda: 100.0)(ctx)
     request_deadline(60)(ctx)
     assert ctx.deadline == 100 + seconds
+
+
+@pytest.mark.parametrize(
+    ("method", "uri", "seconds", "text"),
+    [
+        ("POST", "/api/v1/namespaces/a/pods", 35, "requested timeout - context deadline exceeded"),
+        ("PATCH", "/api/v1/namespaces/a/pods/b?timeout=40s", 35, "requested timeout - context deadline exceeded"),
+        ("DELETE", "/api/v1/namespaces/a/pods/b?timeout=5s", 5, "the allotted timeout"),
+        ("DELETE", "/api/v1/namespaces/a/pods", 60, "the allotted timeout"),
+        ("POST", "/metrics", 60, "the allotted timeout"),
+    ],
+)
+def test_a_write_has_less_time(method: str, uri: str, seconds: float, text: str) -> None:
+    ctx = request(uri, method)
+    received_timestamp(lambda: 100.0)(ctx)
+    request_deadline(60)(ctx)
+    write_deadline(lambda: 101.0)(ctx)
+    assert (ctx.deadline, ctx.late().code) == (100 + seconds, 504)
+    assert ctx.late().message == f"Timeout: request did not complete within {text}"
 
 
 def test_a_watch_has_no_deadline() -> None:

@@ -274,7 +274,8 @@ class WebhookPlugin(Plugin):
         """Raises Timeout when the request has no time left: upstream's filter answers then, whatever the failurePolicy is."""
         deadline = attributes.deadline
         if deadline and self.initializer.reactor is not None and self.initializer.reactor.seconds() >= deadline:
-            raise out_of_time()
+            request = attributes.request
+            raise out_of_time() if request is None else request.late()
 
     def _count(self, name: str, operation: str, code: int, rejected: bool, error_type: str, seconds: float) -> None:
         meter = self.meter
