@@ -8,7 +8,6 @@ applied earlier and are in no current manifest (``cmd/apply/prune.go``).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import orjson
 from twisted.internet.task import deferLater
@@ -43,7 +42,7 @@ from kapi.kubectl.writing import (
 )
 from kapi.machinery.go_json import json_text, sorted_fields
 from kapi.machinery.status import Conflict, Invalid, NotFound
-from kapi.machinery.tree import Object, dig
+from kapi.machinery.tree import Object, Tree, dig
 
 MAX_RETRIES, RETRY_SECONDS = 5, 1.0  # after a conflict; the wait before each retry but the first
 _MISSING = (
@@ -248,7 +247,7 @@ def _where(info: Info) -> str:
     return f'{what}\nName: "{info.name}", Namespace: "{info.namespace}"'
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: Tree) -> Tree:
     """Without null fields; a null item of a list stays."""
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
