@@ -171,10 +171,7 @@ class Kubeconfig:
             kind = NoConnection if isinstance(error, NoServer) else ConfigError
             raise kind(str(error), file=cluster_file, field="server") from None
         if fields["host"].startswith("https:"):  # credentials are only sent encrypted, as in client-go
-            with_token_file = not over.token
-            fields["credentials"] = _credentials(
-                user, user_name, user_file, cluster, reactor, over, with_token_file=with_token_file
-            )
+            fields["credentials"] = _credentials(user, user_name, user_file, cluster, reactor, over)
             fields["insecure"] = bool(cluster.get("insecure-skip-tls-verify"))
             fields["server_name"] = cluster.get("tls-server-name") or ""
             fields["ca"] = read_pem(cluster, "certificate-authority", Path(), cluster_file, cluster_name)
@@ -305,16 +302,9 @@ def _unreadable(field: str, path: str | None, owner: str) -> Iterator[tuple[str,
 
 
 def _credentials(
-    user: Object,
-    name: str,
-    file: str,
-    cluster: Object,
-    reactor: Reactor | None,
-    over: Overrides,
-    *,
-    with_token_file: bool,
+    user: Object, name: str, file: str, cluster: Object, reactor: Reactor | None, over: Overrides
 ) -> Authenticator:
-    if user.get("tokenFile") and with_token_file:
+    if user.get("tokenFile") and not over.token:
         read_content(Path(), user["tokenFile"], "tokenFile", file, name)
         return TokenFile(user["tokenFile"])
     if user.get("token"):

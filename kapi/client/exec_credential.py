@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 
 from kapi.client.config_error import ConfigError, NoConnection
 from kapi.client.credentials import ClientCertificate, Header
+from kapi.client.typed import string, struct
 from kapi.codecs import json_reading
 from kapi.codecs.json_reading import kind_of
 from kapi.codecs.reading import as_object, type_meta
@@ -237,14 +238,10 @@ def _status(output: bytes, api_version: str) -> Object:
         version, kind = version or f"{_GROUP}/__internal", kind or "ExecCredential"
         if kind != "ExecCredential" or version not in (*VERSIONS, f"{_GROUP}/__internal"):
             raise ValueError(f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"')
-        status = tree.get("status")
-        if status is not None and not isinstance(status, dict):
-            what = f"ExecCredential.status of type {version.rpartition('/')[2]}.ExecCredentialStatus"
-            raise ValueError(f"json: cannot unmarshal {kind_of(status)} into Go struct field {what}")
-        for name in _TEXTS:
-            if not isinstance(value := (status or {}).get(name), str | None):
-                what = f"ExecCredentialStatus.status.{name} of type string"
-                raise ValueError(f"json: cannot unmarshal {kind_of(value)} into Go struct field {what}")
+        status: Object | None = tree.get("status")
+        if status is not None:
+            fields = dict.fromkeys(_TEXTS, string)
+            struct(f"{version.rpartition('/')[2]}.ExecCredentialStatus", **fields)(status, "ExecCredential.status")
         if status and (expiry := status.get("expirationTimestamp")) is not None:
             if not isinstance(expiry, str):
                 raise ValueError(f"json: cannot unmarshal {kind_of(expiry)} into Go value of type string")

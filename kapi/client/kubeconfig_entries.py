@@ -10,55 +10,49 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kapi.client.config_error import ConfigError
+from kapi.client.typed import Check, WrongType, base64, boolean, list_of, map_of, or_null, string, struct, text
 from kapi.codecs import plain_yaml
 from kapi.machinery.golang import base64_bytes, file_error
 from kapi.machinery.tree import Object, Tree
 
 #: the lists of entries, and the key with the fields of an entry
 LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
-_EXTENSIONS = {"extensions": "[]v1.NamedExtension"}
-#: Go's types of the fields of each struct
-_STRUCTS: dict[str, dict[str, str]] = {
-    "Config": {
-        **dict.fromkeys(("kind", "apiVersion", "current-context"), "string"),
-        "preferences": "v1.Preferences",
-        "clusters": "[]v1.NamedCluster",
-        "users": "[]v1.NamedAuthInfo",
-        "contexts": "[]v1.NamedContext",
-        **_EXTENSIONS,
-    },
-    "Preferences": {"colors": "bool", **_EXTENSIONS},
-    "NamedCluster": {"name": "string", "cluster": "v1.Cluster"},
-    "NamedContext": {"name": "string", "context": "v1.Context"},
-    "NamedAuthInfo": {"name": "string", "user": "v1.AuthInfo"},
-    "NamedExtension": {"name": "string"},
-    "Cluster": {
-        **dict.fromkeys(("server", "tls-server-name", "certificate-authority", "proxy-url"), "string"),
-        **dict.fromkeys(("insecure-skip-tls-verify", "disable-compression"), "bool"),
-        "certificate-authority-data": "[]uint8",
-        **_EXTENSIONS,
-    },
-    "Context": {**dict.fromkeys(("cluster", "user", "namespace"), "string"), **_EXTENSIONS},
-    "AuthInfo": {
-        **dict.fromkeys(("client-certificate", "client-key", "token", "tokenFile", "username", "password"), "string"),
-        **dict.fromkeys(("as", "as-uid"), "string"),
-        **dict.fromkeys(("client-certificate-data", "client-key-data"), "[]uint8"),
-        "as-groups": "[]string",
-        "as-user-extra": "map[string][]string",
-        "auth-provider": "v1.AuthProviderConfig",
-        "exec": "v1.ExecConfig",
-        **_EXTENSIONS,
-    },
-    "AuthProviderConfig": {"name": "string", "config": "map[string]string"},
-    "ExecConfig": {
-        **dict.fromkeys(("command", "apiVersion", "installHint"), "string"),
-        "interactiveMode": "v1.ExecInteractiveMode",
-        "provideClusterInfo": "bool",
-        "args": "[]string",
-        "env": "[]v1.ExecEnvVar",
-    },
-    "ExecEnvVar": {"name": "string", "value": "string"},
-}
+
+
+def _each(item: Check, go_type: str) -> Check:
+    return list_of(or_null(item), go_type)
+
+
+# Go's types of the fields of each struct, in the order in which they are looked at
+_EXTENSIONS = _each(struct("v1.NamedExtension", name=string), "v1.NamedExtension")
+_CLUSTER = struct("v1.Cluster", **{
+    "certificate-authority": string, "certificate-authority-data": base64, "disable-compression": boolean,
+    "extensions": _EXTENSIONS, "insecure-skip-tls-verify": boolean, "proxy-url": string, "server": string,
+    "tls-server-name": string,
+})  # fmt: skip
+_CONTEXT = struct("v1.Context", cluster=string, extensions=_EXTENSIONS, namespace=string, user=string)
+_PROVIDER = struct("v1.AuthProviderConfig", config=map_of(or_null(string)), name=string)
+_PLUGIN = struct(
+    "v1.ExecConfig", apiVersion=string, args=_each(string, "string"), command=string,
+    env=_each(struct("v1.ExecEnvVar", name=string, value=string), "v1.ExecEnvVar"), installHint=string,
+    interactiveMode=text("v1.ExecInteractiveMode"), provideClusterInfo=boolean,
+)  # fmt: skip
+_USER = struct("v1.AuthInfo", **{
+    "as": string, "as-groups": _each(string, "string"), "as-uid": string,
+    "as-user-extra": map_of(or_null(_each(string, "string")), "[]string"), "auth-provider": _PROVIDER,
+    "client-certificate": string, "client-certificate-data": base64, "client-key": string, "client-key-data": base64,
+    "exec": _PLUGIN, "extensions": _EXTENSIONS, "password": string, "token": string, "tokenFile": string, "username": string,
+})  # fmt: skip
+_CONFIG = struct("v1.Config", **{
+    "apiVersion": string,
+    "clusters": _each(struct("v1.NamedCluster", cluster=_CLUSTER, name=string), "v1.NamedCluster"),
+    "contexts": _each(struct("v1.NamedContext", context=_CONTEXT, name=string), "v1.NamedContext"),
+    "current-context": string,
+    "extensions": _EXTENSIONS,
+    "kind": string,
+    "preferences": struct("v1.Preferences", colors=boolean, extensions=_EXTENSIONS),
+    "users": _each(struct("v1.NamedAuthInfo", name=string, user=_USER), "v1.NamedAuthInfo"),
+})  # fmt: skip
 _BETA = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")
 
 
@@ -86,7 +80,7 @@ def read_entries(data: bytes, path: str) -> Entries:
         tree = {}
     if not isinstance(tree, dict) or not _is_config(tree):
         raise ConfigError(f'error loading config file "{path}": {_no_config(tree)}', file=path)
-    _check(tree, "v1.Config", "Config", "", path)
+    _check(tree, path)
     known = {"apiVersion", "kind", "current-context", *(plural for plural, _ in LISTS)}
     more = {name: value for name, value in tree.items() if name not in known}
     clusters, contexts, users = (_named(tree, *names) for names in LISTS)
@@ -120,45 +114,12 @@ def _named(tree: Object, plural: str, singular: str) -> dict[str, Object]:
     return found
 
 
-def _check(value: Tree, wanted: str, struct: str, field: str, path: str) -> None:
-    """Raises ConfigError, in the words of Go's ``encoding/json``, if the value has not Go's type ``wanted``.
-
-    ``field``: its path, in ``struct``.  The text does not quote the value: it may be a credential.  Unknown fields are not
-    checked.
-    """
-    if value is None:
-        return
-    if wanted == "[]uint8" and isinstance(value, str):
-        _check_base64(value, field, path)
-    elif isinstance(value, list) and wanted.startswith("[]") and wanted != "[]uint8":
-        for item in value:
-            _check(item, wanted.removeprefix("[]"), struct, field, path)
-    elif isinstance(value, dict) and wanted.startswith("map[string]"):
-        for item in value.values():
-            _check(item, wanted.removeprefix("map[string]"), struct, field, path)
-    elif isinstance(value, dict) and (inner := wanted.removeprefix("v1.")) in _STRUCTS:
-        for name, type_ in sorted(_STRUCTS[inner].items()):
-            _check(value.get(name), type_, inner, f"{field}.{name}".lstrip("."), path)
-    elif (
-        not isinstance(value, bool if wanted == "bool" else str)
-        or wanted.startswith(("[]", "map["))
-        or _is_struct(wanted)
-    ):
-        from kapi.codecs.json_reading import kind_of
-
-        why = f"json: cannot unmarshal {kind_of(value)} into Go struct field {struct}.{field} of type {wanted}"
-        raise ConfigError(f'error loading config file "{path}": {why}', file=path, field=field)
-
-
-def _is_struct(wanted: str) -> bool:
-    return wanted.removeprefix("v1.") in _STRUCTS
-
-
-def _check_base64(text: str, field: str, path: str) -> None:
+def _check(tree: Object, path: str) -> None:
+    """Raises ConfigError, which does not quote the value: it may be a credential.  Unknown fields are not checked."""
     try:
-        base64_bytes(text)
-    except ValueError as error:
-        raise ConfigError(f'error loading config file "{path}": {error}', file=path, field=field) from None
+        _CONFIG(tree, "Config")
+    except WrongType as error:
+        raise ConfigError(f'error loading config file "{path}": {error}', file=path, field=error.path) from None
 
 
 def read_pem(entry: Object, name: str, base: Path, path: str, owner: str) -> bytes:

@@ -1,6 +1,6 @@
-"""Checks the answer of a webhook field by field against its Go type (upstream: ``encoding/json``).
+"""Checks the JSON of other programs field by field against its Go type (upstream: ``encoding/json``).
 
-An answer may have any JSON: a text ``"false"`` in a bool field must be an error, not true.
+It may be anything: a text ``"false"`` in a bool field must be an error, not true.
 """
 
 from __future__ import annotations
@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.machinery.each import elements
+from kapi.machinery.golang import base64_bytes
 
 #: raises WrongType for a value that is not of the type; the text is the field's path
 Check = Callable[[object, str], None]
 
 
 class WrongType(ValueError):
-    """A value of the wrong type; the text is Go's."""
+    """A value of the wrong type; the text is Go's.  ``path`` is that of the field, after the name of its struct."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(text)
+        self.path = path.partition(".")[2]
 
 
 def _wrong(value: object, path: str, wanted: str) -> WrongType:
@@ -27,12 +32,27 @@ def _wrong(value: object, path: str, wanted: str) -> WrongType:
             given = "string"
         case _:
             given = "array" if isinstance(value, list) else "object"
-    return WrongType(f"json: cannot unmarshal {given} into Go struct field {path} of type {wanted}")
+    return WrongType(f"json: cannot unmarshal {given} into Go struct field {path} of type {wanted}", path)
 
 
-def string(value: object, path: str) -> None:
+def text(go_type: str) -> Check:
+    def check(value: object, path: str) -> None:
+        if not isinstance(value, str):
+            raise _wrong(value, path, go_type)
+
+    return check
+
+
+string = text("string")
+
+
+def base64(value: object, path: str) -> None:
     if not isinstance(value, str):
-        raise _wrong(value, path, "string")
+        raise _wrong(value, path, "[]uint8")
+    try:
+        base64_bytes(value)
+    except ValueError as error:
+        raise WrongType(str(error), path) from None
 
 
 def boolean(value: object, path: str) -> None:
@@ -45,6 +65,14 @@ def int32(value: object, path: str) -> None:
         raise _wrong(value, path, "int32")
 
 
+def or_null(item: Check) -> Check:
+    def check(value: object, path: str) -> None:
+        if value is not None:
+            item(value, path)
+
+    return check
+
+
 def list_of(item: Check, item_type: str = "string") -> Check:
     def check(value: object, path: str) -> None:
         if not isinstance(value, list):
@@ -55,11 +83,18 @@ def list_of(item: Check, item_type: str = "string") -> Check:
     return check
 
 
-def string_map(value: object, path: str) -> None:
-    if not isinstance(value, dict):
-        raise _wrong(value, path, "map[string]string")
-    for each in elements(value.values()):
-        string(each, path)
+def map_of(item: Check, item_type: str = "string") -> Check:
+    def check(value: object, path: str) -> None:
+        if not isinstance(value, dict):
+            raise _wrong(value, path, f"map[string]{item_type}")
+        for each in elements(value.values()):
+            item(each, path)
+
+    return check
+
+
+string_map = map_of(string)
+string_list_map = map_of(or_null(list_of(string)), "[]string")
 
 
 def struct(go_type: str, /, **fields: Check) -> Check:
@@ -76,14 +111,3 @@ def struct(go_type: str, /, **fields: Check) -> Check:
                 item(value[key], f"{below}.{key}")
 
     return check
-
-
-def string_list_map(value: object, path: str) -> None:
-    if not isinstance(value, dict):
-        raise _wrong(value, path, "map[string][]string")
-    for each in elements(value.values()):
-        if each is not None:
-            _STRINGS(each, path)
-
-
-_STRINGS = list_of(string)
