@@ -12,7 +12,7 @@ from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import Invocation
 from kapi.client import typed
-from kapi.codecs.json_reading import kind_of
+from kapi.codecs.reading import type_meta
 from kapi.machinery import golang
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
@@ -162,13 +162,12 @@ def read_answer(review: Object, uid: str, version: str, mutating: bool) -> Answe
 
 def _check_kind(review: Object, version: str) -> None:
     """What is missing is taken for what was asked for.  Raises Undecodable."""
-    for name in ("apiVersion", "kind"):
-        value = review.get(name)
-        if value is not None and not isinstance(value, str):
-            why = f"json: cannot unmarshal {kind_of(value)} into Go struct field .{name} of type string"
-            raise Undecodable(f"couldn't get version/kind; json parse error: {why}")
+    try:
+        given, kind = type_meta(review)
+    except ValueError as error:
+        raise Undecodable(str(error)) from None
     wanted = f"{_GROUP}/{version}"
-    kind, given = review.get("kind") or "AdmissionReview", review.get("apiVersion") or wanted
+    given, kind = given or wanted, kind or "AdmissionReview"
     if (kind, given) == ("AdmissionReview", wanted):
         return
     if (kind, given) in (
