@@ -20,15 +20,15 @@ class Contention:
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
-        self._waiting: dict[str, deque[Deferred[Turn]]] = {}  # by the store's key; while somebody has the turn
+        self._waiting: dict[str, deque[Deferred[Hold]]] = {}  # by the store's key; while somebody has a hold
 
-    async def enter(self, key: str) -> Turn:
-        """Waits for a turn, which has to be left."""
+    async def enter(self, key: str) -> Hold:
+        """Waits until the object may be written; the hold has to be released."""
         waiting = self._waiting.get(key)
         if waiting is None:
             self._waiting[key] = deque()
-            return Turn(self, key, self._timers)
-        called: Deferred[Turn] = Deferred(waiting.remove)
+            return Hold(self, key, self._timers)
+        called: Deferred[Hold] = Deferred(waiting.remove)
         waiting.append(called)
         return await called
 
@@ -36,13 +36,13 @@ class Contention:
         """Calls the next one."""
         waiting = self._waiting[key]
         if waiting:
-            waiting.popleft().callback(Turn(self, key, self._timers))
+            waiting.popleft().callback(Hold(self, key, self._timers))
         else:
             del self._waiting[key]
 
 
-class Turn:
-    """Ends when it is left, or after a second."""
+class Hold:
+    """What the writer at the head of a queue has, for a second at most."""
 
     __slots__ = ("_contention", "_end", "_key")
 
@@ -50,7 +50,7 @@ class Turn:
         self._contention, self._key = contention, key
         self._end = timers.callLater(_PATIENCE, contention.pass_on, key)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Lets the next one write, unless it could already."""
         if self._end.active():
             self._end.cancel()

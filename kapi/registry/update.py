@@ -14,7 +14,7 @@ from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
-from kapi.registry.contention import Turn
+from kapi.registry.contention import Hold
 from kapi.registry.create import charges_of, insert
 from kapi.registry.errors import interpret, missing
 from kapi.registry.operation import Operation, Stored
@@ -41,11 +41,11 @@ async def update(
     check_name(name)
     creatable = allow_create or op.strategy.allow_create_on_update
     late = 0  # how often another writer was first
-    turn: Turn | None = None
+    hold: Hold | None = None
     try:
         while True:
-            if late > 1 and turn is None:
-                turn = await store.contention.enter(store.key(op.namespace, name))
+            if late > 1 and hold is None:
+                hold = await store.contention.enter(store.key(op.namespace, name))
             waiting = store.cache.wait_fresh()
             if waiting is not None:
                 await waiting
@@ -71,8 +71,8 @@ async def update(
                 drop_tracebacks(error)
                 late += 1
     finally:
-        if turn is not None:
-            turn.leave()
+        if hold is not None:
+            hold.release()
 
 
 async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> Stored:
