@@ -11,9 +11,9 @@ from kapi.filters.chain import Filter
 from kapi.machinery import status
 from kapi.machinery.golang import parse_duration
 from kapi.request.context import RequestContext
+from kapi.request.info import WRITES
 
 _MAX_WRITE_SECONDS = 34.0
-_WRITES = frozenset({"create", "update", "patch", "delete"})  # a collection may take longer
 
 
 def request_deadline(maximum: float) -> Filter:
@@ -46,7 +46,7 @@ def write_deadline(seconds: Callable[[], float]) -> Filter:
 
     def limit(ctx: RequestContext) -> None:
         info = ctx.info
-        if info is None or info.verb not in _WRITES or not info.is_resource or not ctx.deadline:
+        if info is None or info.verb not in WRITES or not info.is_resource or not ctx.deadline:
             return
         deadline = seconds() + _MAX_WRITE_SECONDS
         if deadline < ctx.deadline:

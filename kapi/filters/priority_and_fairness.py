@@ -14,13 +14,14 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.filters.chain import Filter
 from kapi.flowcontrol.concurrency import Concurrency
 from kapi.flowcontrol.controller import Classification, FlowController
-from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
+from kapi.flowcontrol.estimator import CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED
 from kapi.flowcontrol.queue import Request
 from kapi.process.shares import Flow
 from kapi.process.turn import Turn
 from kapi.request.context import RequestContext
 from kapi.request.host_user import host_user
+from kapi.request.info import WRITES
 from kapi.request.response import Response
 
 _READS = frozenset({"get", "list", "watch"})

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.gvk import GroupResource
 from kapi.request.context import RequestContext
-from kapi.request.info import RequestInfo
+from kapi.request.info import WRITES, RequestInfo
 
 _BYTES_PER_SEAT = 100_000
 _MAX_STREAMED_BYTES = 1_000_000  # bytes of a list in memory at once, since lists are sent in parts
@@ -20,7 +20,6 @@ _WATCHES_PER_SEAT = 10
 _EVENT_SECONDS = 0.005  # seat-seconds for sending an event to ten watchers
 MAX_LIST_SEATS = 100
 MAX_WRITE_SEATS = 10
-WRITES = frozenset({"create", "update", "patch", "delete"})
 
 
 class WorkEstimate(NamedTuple):

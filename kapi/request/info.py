@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+#: the verbs that create, change or delete one object
+WRITES = frozenset({"create", "update", "patch", "delete"})
 #: groups and resources with confidential bodies: messages about them may quote these
 _CONFIDENTIAL = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})
 
