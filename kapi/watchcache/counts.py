@@ -15,10 +15,7 @@ from kapi.machinery.meters import exponential
 
 WAITS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0)  # bounds of the histogram, in seconds
 SIZES = exponential(1024.0, 2.0, 8)  # bytes
-LIST_SECONDS = (
-    0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0,
-    120.0, 180.0, 300.0,
-)  # fmt: skip
+LIST_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0)
 _MAX_BATCHES = 500  # counted batches after which the histogram is updated
 
 
