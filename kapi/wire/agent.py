@@ -1,7 +1,7 @@
 """An agent for treq: sends requests to one server over a pool of connections.
 
-It sends the requests that this server makes itself, with whole bodies.  Proxied requests go to the pool directly, since treq asks
-for compressed answers and decodes them.  Redirects are not followed, and cookies are not kept.
+It sends the requests that this server makes itself, with whole bodies, and as Go's client it asks for compressed answers, which
+treq decodes.  Proxied requests go to the pool directly.  Redirects are not followed, and cookies are not kept.
 """
 
 from __future__ import annotations
@@ -95,17 +95,11 @@ class Agent:
     def request(
         self, method: bytes, uri: bytes, headers: Headers | None = None, bodyProducer: IBodyProducer | None = None
     ) -> Deferred[IResponse]:
-        """Fires with an Answer.  ``bodyProducer`` is a Body.  Fails as ``Pool.send``.
-
-        Accept-Encoding, which treq sets, is left out: the size of compressed answers would be hard to limit.
-        """
+        """Fires with an Answer.  ``bodyProducer`` is a Body.  Fails as ``Pool.send``."""
         head = self._head(method, uri)
         if headers is not None:
             head += b"".join(
-                header_line(name, value) + b"\r\n"
-                for name, values in headers.getAllRawHeaders()
-                if name != b"Accept-Encoding"
-                for value in values
+                header_line(name, value) + b"\r\n" for name, values in headers.getAllRawHeaders() for value in values
             )
         data = None if bodyProducer is None else bodyProducer.data  # type: ignore[attr-defined]
         sent: Deferred[IResponse] = self.pool.send_head(method, head, data)  # type: ignore[assignment]
