@@ -57,7 +57,7 @@ from kapi.serving.listen import default_address
 from kapi.serving.mounted import MountedResource
 from kapi.serving.run import RequestRunner
 
-_log = Logger()
+log = Logger()
 _NOT_UPGRADED = (
     "the connection cannot be upgraded: this server is mounted in a Site, which does not hand connections over"
 )
@@ -138,7 +138,7 @@ class EmbeddedService(APIService):
 
     def _log_failure(self, error: Exception) -> None:
         """Logs a failed start.  The application keeps running; the parts that were started end with the service."""
-        _log.error("The embedded API server could not be started: {error}", error=str(error))
+        log.error("The embedded API server could not be started: {error}", error=str(error))
         self._serves = False
         self._error = error
         waiting, self._waiting = self._waiting, []

@@ -32,7 +32,7 @@ from kapi.serving.life import HookError, Hooks, bounded, end_watches, end_watche
 from kapi.serving.run import RequestRunner
 from kapi.store.errors import StoreError
 
-_log = Logger()
+log = Logger()
 _RELOAD_SECONDS = 60.0
 _LOOK_SECONDS = 1.0  # between two checks for changed files
 _WATCHES_TIMEOUT = 5.0  # seconds that ended watches have to send their last bytes
@@ -115,16 +115,16 @@ class APIService(Service):
 
     def _log_settings(self) -> None:
         """Logs the settings, as upstream at its start.  Flags without effect are logged at any verbosity."""
-        _log.info("Version: {version}", version=VERSION["gitVersion"])
-        _log.info("Python settings: {python}, {compiler}", python=VERSION["goVersion"], compiler=VERSION["compiler"])
+        log.info("Version: {version}", version=VERSION["gitVersion"])
+        log.info("Python settings: {python}, {compiler}", python=VERSION["goVersion"], compiler=VERSION["compiler"])
         for name, value in self.options.settings():
-            _log.info("FLAG: --{name}={value}", name=name, value=quote(value))
+            log.info("FLAG: --{name}={value}", name=name, value=quote(value))
         for name, why in self.options.deprecated():
-            _log.warn("Flag --{name} has been deprecated, {why}", name=name, why=why)
+            log.warn("Flag --{name} has been deprecated, {why}", name=name, why=why)
         for name, why in self.options.inert():
-            _log.warn("--{name} has no effect: {why}", name=name, why=why)
+            log.warn("--{name} has no effect: {why}", name=name, why=why)
         for gate in without_effect(self.options.generic.feature_gates):
-            _log.warn("--feature-gates: {gate} has no effect", gate=gate)
+            log.warn("--feature-gates: {gate} has no effect", gate=gate)
 
     async def _start(self) -> None:
         self._log_settings()
@@ -167,7 +167,7 @@ class APIService(Service):
         if not self.running and isinstance(error, (StoreError, ConfigError, HookError, CancelledError)):
             return  # it was stopped while it waited for the store, the signer of tokens or a hook
         if not isinstance(error, (StoreError, ConfigError, HookError)):
-            _log.failure("The server could not be started", failure)
+            log.failure("The server could not be started", failure)
         self.exit_code = 1
         self.on_failure(error if isinstance(error, Exception) and str(error) else RuntimeError(type(error).__name__))
         self._give_up()

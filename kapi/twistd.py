@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kapi.app import App
     from kapi.workers.supervisor import Supervisor
 
-_log = Logger()
+log = Logger()
 
 
 class _Twistd(ServerOptions):
@@ -100,7 +100,7 @@ class TwistdService(MultiService):
         self._app = app
         self._observer = observer(app.options.logs, *place)
         if place.err is not None:
-            app.on_failure = lambda error: _log.critical("{error}", error=str(error))
+            app.on_failure = lambda error: log.critical("{error}", error=str(error))
             if app.options.processes.workers > 1:
                 cast("Supervisor", app).log_stream = place.err
         app.setServiceParent(self)

@@ -34,7 +34,7 @@ _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _BETWEEN_DOCUMENTS = re.compile(rb"^---[ \t]*$", re.M)
 _LIST = ("v1", "List")
 _ANY = GroupVersionKind("", "", "")  # the document has its own kind
-_log = Logger()
+log = Logger()
 
 
 def manifests_of(
@@ -91,7 +91,7 @@ class Manifests:
         except ValueError as error:
             if self._initializer.meter is not None:
                 self._initializer.meter.manifests.failed(self._plugin)
-            _log.error("{plugin}: not reloading {path}: {why}", plugin=self._plugin, path=self.directory, why=error)
+            log.error("{plugin}: not reloading {path}: {why}", plugin=self._plugin, path=self.directory, why=error)
 
     def _load(self) -> None:
         """Raises ValueError."""
@@ -117,7 +117,7 @@ class Manifests:
         self.changes = digest
         if self._initializer.meter is not None:
             self._initializer.meter.manifests.succeeded(read, self._plugin)
-        _log.info("{plugin}: loaded {path}", plugin=self._plugin, path=self.directory)
+        log.info("{plugin}: loaded {path}", plugin=self._plugin, path=self.directory)
 
     def _files(self) -> list[FilePath]:
         return sorted(path for path in self.directory.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file())

@@ -16,7 +16,7 @@ from kapi.endpoints.connect.transport import TLS
 from kapi.options.errors import ConfigError
 from kapi.wire.tls.trust import Identity
 
-_log = Logger()
+log = Logger()
 T = TypeVar("T")
 
 
@@ -38,7 +38,7 @@ class ReloadedFiles(Generic[T]):
         except ConfigError as error:
             if str(error) != self._problem:
                 self._problem = str(error)
-                _log.error("Not reloading {error}", error=self._problem)
+                log.error("Not reloading {error}", error=self._problem)
             return
         self._problem = ""
         self._take(self.value)

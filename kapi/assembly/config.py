@@ -38,7 +38,7 @@ from kapi.wire.egress import DIRECT, Egress
 if TYPE_CHECKING:
     from kapi.audit.build import Auditor
 
-_log = Logger()
+log = Logger()
 _MAX_NAMED = 5  # resources in the description of a store
 
 
@@ -56,7 +56,7 @@ class Reloaders:
             try:
                 reload()
             except Exception:  # an error of one file must not keep the others from being read
-                _log.failure("reading files again failed")
+                log.failure("reading files again failed")
 
 
 class LifecycleSignals:

@@ -35,7 +35,7 @@ from kapi.serving.pki import Files
 if TYPE_CHECKING:
     from kapi.authentication.service_account.signer import ExternalSigner
 
-_log = Logger()
+log = Logger()
 
 
 AnyIssuer = Union[Issuer[str], Issuer[Awaitable[str]]]
@@ -155,7 +155,7 @@ def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") ->
                 authority.reload(content)
                 seen[0] = content
         except (ConfigError, ValueError) as error:  # a file that is being replaced is complete at the next reload
-            _log.error("Not reloading --{flag}: {error}", flag=flag, error=str(error))
+            log.error("Not reloading --{flag}: {error}", flag=flag, error=str(error))
 
     reloaders.add(reload)
     return authority

@@ -38,7 +38,7 @@ from kapi.watchcache.caches import Caches
 from kapi.watchcache.metrics import families
 from kapi.watchcache.split_caches import AnyCaches, split
 
-_log = Logger()
+log = Logger()
 
 
 def install_encryption(config: CompletedConfig) -> None:
@@ -63,14 +63,14 @@ def install_encryption(config: CompletedConfig) -> None:
             rules, content = options.storage.encryption()
         except ConfigError as error:
             reloads.failed()
-            _log.error("Not reloading the encryption configuration: {error}", error=str(error))
+            log.error("Not reloading the encryption configuration: {error}", error=str(error))
             return
         if content != seen:
             for encryption in encryptions:
                 encryption.replace(rules if encryption is encryptions[0] else load_encryption(content))
             seen = content
             reloads.succeeded(content)
-            _log.info("Reloaded the encryption configuration")
+            log.info("Reloaded the encryption configuration")
 
     config.reloaders.add(reload)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Answer = TypeVar("Answer")
-_log = Logger()
+log = Logger()
 
 
 class SharedLookups(Generic[Answer]):
@@ -130,7 +130,7 @@ class WebhookTokenAuthenticator:
         try:
             status = await self._reviews.status(review)
         except ReviewError as error:
-            _log.error("Failed to make webhook authenticator request: {error}", error=str(error))
+            log.error("Failed to make webhook authenticator request: {error}", error=str(error))
             raise AuthenticationError(str(error)) from None
         outcome = self._outcome_of(status, audiences)
         if not isinstance(outcome, str) or not outcome:

@@ -22,7 +22,7 @@ from kapi.request.user import UserInfo
 if TYPE_CHECKING:
     from kapi.client.endpoint_client import EndpointClient
 
-_log = Logger()
+log = Logger()
 TYPE = "Webhook"
 _MAX_CACHED_LENGTH = 10_000  # characters from the user, or of the reason; longer answers are not cached
 _CACHE_SIZE = 8192
@@ -180,7 +180,7 @@ class WebhookAuthorizer:
         try:
             status = await self._reviews.status(review)
         except ReviewError as error:
-            _log.error("Failed to make webhook authorizer request: {error}", error=str(error))
+            log.error("Failed to make webhook authorizer request: {error}", error=str(error))
             if self.on_error is Decision.NO_OPINION:
                 self._meter.webhook_fail_open.add(self.name, error.result)
             return Verdict(self.on_error, "", str(error))

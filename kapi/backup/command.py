@@ -35,7 +35,7 @@ from kapi.store.script import Keys
 from kapi.store.session import Session
 from kapi.tap import expand
 
-_log = Logger()
+log = Logger()
 
 #: the increment of the revision: more than the number of writes between a backup and its restore
 BUMP = 1_000_000_000
@@ -189,7 +189,7 @@ async def _backup(path: Path, options: Options, reactor: Reactor) -> None:
     stores, directory = _stores(options, reactor), _keys_directory(options)
     keys = [file for file in _key_files(directory) if file.exists()]
     if not keys:
-        _log.warn("no keys are in {directory}: the backup has objects only", directory=str(directory))
+        log.warn("no keys are in {directory}: the backup has objects only", directory=str(directory))
     server = await _own_server(data / "store", reactor) if options.storage.embedded else None
     try:
         writer = Writer(path)

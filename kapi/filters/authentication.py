@@ -16,7 +16,7 @@ from kapi.request.context import RequestContext
 from kapi.request.headers import any_header_with_prefix, remove_header, remove_headers_with_prefix
 from kapi.request.user import ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
 
-_log = Logger()
+log = Logger()
 #: called with "success", "failure" or "error", the seconds it took, and the user's name
 Recorder = Callable[[str, float, str], None]
 
@@ -73,7 +73,7 @@ def authentication(
 
     def refuse(ctx: RequestContext, outcome: str, text: str, started: float) -> Unauthorized:
         if text:
-            _log.debug("Unable to authenticate the request: {error}", error=text, audit_id=ctx.audit_id)
+            log.debug("Unable to authenticate the request: {error}", error=text, audit_id=ctx.audit_id)
         if record is not None:
             record(outcome, time.perf_counter() - started, "")
         end(ctx)

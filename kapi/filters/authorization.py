@@ -15,7 +15,7 @@ from kapi.request.audit_record import DECISION
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
-_log = Logger()
+log = Logger()
 REASON = "authorization.k8s.io/reason"
 #: called with the decision ("allowed", "denied", "no-opinion", "error") and the seconds it took
 Recorder = Callable[[str, float], None]
@@ -40,7 +40,7 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
             return None
         if verdict.error:
             annotations[REASON] = "internal error"
-            _log.error("Authorization failed: {error}", error=verdict.error, audit_id=ctx.audit_id)
+            log.error("Authorization failed: {error}", error=verdict.error, audit_id=ctx.audit_id)
             return internal_error(ctx, verdict.error)
         annotations[DECISION] = "forbid"
         annotations[REASON] = verdict.reason

@@ -13,7 +13,7 @@ from kapi.machinery.status import StatusError
 from kapi.request.context import RequestContext
 from kapi.request.info import confidential
 
-_log = Logger()
+log = Logger()
 _TEXT = "This request caused apiserver to panic. Look in the logs for details."
 
 
@@ -26,9 +26,7 @@ def recover(ctx: RequestContext, failure: Failure) -> StatusError:
         ctx.audit.panicked(error)
     if info is not None and confidential(info.group, info.resource):
         failure = _without_text(failure)
-    _log.failure(
-        "Unexpected error in {method} {path}", failure, method=ctx.method, path=ctx.path, audit_id=ctx.audit_id
-    )
+    log.failure("Unexpected error in {method} {path}", failure, method=ctx.method, path=ctx.path, audit_id=ctx.audit_id)
     return status.generic(_TEXT)
 
 

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from kapi.filters.chain import Filter
 from kapi.request.context import RequestContext
 
-_log = Logger()
+log = Logger()
 _SLOW_SECONDS = 1.0  # slower requests are logged, except watches, which always last long
 
 
@@ -28,7 +28,7 @@ def request_log(seconds: Callable[[], float], *, verbose: bool) -> Filter:
         waited = info is not None and info.verb == "watch"
         if verbose or code >= 500 or (took > _SLOW_SECONDS and not waited):
             user, original = ctx.user, ctx.original_user
-            _log.info(
+            log.info(
                 "{method} {path} {code} {latency:.3f}s",
                 method=ctx.method,
                 path=ctx.path,

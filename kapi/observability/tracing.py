@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kapi.filters.tracing import RequestTracing
 
-_log = Logger()
+log = Logger()
 _SERVICE = "apiserver"
 _MAX_WAITING = 2048  # spans
 _MAX_BATCH = 512  # spans
@@ -112,7 +112,7 @@ class _Complaints(logging.Handler):
         now = time.monotonic()
         if now - self._logged_at.get(record.name, -_LOG_INTERVAL_SECONDS) >= _LOG_INTERVAL_SECONDS:  # a few modules
             self._logged_at[record.name] = now
-            _log.warn("tracing: {text}", text=record.getMessage())
+            log.warn("tracing: {text}", text=record.getMessage())
 
 
 def _log_exporter_errors() -> None:

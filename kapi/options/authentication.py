@@ -16,7 +16,7 @@ from kapi.options.authorization import AuthorizationOptions
 from kapi.options.flags import FlagSet, array, duration, mapping, pairs, string, strings, switch, value
 from kapi.wire.plugin_calls import require
 
-_log = Logger()
+log = Logger()
 #: a path without white space, or a name in the abstract namespace of sockets
 _ENDPOINT = re.compile(r"(/[^\s/]+)+|@([A-Za-z0-9_-]+\.)*[A-Za-z0-9_-]+")
 
@@ -68,7 +68,7 @@ class AuthenticationOptions(FlagSet):
         modes = self._authorization.authorization_mode if self._authorization is not None else ()
         if "AlwaysAllow" in modes and self.anonymous_auth:
             self.anonymous_auth = False
-            _log.warn(
+            log.warn(
                 "AnonymousAuth is not allowed with the AlwaysAllow authorizer. Resetting AnonymousAuth to false. You "
                 "should use a different authorizer"
             )

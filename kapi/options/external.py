@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kapi.authentication.oidc.metrics import JWTMeter
     from kapi.authentication.oidc.provider import Provider
 
-_log = Logger()
+log = Logger()
 _WEBHOOK_TIMEOUT = 30.0  # seconds
 
 
@@ -230,11 +230,11 @@ class ExternalIdentity:
         self._content = content
         self._put(made)
         self._reloads.succeeded(content)
-        _log.info("Reloaded the authentication configuration")
+        log.info("Reloaded the authentication configuration")
 
     def _refuse(self, why: str) -> None:
         self._reloads.failed()
-        _log.error("Not reloading the authentication configuration: {error}", error=why)
+        log.error("Not reloading the authentication configuration: {error}", error=why)
 
 
 class ExternalPolicy:
@@ -318,10 +318,10 @@ class ExternalPolicy:
             replace(self._chain(self._load(content)))
             self._content = content
             self._reloads.succeeded(content)
-            _log.info("Reloaded the authorization configuration")
+            log.info("Reloaded the authorization configuration")
         except (ConfigError, ValueError) as error:
             self._reloads.failed()
-            _log.error("Not reloading the authorization configuration: {error}", error=str(error))
+            log.error("Not reloading the authorization configuration: {error}", error=str(error))
 
 
 def _kubeconfig(path: str, flag: str) -> Endpoint:

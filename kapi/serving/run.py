@@ -291,7 +291,7 @@ class DeferredAnswer:
         answered(self._ctx, outcome)
 
 
-_log = Logger()
+log = Logger()
 
 
 async def _as_coroutine(answer: Awaitable[Response]) -> Response:
@@ -551,4 +551,4 @@ class RequestRunner:
             try:
                 finisher(ctx, code)
             except Exception:  # the others free what the request holds
-                _log.failure("a part of the end of {method} {path} failed", method=ctx.method, path=ctx.path)
+                log.failure("a part of the end of {method} {path} failed", method=ctx.method, path=ctx.path)

@@ -40,7 +40,7 @@ from kapi.resources.admissionregistration.expressions import (
 from kapi.resources.definition import Resource
 
 MAX_COST = 2_500_000  # cost of all conditions of one webhook for one request
-_log = Logger()
+log = Logger()
 #: the prefix of audit annotations
 _LAYERS = {"admit": "mutating-webhook", "validating": "validating-webhook"}
 _SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webhook"}
@@ -251,7 +251,7 @@ class WebhookPlugin(Plugin):
             resource = attributes.resource
             quotes = confidential(resource.group, resource.resource)  # the webhook's answer may quote the object
             why = "why is not logged: it may quote the body" if quotes else str(failure)
-            _log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=why)
+            log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=why)
             attributes.annotate(note, hook.name)
             if self.meter is not None:
                 self.meter.webhook_fail_open.add(hook.name, self.kind)

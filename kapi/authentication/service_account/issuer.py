@@ -25,7 +25,7 @@ from kapi.machinery.tree import Object
 _LIBRARY = "jwt"
 #: a token, or an awaitable of it
 Signed = TypeVar("Signed")
-_log = Logger()
+log = Logger()
 
 
 def _reference(obj: Object) -> Object:
@@ -145,7 +145,7 @@ class RefreshingTokens:
         try:
             await self._refresh()
         except SigningError as error:
-            _log.error("Looking for the key of a token: {error}", error=str(error))
+            log.error("Looking for the key of a token: {error}", error=str(error))
             raise unknown from None
         answer = self._tokens.authenticate_token(token, audiences)
         return await answer if isinstance(answer, Awaitable) else answer

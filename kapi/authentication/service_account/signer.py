@@ -40,7 +40,7 @@ from kapi.wire.plugin_messages import (
 _MAX_KEY_ID_BYTES = 1024
 _ALGORITHMS = ("RS256", "ES256", "ES384", "ES512")
 _FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799  # unix seconds in the years 1 and 9999
-_log = Logger()
+log = Logger()
 _SERVICE = "v1.ExternalJWTSigner"
 _MAX_ANSWER_BYTES = 1 << 20
 _FIRST_TIMEOUT_SECONDS = 60.0  # the signer may be starting
@@ -194,9 +194,9 @@ class FetchedKeys(KeySet):
             self.schedule()
 
     def _refresh_failed(self, failure: Failure) -> None:
-        _log.error("Tokens are verified by the keys known before: {error}", error=str(failure.value))
+        log.error("Tokens are verified by the keys known before: {error}", error=str(failure.value))
         if not failure.check(SigningError):
-            _log.failure("looking for the keys of tokens", failure)
+            log.failure("looking for the keys of tokens", failure)
         if self._timer is not None:
             self.schedule(_RETRY_SECONDS)
 
@@ -273,7 +273,7 @@ class ExternalSigner:
             try:
                 await self.keys.refresh()
             except SigningError as error:
-                _log.error("Looking for the key {key_id}: {error}", key_id=key_id, error=str(error))
+                log.error("Looking for the key {key_id}: {error}", key_id=key_id, error=str(error))
         if any(key.excluded for key in self.keys.candidates(key_id)):
             raise SigningError(f"key used for signing JWT (kid: {key_id}) is excluded from OIDC discovery docs")
 

@@ -16,7 +16,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 
-_log = Logger()
+log = Logger()
 _DAY_SECONDS = 86_400
 
 
@@ -41,13 +41,13 @@ class LegacyTokenUsage:
             return
         self._writing.add(uid)
         Deferred.fromCoroutine(self._label(metadata["namespace"], metadata["name"], uid, day_of(now))).addErrback(
-            lambda failure: _log.failure("labelling a legacy token", failure)
+            lambda failure: log.failure("labelling a legacy token", failure)
         )
 
     async def _label(self, namespace: str, name: str, uid: str, day: str) -> None:
         try:
             await self._secrets.patch(name, {"metadata": {"uid": uid, "labels": {LAST_USED: day}}}, namespace)
         except StatusError as error:
-            _log.error("Failed to label the legacy token {name}: {error}", name=name, error=error.message)
+            log.error("Failed to label the legacy token {name}: {error}", name=name, error=error.message)
         finally:
             self._writing.discard(uid)

@@ -112,7 +112,7 @@ ROLE_BINDINGS = (
 )
 
 
-_log = Logger()
+log = Logger()
 _MAX_ATTEMPTS = 5
 #: roles that became aggregated ones: an administrator's changes to the first role are kept in the second
 _AGGREGATED = {
@@ -312,7 +312,7 @@ async def _reconcile(
             merged = merge(existing, expected)
             if merged is not None:
                 await resource.update(merged, namespace)
-                _log.info("Completed the default {kind} {name}", kind=expected["kind"], name=name)
+                log.info("Completed the default {kind} {name}", kind=expected["kind"], name=name)
             return
         except (AlreadyExists, Conflict, NotFound) as error:
             passing = error  # another server does the same: read the object again

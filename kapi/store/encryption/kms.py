@@ -53,7 +53,7 @@ _KEY, _SEED_TYPE = 0, 1  # the type of the encrypted source: the key itself (unt
 _MAX_KEY_ID_BYTES = 1024
 _MAX_SOURCE_BYTES = 1024
 _MAX_ANNOTATIONS_BYTES = 32 * 1024
-_log = Logger()
+log = Logger()
 _HEALTHY_SECONDS, _UNHEALTHY_SECONDS = 20.0, 3.0  # until the next probe of a plugin
 _SEED_USABLE_SECONDS = 180.0  # a seed may be used for writes for so long after the plugin was healthy
 _MAX_SEEDS = 10_000  # decrypted seeds kept for reads
@@ -246,11 +246,11 @@ class Kms:
                 f"failed to perform status section of the healthz check for KMS Provider {self.name}, error: {error}"
             ]
         except Exception as error:
-            _log.failure("probing the KMS plugin {name} failed", name=self.name)
+            log.failure("probing the KMS plugin {name} failed", name=self.name)
             problems = [str(error) or type(error).__name__]
         text = "; ".join(problems)
         if text and text != self.problem:
-            _log.error("kms plugin failed health check probe {name}: {why}", name=self.name, why=text)
+            log.error("kms plugin failed health check probe {name}: {why}", name=self.name, why=text)
         self.problem = text
         self._next = self._reactor.seconds() + (_UNHEALTHY_SECONDS if text else _HEALTHY_SECONDS)
         if not text and self._missing:
@@ -308,7 +308,7 @@ class Kms:
             )
         self._write = _Write(source, seed, tail_of(source), self.prefix + key_id.encode(), until)
         self._remember(source, seed)
-        _log.info("KMS provider {name} writes with another key: {hash}", name=self.name, hash=hashed(key_id))
+        log.info("KMS provider {name} writes with another key: {hash}", name=self.name, hash=hashed(key_id))
         return ""
 
     # -- values
@@ -385,7 +385,7 @@ class Kms:
                 source.ciphertext, str(uuid.uuid4()), source.key_id, dict(source.annotations)
             )
         except (PluginError, WireError) as error:
-            _log.error("KMS provider {name}: failed to decrypt DEK, error: {why}", name=self.name, why=str(error))
+            log.error("KMS provider {name}: failed to decrypt DEK, error: {why}", name=self.name, why=str(error))
             self._miss([source])
             return False
         self._remember(source, secret)

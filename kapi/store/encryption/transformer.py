@@ -25,7 +25,7 @@ from kapi.store.errors import NotEncryptable
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
 from kapi.store.table import Value
 
-_log = Logger()
+log = Logger()
 _MAX_WRITTEN = 1000  # objects
 _LENGTH_BYTES = 4  # for the length of the head
 #: put before plain text where no provider may read that; no JSON begins like this, so the object is unreadable
@@ -222,7 +222,7 @@ def _seconds() -> Histogram:
 
 
 def _log_failure(failure: Failure) -> None:
-    _log.failure("probing a KMS plugin failed", failure)
+    log.failure("probing a KMS plugin failed", failure)
 
 
 class DecryptingFollower:
