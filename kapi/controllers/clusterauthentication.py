@@ -14,7 +14,7 @@ import orjson
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.controllers.watching import Ends, QueueController
+from kapi.controllers.watching import ConfigMapController
 from kapi.machinery import der, pem
 from kapi.machinery.status import AlreadyExists, Conflict, Invalid, NotFound, RequestTooLarge
 from kapi.machinery.tree import Object
@@ -88,10 +88,11 @@ def merged_data(existing: Object, own: TrustedIdentities, now: datetime.datetime
     return merged
 
 
-class ClusterAuthenticationController(QueueController[str]):
-    """``trusted`` returns the trusted identities, which may change.  ``clock`` returns unix seconds."""
+class ClusterAuthenticationController(ConfigMapController):
+    """``trusted`` returns the trusted identities; ``refresh`` follows each of their changes.  ``clock`` returns unix seconds."""
 
     name = "start-cluster-authentication-info-controller"
+    namespace, map_name = NAMESPACE, NAME
 
     def __init__(
         self,
@@ -100,25 +101,9 @@ class ClusterAuthenticationController(QueueController[str]):
         trusted: Callable[[], TrustedIdentities],
         clock: Callable[[], float],
     ) -> None:
-        self._maps = client.resource("", "configmaps")
         self._trusted = trusted
         self._clock = clock
-        super().__init__(reactor)
-
-    def _watches(self) -> Ends:
-        return [self._maps.watch(self._changed, namespace=NAMESPACE, name=NAME)]
-
-    async def start(self) -> None:
-        await super().start()
-        self._queue.add(NAME)
-
-    def refresh(self) -> None:
-        """Called when a bundle has changed."""
-        self._queue.add(NAME)
-
-    def _changed(self, event: str, obj: Object, old: Object | None) -> None:
-        if event != "ADDED":
-            self._queue.add(NAME)
+        super().__init__(client, reactor)
 
     async def _handle(self, key: str) -> float | None:
         existing = self._maps.lister.get(NAMESPACE, NAME)

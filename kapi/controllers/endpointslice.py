@@ -6,7 +6,7 @@ Upstream: ``pkg/controller/endpointslice``, ``k8s.io/endpointslice`` ``reconcile
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -25,9 +25,9 @@ BATCH_SECONDS = 0.02  # time in which changes of several pods are collected
 
 
 def reconciled(
-    service: Object, pods: Iterable[Object], nodes: Mapping[str, Object], existing: Iterable[Object], changed: str = ""
+    service: Object, pods: Sequence[Object], nodes: Mapping[str, Object], existing: Iterable[Object], changed: str = ""
 ) -> Plan:
-    """The changes of the slices of a Service.  ``changed`` is the time of the change."""
+    """The changes of the slices of a Service with endpoints of these pods.  ``changed`` is the time of the change."""
     metadata = service["metadata"]
     owner = Owner(
         kind="Service",
@@ -53,35 +53,32 @@ def _annotated(one: Object, changed: str) -> Object:
     return {**one, "metadata": {**metadata, "annotations": annotations}}
 
 
-def unknown_node(service: Object, pods: Iterable[Object], nodes: Mapping[str, Object]) -> str:
-    """The name of a pod that is left out since its node does not exist; "" for none."""
-    if (service.get("spec") or {}).get("publishNotReadyAddresses"):
-        return ""
-    chosen = service_pods.selected(service, pods)
-    return next((str(pod["metadata"]["name"]) for pod in chosen if _is_shown(pod) and not _on_node(pod, nodes)), "")
-
-
-def _is_shown(pod: Object) -> bool:
+def _has_endpoint(pod: Object) -> bool:
     state = pod.get("status") or {}
     return not service_pods.has_ended(pod) and bool(state.get("podIP") or state.get("podIPs"))
 
 
-def _on_node(pod: Object, nodes: Mapping[str, Object]) -> bool:
-    return (pod.get("spec") or {}).get("nodeName") in nodes
+def endpoint_pods(
+    service: Object, pods: Iterable[Object], nodes: Mapping[str, Object]
+) -> tuple[list[Object], list[Object]]:
+    """The pods that have endpoints, and those that have none since their node does not exist."""
+    with_address = [pod for pod in service_pods.selected(service, pods) if _has_endpoint(pod)]
+    if (service.get("spec") or {}).get("publishNotReadyAddresses"):
+        return with_address, []
+    found: tuple[list[Object], list[Object]] = ([], [])
+    for pod in with_address:
+        found[(pod.get("spec") or {}).get("nodeName") not in nodes].append(pod)
+    return found
 
 
 def desired_endpoints(
-    service: Object, pods: Iterable[Object], nodes: Mapping[str, Object]
+    service: Object, pods: Sequence[Object], nodes: Mapping[str, Object]
 ) -> dict[Group, list[Object]]:
     """The endpoints by family and ports; each family has a group even without endpoints."""
     found: dict[Group, list[Object]] = {}
-    tolerant = bool((service.get("spec") or {}).get("publishNotReadyAddresses"))
-    chosen = [
-        pod for pod in service_pods.selected(service, pods) if _is_shown(pod) and (tolerant or _on_node(pod, nodes))
-    ]
     for family in families(service):
         empty = True
-        for pod in chosen:
+        for pod in pods:
             ips = service_pods.addresses(pod, family)
             if ips:
                 group = Group.of(family, service_pods.ports_of(service, pod))
@@ -177,10 +174,11 @@ class EndpointSliceController(QueueController[service_pods.Key]):
         nodes = {node["metadata"]["name"]: node for node in self._nodes.lister.list()}
         existing = slices_of(self._slices, namespace, name, MANAGER)
         changed = self._times.changed(key, service, pods)
-        await apply_plan(self._slices, namespace, reconciled(service, pods, nodes, existing, changed))
-        left_out = unknown_node(service, pods, nodes)
-        if left_out:  # its node may come
-            raise Conflict(f"skipping Pod {left_out} for Service {namespace}/{name}: its Node is not found")
+        chosen, left_out = endpoint_pods(service, pods, nodes)
+        await apply_plan(self._slices, namespace, reconciled(service, chosen, nodes, existing, changed))
+        if left_out:  # their nodes may come
+            pod = left_out[0]["metadata"]["name"]
+            raise Conflict(f"skipping Pod {pod} for Service {namespace}/{name}: its Node is not found")
 
 
 def _manager_of(old: Object | None) -> str | None:

@@ -11,36 +11,25 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.authentication.service_account.usage import day_of
-from kapi.controllers.watching import Ends, QueueController
+from kapi.controllers.watching import ConfigMapController
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
-from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 
 NAMESPACE, NAME = "kube-system", "kube-apiserver-legacy-service-account-token-tracking"
 CREATION_SECONDS = 1800.0  # between two creations: servers of an older version may delete it
 
 
-class LegacyTokenTrackingController(QueueController[str]):
+class LegacyTokenTrackingController(ConfigMapController):
     """``clock`` returns unix seconds."""
 
     name = "start-legacy-token-tracking-controller"
+    namespace, map_name = NAMESPACE, NAME
 
     def __init__(self, client: Client, reactor: IReactorTime, clock: Callable[[], float]) -> None:
-        self._maps = client.resource("", "configmaps")
         self._seconds = reactor.seconds
         self._clock = clock
         self._may_create = 0.0  # seconds of the reactor
-        super().__init__(reactor)
-
-    def _watches(self) -> Ends:
-        return [self._maps.watch(self._changed, namespace=NAMESPACE, name=NAME)]
-
-    async def start(self) -> None:
-        await super().start()
-        self._queue.add(NAME)
-
-    def _changed(self, event: str, obj: Object, old: Object | None) -> None:
-        self._queue.add(NAME)
+        super().__init__(client, reactor)
 
     async def _handle(self, key: str) -> float | None:
         existing = self._maps.lister.get(NAMESPACE, NAME)

@@ -7,7 +7,7 @@ from typing import Generic
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.runtime.interface import EventHandler, ResourceClient
+from kapi.runtime.interface import Client, EventHandler, ResourceClient
 from kapi.runtime.workqueue import Key, WorkQueue
 
 Ends = list[Callable[[], None]]  # what ends watches
@@ -37,6 +37,27 @@ class QueueController(Generic[Key]):
 
     async def _handle(self, key: Key) -> float | None:
         raise NotImplementedError
+
+
+class ConfigMapController(QueueController[str]):
+    """A controller of one ConfigMap, which is handled at the start and after each of its changes."""
+
+    namespace: str
+    map_name: str
+
+    def __init__(self, client: Client, reactor: IReactorTime) -> None:
+        self._maps = client.resource("", "configmaps")
+        super().__init__(reactor)
+
+    async def start(self) -> None:
+        await super().start()
+        self.refresh()
+
+    def refresh(self) -> None:
+        self._queue.add(self.map_name)
+
+    def _watches(self) -> Ends:
+        return [self._maps.watch(lambda *event: self.refresh(), namespace=self.namespace, name=self.map_name)]
 
 
 class NamespaceWatches:

@@ -20,12 +20,10 @@ _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")
 
 
 def is_domain_name(name: str) -> bool:
-    """Whether Go asks a name server for the name: it has labels, which are not all numbers."""
-    if not name.isascii():
-        return True  # punycode is made of it
+    """Whether Go asks a name server for the name: it is the root, or has labels, which are not all numbers."""
+    if name == "." or not name.isascii():
+        return True  # punycode is made of the latter
     labels = name.removesuffix(".").split(".")
-    if name == ".":
-        return True
     known = all(len(label) < 64 and _LABEL.fullmatch(label) for label in labels)
     return known and len(name) <= 254 and not all(label.isdigit() for label in labels)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred, execute
@@ -61,16 +61,12 @@ class Flunders:
             raise status.not_found(self.resource, name)
         return copy.deepcopy(self.objects[namespace, name])
 
-    async def page(self, continue_: str = "") -> Object:
+    async def pages(self) -> AsyncIterator[Object]:
         """One object a page."""
         self._check()
-        items = sorted(self.objects.items())
-        at = int(continue_ or 0)
-        more = {"continue": str(at + 1)} if at + 1 < len(items) else {}
-        return {
-            "metadata": {"resourceVersion": str(self.revision), **more},
-            "items": [obj for _, obj in items[at : at + 1]],
-        }
+        revision = str(self.revision)
+        for items in [[obj] for _, obj in sorted(self.objects.items())] or [[]]:
+            yield {"metadata": {"resourceVersion": revision}, "items": items}
 
     async def patch(self, name: str, patch: Object, namespace: str = "") -> None:
         obj = await self.get(name, namespace)

@@ -5,7 +5,7 @@ Upstream: the monitors of ``graph_builder.go``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 import orjson
@@ -32,7 +32,7 @@ class Remote(Protocol):
     namespaced: bool
 
     async def get(self, name: str, namespace: str = "") -> Object: ...
-    async def page(self, continue_: str = "") -> Object: ...
+    def pages(self) -> AsyncIterator[Object]: ...
     async def patch(self, name: str, patch: Object, namespace: str = "") -> None: ...
     async def delete(self, name: str, namespace: str, options: Object) -> None: ...
     async def watch(self, revision: str, on_event: Callable[[str, Object], None]) -> None: ...
@@ -153,15 +153,10 @@ class Monitors:
     async def _list(self, remote: Remote, known: set[str]) -> str:
         """Lists, and returns the list's revision.  Known objects that are not in the list are deleted."""
         seen: set[str] = set()
-        page = await remote.page()
-        revision = str(page["metadata"].get("resourceVersion", ""))
-        while True:
-            for item in costly(page.get("items") or []):
-                seen.add(self._one(remote.resource, item))
-            next_page = page["metadata"].get("continue")
-            if not next_page:
-                break
-            page = await remote.page(next_page)
+        revision = ""
+        async for page in remote.pages():
+            revision = revision or str(page["metadata"].get("resourceVersion", ""))
+            seen.update(self._one(remote.resource, item) for item in costly(page.get("items") or []))
         for uid in known - seen:
             self._forget(uid)
         known.clear()

@@ -6,7 +6,7 @@ import builtins
 import contextlib
 import urllib.parse
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
@@ -28,6 +28,7 @@ from kapi.wire.head import identity_headers
 
 MAX_ANSWER_BYTES = MAX_EVENT_BYTES = 16 * 1024 * 1024
 PAGE_SIZE = 100  # objects of a page of a list
+MAX_PAGES = 100_000  # of a list
 TIMEOUT_SECONDS = 30.0  # of a request
 WATCH_SECONDS = 300  # timeoutSeconds of a watch
 _NEEDED_VERBS = frozenset(["list", "watch", "get", "patch", "delete"])
@@ -180,23 +181,22 @@ class RemoteResource:
     async def get(self, name: str, namespace: str = "") -> Object:
         return await self._objects.request(self._key, "GET", self._path(namespace, name))
 
-    async def page(self, continue_: str = "", namespace: str = "") -> Object:
-        """One page of the list of a namespace; "" means all namespaces."""
-        query = {"limit": str(PAGE_SIZE), **({"continue": continue_} if continue_ else {})}
-        return await self._objects.request(self._key, "GET", self._path(namespace, **query))
+    async def pages(self, namespace: str = "") -> AsyncIterator[Object]:
+        """The pages of the list of a namespace; "" means all namespaces.  Raises StatusError, also for a list without end."""
+        query = {"limit": str(PAGE_SIZE)}
+        for _ in range(MAX_PAGES):
+            page = await self._objects.request(self._key, "GET", self._path(namespace, **query))
+            yield page
+            query["continue"] = (page.get("metadata") or {}).get("continue") or ""
+            if not query["continue"]:
+                return
+        raise status.generic(f"{self.resource}: the list has more than {MAX_PAGES} pages")
 
     async def list(self, namespace: str) -> builtins.list[Object]:
         """All objects of a namespace; none when the server cannot list them."""
         if "list" not in self._verbs:
             return []
-        found: builtins.list[Object] = []
-        following = ""
-        while True:
-            page = await self.page(following, namespace)
-            found += page.get("items") or ()
-            following = (page.get("metadata") or {}).get("continue") or ""
-            if not following:
-                return found
+        return [item async for page in self.pages(namespace) for item in page.get("items") or ()]
 
     async def patch(self, name: str, patch: Object, namespace: str = "") -> None:
         path = self._path(namespace, name)

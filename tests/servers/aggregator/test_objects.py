@@ -121,8 +121,7 @@ class Objects(TestCase):
         self.server.answer = 200, {"kind": "Flunder"}
         found = yield self.run_(self.flunders.get("a b", "n"))
         self.assertEqual(found, {"kind": "Flunder"})
-        yield self.run_(self.flunders.page())
-        yield self.run_(self.flunders.page("more"))
+        yield self.run_(self.flunders.list("n"))
         yield self.run_(self.flunders.patch("f", {"metadata": {"finalizers": None}}, "n"))
         yield self.run_(self.flunders.delete("f", "n", {"preconditions": {"uid": "u"}}))
         root = "/apis/example.com/v1"
@@ -131,8 +130,7 @@ class Objects(TestCase):
             self.server.asked,
             [
                 ("GET", f"{root}/namespaces/n/flunders/a%20b", None),
-                ("GET", f"{root}/flunders?limit=100", None),
-                ("GET", f"{root}/flunders?limit=100&continue=more", None),
+                ("GET", f"{root}/namespaces/n/flunders?limit=100", None),
                 ("PATCH", f"{root}/namespaces/n/flunders/f", {"metadata": {"finalizers": None}}),
                 ("DELETE", f"{root}/namespaces/n/flunders/f", options),
             ],
@@ -183,6 +181,14 @@ class Objects(TestCase):
         found = yield waiting
         self.assertEqual(len(found), len(self.server.asked))
         self.assertEqual({uri.partition("&")[2] for _, uri, _ in self.server.asked[1:]}, {"continue=x"})
+
+    @inlineCallbacks
+    def test_a_list_without_end_is_an_error(self) -> Any:
+        self.patch(objects, "MAX_PAGES", 3)
+        self.server.answer = 200, {"items": [{}], "metadata": {"continue": "x"}}
+        error = yield self.assertFailure(self.run_(self.flunders.list("n")), status.StatusError)
+        self.assertEqual(error.message, "flunders.example.com: the list has more than 3 pages")
+        self.assertEqual(len(self.server.asked), 3)
 
     @inlineCallbacks
     def test_refusals_are_the_errors_that_they_say(self) -> Any:
