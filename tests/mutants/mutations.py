@@ -30,6 +30,12 @@ PACKAGES = (
 #: how a class is made, and what only guards against a mistake of the code itself or tells how much a cache keeps
 _UNSEEN = frozenset({"frozen", "slots", "eq", "gc", "kw_only", "usedforsecurity", "maxsize"})
 _LOGS = frozenset({"_log", "log", "_logger", "logger"})
+#: words in the names of constants that say how much a cache keeps, or how much is done in one piece: any number near it does
+_AMOUNTS = frozenset({
+    "CACHE", "CACHED", "KEPT", "REMEMBERED", "SHARED", "ONCE", "CHECKPOINT", "TURN", "PIECE", "SLICE", "BATCH", "LARGE",
+    "PACKED", "SCANNED",
+})  # fmt: skip
+_MIN_AMOUNT = 8  # a smaller number becomes quite another one
 
 
 class Mutation(NamedTuple):
@@ -83,6 +89,10 @@ class _Ranges(ast.NodeVisitor):
         else:
             if isinstance(node, ast.AnnAssign | ast.arg):
                 self._leave_out(node.annotation)
+            elif isinstance(node, ast.Assign) and _is_amount(node):
+                for each in ast.walk(node.value):
+                    if isinstance(each, ast.Constant) and isinstance(each.value, int) and each.value >= _MIN_AMOUNT:
+                        self._leave_out(each)
             elif isinstance(node, ast.keyword) and node.arg in _UNSEEN:
                 self._leave_out(node.value)
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "zip":
@@ -115,6 +125,17 @@ def _is_cache(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("lru_cache", "cached_function")
 
 
+def _is_amount(node: ast.Assign) -> bool:
+    """``_MAX_CACHED_BYTES = 16 * 1024``: a product."""
+    names = {word for target in node.targets for word in ast.unparse(target).split("_")}
+    kinds = (ast.Constant, ast.Name, ast.BinOp, ast.Mult, ast.Load)
+    return (
+        not names.isdisjoint(_AMOUNTS)
+        and names.isdisjoint({"DEFAULT", "SECONDS"})
+        and all(isinstance(each, kinds) for each in ast.walk(node.value))
+    )
+
+
 def _is_log(node: ast.AST) -> bool:
     """A call of a logger: its texts and numbers are for readers of logs."""
     return (
@@ -130,7 +151,7 @@ def _operator(name: str) -> Any:
 
 def mutations_of(path: Path, source: str) -> list[Mutation]:
     """All of one file, but for those in annotations, assertions (they are for the type checker), calls of a logger, and
-    what tells how a class or a cache is made.
+    what tells how a class or a cache is made or how much is done in one piece.
     """
     ranges = _Ranges()
     ranges.visit(ast.parse(source))

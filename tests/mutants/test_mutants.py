@@ -62,6 +62,9 @@ def wake(event):
 def told(one: Literal[5], log):
     assert one is not None
     log.info("more than %d", 5)
+
+
+_MAX_CACHED_BYTES = 16 * 1024
 '''
 LATE = """
 LIMIT = 3
