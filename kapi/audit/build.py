@@ -21,6 +21,7 @@ from kapi.audit.metrics import Meter
 from kapi.audit.policy import Policy, load_policy
 from kapi.audit.record import Record, event_list
 from kapi.audit.sinks import Backend, Batching, Blocking, Sink, Truncating, UnionSink
+from kapi.client.errors import from_response
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.process.reactor import Reactor
@@ -53,13 +54,13 @@ class Webhook:
 
     async def _post(self, body: bytes) -> None:
         try:
-            answer = await self._client.request("POST", "", body, {"Content-Type": "application/json"})
+            answer = await self._client.post(body)
         except CancelledError:
             raise
         except Exception as error:
             raise Unavailable(describe_request(error, "POST", self._client.url)) from error
-        if not 200 <= answer.status < 300:
-            raise Unavailable(f"the server answered {answer.status}")
+        if not 200 <= answer.code <= 206:
+            raise Unavailable(str(from_response(answer, "POST")))
 
     def close(self) -> None:
         self._client.close().addErrback(lambda _: None)

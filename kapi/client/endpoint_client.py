@@ -1,28 +1,27 @@
 """Requests to a configured server, such as a webhook or an identity provider: by https, or by http where a kubeconfig says so.
 
 Certificates are verified against the configured CA (or the system's) and the host name by service-identity, unless a kubeconfig
-has ``insecure-skip-tls-verify``.  Redirects are not followed, the size of answers is limited, and every request has a timeout.
+has ``insecure-skip-tls-verify``.  A redirect leads to no other scheme, the size of
+answers is limited, and every request has a timeout.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
-from twisted.internet.defer import Deferred, TimeoutError, gatherResults
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.web.http_headers import Headers
 
-from kapi.client import metrics
+from kapi.client.exchange import AnswerTooLarge as AnswerTooLarge
+from kapi.client.exchange import Exchange
 from kapi.client.kubeconfig import Endpoint
 from kapi.client.rest_url import rest_url
 from kapi.machinery.golang import duration_text
 from kapi.process.reactor import Reactor
 from kapi.wire.agent import Agent
-from kapi.wire.answer import AnswerTooLarge as AnswerTooLarge
-from kapi.wire.collected import Collected
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
 from kapi.wire.egress import EgressProxy
 from kapi.wire.head import checked
@@ -30,21 +29,11 @@ from kapi.wire.http2.pool import NegotiatingPool, offered_protocols
 from kapi.wire.pool import Pool
 from kapi.wire.tls.faults import WEBHOOKS
 from kapi.wire.tls.trust import client_options, identity
+from kapi.wire.transport import Response
 
 _MAX_HOSTS = 20
 _PORTS = {"https": 443, "http": 80}
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: Headers
-    body: bytes
-
-
-def _timed_out(result: object, timeout: float) -> NoReturn:
-    """Replaces the error of the cancelled connection by TimeoutError."""
-    raise TimeoutError(timeout, "Deferred")
 
 
 class EndpointClient:
@@ -67,6 +56,7 @@ class EndpointClient:
         self._own = identity(endpoint.certificate, endpoint.key)
         self._options(urlsplit(endpoint.url).hostname or "")  # so that an invalid bundle is an error at once
         self._agents: OrderedDict[tuple[str, int], Agent] = OrderedDict()
+        self._exchange = Exchange(reactor, self._agent, MAX_ANSWER)
 
     def _options(self, host: str) -> IOpenSSLClientConnectionCreator:
         endpoint = self.endpoint
@@ -84,10 +74,11 @@ class EndpointClient:
             tls = self._options(host) if self._scheme == "https" else None
             faults = None if self.endpoint.insecure or tls is None else WEBHOOKS
             if tls is None:
-                found = Agent(Pool(self._reactor, self._dialer.endpoint(host, port).connect))
+                pool = Pool(self._reactor, self._dialer.endpoint(host, port).connect)
             else:
                 endpoint = self._dialer.endpoint(host, port, tls, faults=faults, protocols=offered_protocols())
-                found = Agent(NegotiatingPool(self._reactor, endpoint.connect))
+                pool = NegotiatingPool(self._reactor, endpoint.connect)
+            found = Agent(pool, self.endpoint.headers)
         self._agents[key] = found
         if len(self._agents) > _MAX_HOSTS:
             self._agents.popitem(last=False)[1].pool.close()
@@ -97,38 +88,25 @@ class EndpointClient:
         """Closes idle connections at once and busy ones after their answer; fires when none is open."""
         return gatherResults([agent.pool.close() for agent in self._agents.values()])
 
-    def _headers(self, more: Mapping[str, str]) -> Headers:
-        headers = {"User-Agent": "kapi", "Accept": "application/json", **more}
-        given = checked(
-            (name.encode(), value.encode()) for name, value in headers.items()
-        )  # checked before Headers, which silently repairs invalid values
-        made = Headers({name: [value] for name, value in given})
-        for name, value in checked(self.endpoint.headers):
-            made.setRawHeaders(name, [value])
-        return made
-
     async def request(
-        self, method: str, url: str = "", body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        """``url``: an absolute URL, of any host; "" for its own.
+        self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """``url``: an absolute URL, of any host.
 
-        Raises the errors of the connection, AnswerTooLarge and TimeoutError.
+        Raises the errors of the connection, AnswerTooLarge, BrokenBody and TimeoutError.
         """
-        target = url or self.url
-        running: Deferred[Answer] = Deferred.fromCoroutine(self._run(method, target, body, headers or {}))
-        running.addTimeout(self._timeout, self._reactor, _timed_out)
-        began: float = self._reactor.seconds()
-        answer: Answer | None = None
-        try:
-            answer = await running
-        finally:
-            code, size = (None, 0) if answer is None else (answer.status, len(answer.body))
-            took = self._reactor.seconds() - began
-            metrics.sent(method, urlsplit(target).netloc.rpartition("@")[2], code, took, len(body or b""), size)
-        return answer
+        given = {"User-Agent": "kapi", "Accept": "application/json", **(headers or {})}
+        return await self._exchange.request(method, url, body, _checked(given), self._timeout, retries=False)
 
-    async def _run(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        response = await self._agent(url).ask(method, url, body, self._headers(headers))
-        collected = Collected(MAX_ANSWER)
-        response.deliverBody(collected)
-        return Answer(response.code, response.headers, await collected.done)
+    async def post(self, body: bytes) -> Response:
+        """Posts JSON to the endpoint's own URL, and again when the answer asks for it.  Raises as ``request``."""
+        return await self._exchange.request("POST", self.url, body, _POST, self._timeout, retries=True)
+
+
+def _checked(given: Mapping[str, str]) -> Headers:
+    """Headers, checked before Headers silently repairs invalid values.  Raises BadHead."""
+    pairs = checked((name.encode(), value.encode()) for name, value in given.items())
+    return Headers({name: [value] for name, value in pairs})
+
+
+_POST = _checked({"User-Agent": "kapi", "Accept": "application/json", "Content-Type": "application/json"})

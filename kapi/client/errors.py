@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+import re
+
 import orjson
 
 from kapi.client.config import ConfigError as ConfigError
@@ -34,6 +36,7 @@ class ServerTimeout(StatusError):
     code, reason = 500, "ServerTimeout"
 
 
+_NUMBER = re.compile(r"[-+]?[0-9]{1,5}", re.ASCII).fullmatch
 _CLASSES: dict[str, type[StatusError]] = {
     kind.reason: kind
     for kind in (*vars(api).values(), Gone, ServerTimeout)
@@ -77,7 +80,7 @@ def from_status(tree: Object, headers: tuple[tuple[str, str], ...] = ()) -> Stat
         code=code,
         reason=reason,
         headers=headers,
-        continue_token=str((tree.get("metadata") or {}).get("continue") or ""),
+        metadata=tree.get("metadata"),
     )
 
 
@@ -94,7 +97,7 @@ def from_response(response: Response, method: str = "", resource: str = "", name
             tree = orjson.loads(response.body)
         except ValueError:
             tree = None
-    if isinstance(tree, dict) and tree.get("kind") == "Status":
+    if isinstance(tree, dict) and tree.get("kind") == "Status" and tree.get("status") == "Failure":
         return from_status({"code": response.code, **tree}, headers)
     text = api.unstructured_text(response.body, response.header(b"Content-Type"))
     reason, message = api.without_status(response.code, method, text)
@@ -110,6 +113,6 @@ def from_response(response: Response, method: str = "", resource: str = "", name
 
 
 def retry_after(response: Response) -> int | None:
-    """The seconds of Retry-After; None without one, or when it is not a number of at most five digits."""
+    """The seconds of Retry-After, 0 for a time that is over; None without one, or when it is no number of at most five digits."""
     text = response.header(b"Retry-After")
-    return int(text) if text.isdecimal() and text.isascii() and len(text) < 6 else None
+    return max(int(text), 0) if _NUMBER(text) else None

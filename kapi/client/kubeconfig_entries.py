@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kapi.client.config_error import ConfigError
 from kapi.client.typed import Check, WrongType, base64, boolean, list_of, map_of, or_null, string, struct, text
 from kapi.codecs import plain_yaml
-from kapi.machinery.golang import base64_bytes, file_error
+from kapi.machinery.golang import file_error, json_bytes
 from kapi.machinery.tree import Object, Tree
 
 #: the lists of entries, and the key with the fields of an entry
@@ -129,7 +129,7 @@ def read_pem(entry: Object, name: str, base: Path, path: str, owner: str) -> byt
     """
     data, file = entry.get(f"{name}-data"), entry.get(name)
     if data:
-        return base64_bytes(data)
+        return json_bytes(data)
     return read_content(base, file, name, path, owner) if file else b""
 
 

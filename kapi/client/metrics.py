@@ -20,6 +20,11 @@ REQUESTS = Counter(
     "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",
     ("code", "method", "host"),
 )
+RETRIES = Counter(
+    "rest_client_request_retries_total",
+    "[ALPHA] Number of request retries, partitioned by status code, verb, and host.",
+    ("code", "verb", "host"),
+)
 SECONDS = Histogram(
     "rest_client_request_duration_seconds",
     "[ALPHA] Request latency in seconds. Broken down by verb, and host.",
@@ -65,6 +70,7 @@ _PLUGIN_AGE = Histogram(
 )
 COLLECTORS: tuple[Collector, ...] = (
     REQUESTS,
+    RETRIES,
     SECONDS,
     SENT,
     RECEIVED,
@@ -76,15 +82,27 @@ COLLECTORS: tuple[Collector, ...] = (
 _hosts: set[str] = set()
 
 
-def sent(method: str, host: str, code: int | None, seconds: float, size: int, answer: int) -> None:
-    """Records a request to ``host``.  ``size`` and ``answer`` are bytes; ``code`` is None when there was no answer."""
-    if host not in _hosts:
-        if len(_hosts) >= MAX_HOSTS:
-            host = OTHERS
-        else:
-            _hosts.add(host)
-    REQUESTS.add("<error>" if code is None else str(code), method, host)
-    SECONDS.observe(seconds, method, host)
+def _known(host: str) -> str:
+    if host in _hosts:
+        return host
+    if len(_hosts) >= MAX_HOSTS:
+        return OTHERS
+    _hosts.add(host)
+    return host
+
+
+def attempted(method: str, host: str, code: int | None, size: int, retry: int) -> None:
+    """Records a request to ``host`` of ``size`` bytes.  ``code`` is None when there was no answer; ``retry`` counts from 0."""
+    host, text = _known(host), "<error>" if code is None else str(code)
+    REQUESTS.add(text, method, host)
+    if retry:
+        RETRIES.add(text, method, host)
     SENT.observe(size, method, host)
-    if code is not None:
+
+
+def finished(method: str, host: str, seconds: float, answer: int | None) -> None:
+    """Records a request with all its attempts.  ``answer`` is in bytes, None when there was no answer."""
+    host = _known(host)
+    SECONDS.observe(seconds, method, host)
+    if answer is not None:
         RECEIVED.observe(answer, method, host)

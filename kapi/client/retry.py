@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-if TYPE_CHECKING:
-    from kapi.client.endpoint_client import Answer
+from kapi.machinery.status import StatusError
 
 Outcome = TypeVar("Outcome")
 _MAX_ATTEMPTS = 5
+_PASSING = frozenset(["InternalError", "Timeout", "TooManyRequests", "ServerTimeout"])
 _FACTOR = 1.5  # between each wait and the next one
 
 
@@ -22,16 +22,15 @@ class Unavailable(Exception):
     """An attempt that may be repeated."""
 
 
-def is_passing(failed: Answer | Exception) -> bool:
+def is_passing(failed: Exception) -> bool:
     """Whether another attempt may succeed: after 429 and errors of the server, and when the connection was reset.
 
     A webhook that cannot be reached, or that answers 503 without a Retry-After, is not asked again: who waits for its judgement
     would wait for all attempts.
     """
-    if isinstance(failed, Exception):
-        return isinstance(failed, ConnectionLost)
-    delay = failed.headers.getRawHeaders(b"Retry-After", [b""])[0]
-    return failed.status == 429 or failed.status >= 500 and (failed.status != 503 or delay.isdigit())
+    if isinstance(failed, StatusError):
+        return failed.reason in _PASSING or failed.code == 429 or failed.retry_after > 0
+    return isinstance(failed, ConnectionLost)
 
 
 async def with_backoff(

@@ -1,4 +1,4 @@
-"""Sends reviews to a webhook: TokenReview, SubjectAccessReview (upstream: apiserver ``util/webhook``)."""
+"""Sends reviews to a webhook: TokenReview, SubjectAccessReview, ImageReview (upstream: apiserver ``util/webhook``)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import orjson
-from twisted.internet.defer import CancelledError, TimeoutError
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.client.answers import check_kind, decoded
 from kapi.client.retry import Unavailable, is_passing, with_backoff
-from kapi.client.typed import WrongType, boolean, list_of, string, string_list_map, struct
-from kapi.machinery.tree import Object, Tree
-from kapi.wire.answer import AnswerTooLarge
+from kapi.client.typed import boolean, list_of, string, string_list_map, string_map, struct
+from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.wire.network_errors import describe_request
 
 if TYPE_CHECKING:
     from kapi.client.endpoint_client import EndpointClient
 
-_HEADERS = {"Content-Type": "application/json"}
+_SCHEME = "k8s.io/client-go/kubernetes/scheme/register.go:83"
+_VERSIONS = ("v1", "v1beta1", "v1alpha1")
 _USER = struct("v1.UserInfo", username=string, uid=string, groups=list_of(string), extra=string_list_map)
-_STATUS = {
-    "TokenReview": struct(
-        "v1.TokenReviewStatus", authenticated=boolean, user=_USER, audiences=list_of(string), error=string
-    ),
-    "SubjectAccessReview": struct(
-        "v1.SubjectAccessReviewStatus", allowed=boolean, denied=boolean, reason=string, evaluationError=string
-    ),
+_FIELDS = {
+    kind: struct(f"v1.{kind}", status=struct(f"v1.{kind}Status", **fields))
+    for kind, fields in {
+        "TokenReview": {"authenticated": boolean, "user": _USER, "audiences": list_of(string), "error": string},
+        "SubjectAccessReview": {"allowed": boolean, "denied": boolean, "reason": string, "evaluationError": string},
+        "ImageReview": {"allowed": boolean, "reason": string, "auditAnnotations": string_map},
+    }.items()
 }
 #: called after every attempt with "success", "error", "timeout" or "canceled", and the seconds it took
 Observer = Callable[[str, float], None]
@@ -60,6 +62,10 @@ class ReviewClient:
         self._first_delay = first_delay
         self._observe = observe
 
+    def close(self) -> Deferred[list[None]]:
+        """Closes the connections."""
+        return self._client.close()
+
     async def status(self, review: Object) -> Object:
         """The ``status`` of the answer.  Raises ReviewError when an attempt was not answered in time, or five have failed."""
         result = "error"
@@ -76,15 +82,11 @@ class ReviewClient:
             except (TimeoutError, ConnectTimeout):
                 result = "timeout"  # not tried again: the request that needs the decision has waited long enough
                 raise ReviewError(f"{self.what} did not answer in time", result) from None
-            except (Unavailable, ReviewError) as error:
-                result = "timeout" if str(error).endswith(" 504") else "error"
-                raise
-            except AnswerTooLarge:
-                result = "error"
-                raise ReviewError(f"{self.what}: the answer is too large") from None
             except Exception as error:
-                result, text = "error", describe_request(error, "POST", self._client.url)
-                raise Unavailable(text) if is_passing(error) else ReviewError(text) from None
+                result = "timeout" if isinstance(error, StatusError) and error.code == 504 else "error"
+                decided = isinstance(error, StatusError | ValueError)  # by an answer
+                text = str(error) if decided else describe_request(error, "POST", self._client.url)
+                raise Unavailable(text) if is_passing(error) else ReviewError(text, result) from None
             finally:
                 self._observe(result, time.perf_counter() - started)
 
@@ -94,26 +96,10 @@ class ReviewClient:
             raise ReviewError(str(error), result) from None
 
     async def _ask(self, review: Object) -> Object:
-        answer = await self._client.request("POST", "", orjson.dumps(review), _HEADERS)
-        if not 200 <= answer.status < 300:
-            text = f"{self.what} answered {answer.status}"
-            raise Unavailable(text) if is_passing(answer) else ReviewError(text)
-        try:
-            document: Tree = orjson.loads(answer.body)
-        except ValueError:
-            document = None
-        if not isinstance(document, dict):
-            raise ReviewError(f"{self.what}: the answer is no {self.kind}")
-        for key in ("apiVersion", "kind"):
-            if document.get(key) not in (None, "", review[key]):
-                text = f"{document[key]!r} where {key} {review[key]!r} was asked for"
-                raise ReviewError(f"{self.what}: the answer is no {self.kind}: {text}")
-        status = document.get("status")
-        if status is None:
-            status = {}
-        try:
-            _STATUS[self.kind](status, f"{self.kind}.status")
-        except WrongType as error:
-            raise ReviewError(f"{self.what}: the answer is no {self.kind}: {error}") from None
-        answered: Object = status
+        document = decoded(await self._client.post(orjson.dumps(review)), "POST")
+        wanted = review["apiVersion"]
+        group = wanted.partition("/")[0]
+        known = [f"{group}/{version}" for version in _VERSIONS]
+        check_kind(document, self.kind, wanted, known, _FIELDS[self.kind], _SCHEME)
+        answered: Object = document.get("status") or {}
         return answered

@@ -47,6 +47,12 @@ string = text("string")
 
 
 def base64(value: object, path: str) -> None:
+    """Bytes: base64, or a list of numbers; ``golang.json_bytes`` reads them."""
+    if isinstance(value, list):
+        for each in elements(value):
+            if each.__class__ is not int or not 0 <= each < 256:
+                raise _wrong(each, path, "uint8")
+        return
     if not isinstance(value, str):
         raise _wrong(value, path, "[]uint8")
     try:
@@ -63,6 +69,11 @@ def boolean(value: object, path: str) -> None:
 def int32(value: object, path: str) -> None:
     if value.__class__ is not int or not -(1 << 31) <= value < 1 << 31:
         raise _wrong(value, path, "int32")
+
+
+def int64(value: object, path: str) -> None:
+    if value.__class__ is not int or not -(1 << 63) <= value < 1 << 63:
+        raise _wrong(value, path, "int64")
 
 
 def or_null(item: Check) -> Check:

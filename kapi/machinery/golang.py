@@ -318,6 +318,11 @@ def aggregate(errors: Iterable[str]) -> str:
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
 
 
+def json_bytes(value: str | list[int] | None) -> bytes:
+    """The bytes of a ``[]byte`` in JSON: base64 or a list of numbers.  Raises ValueError with Go's message."""
+    return bytes(value) if isinstance(value, list) else base64_bytes(value or "")
+
+
 def base64_bytes(text: str) -> bytes:
     """Decodes like ``base64.StdEncoding``, which skips line breaks.  Raises ValueError with Go's message."""
     import base64

@@ -41,11 +41,11 @@ class StatusError(Exception):
         code: int | None = None,
         reason: str | None = None,
         headers: Sequence[tuple[str, str]] = (),
-        continue_token: str = "",
+        metadata: Object | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.continue_token = continue_token  # to continue an expired list, without consistency
+        self.metadata = metadata or {}
         self.details = details
         self.headers = tuple(headers)
         if code is not None:
@@ -56,8 +56,7 @@ class StatusError(Exception):
     @property
     def status(self) -> Object:
         """The Status object; keys in upstream's order."""
-        metadata = {"continue": self.continue_token} if self.continue_token else {}
-        status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
+        status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure"}
         if self.message:
             status["message"] = self.message
         if self.reason:
@@ -295,7 +294,7 @@ def too_large_resource_version(requested: int, current: int, retry_after: int = 
 
 
 def expired(message: str, continue_token: str = "") -> Expired:
-    return Expired(message, continue_token=continue_token)
+    return Expired(message, metadata={"continue": continue_token} if continue_token else None)
 
 
 def generic(message: str, code: int = 500) -> StatusError:

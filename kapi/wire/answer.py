@@ -33,6 +33,13 @@ class AnswerTooLarge(Exception):
     """The server sent more than is read."""
 
 
+class BrokenBody(Exception):
+    """The body of an answer that does not come, or cannot be decoded."""
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"unexpected error when reading response body. Please retry. Original error: {why}")
+
+
 Ended = Callable[[Failure | None], object]  # called at the end of a body, with the error that ended it too early
 
 

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
+from kapi.wire.answer import BrokenBody
+
 
 class LookupTimedOut(error.DNSLookupError):
     """No name server has answered in time."""
@@ -71,6 +73,8 @@ def describe(problem: BaseException, host: str, port: int) -> str:
 
 def describe_request(problem: BaseException, method: str, url: str) -> str:
     """The text for the error of a whole request, with its URL without credentials."""
+    if isinstance(problem, BrokenBody):
+        return str(problem)
     try:
         parts = urlsplit(url)
         port = parts.port if parts.port is not None else 80 if parts.scheme == "http" else 443

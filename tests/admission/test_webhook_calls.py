@@ -21,6 +21,7 @@ from kapi.admission.webhook.client import CredentialStore, is_local
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.kubeconfig import Credentials
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from tests.admission.certificates import make_certificate
 from tests.admission.fakes import FakeClient, attributes
 from tests.admission.webhook_case import (
@@ -131,12 +132,46 @@ class WebhookCalls(WebhookTestCase):
             error.message,
         )
 
-    async def test_redirects_are_not_followed(self) -> None:
+    async def test_redirects_are_followed(self) -> None:
+        """As by Go's client: the review goes along with 307 and 308, and the other ones end in a GET."""
         target = self.hook(respond)["clientConfig"]["url"].encode()
-        hook = self.hook(lambda r: (302, b"", (b"location", target)))
+        for code in (307, 308):
+            self.hooks.reviews.clear()
+            await self.chain(check=(self.hook(lambda r, code=code: (code, b"", (b"location", target))),)).validate(
+                self.attributes()
+            )
+            self.assertEqual(len(self.hooks.reviews), 2)
+            self.assertIn("?timeout=", self.hooks.headers[-1][b"Referer"][0].decode())
+        error = await self.refused(self.chain(check=(self.hook(lambda r: (302, b"", (b"location", target))),)))
+        self.assertIn("the server does not allow this method on the requested resource", error.message)
+        for place, why in (
+            (b"#", "stopped after 10 redirects"),
+            (b"http://127.0.0.1/", 'Post "http://127.0.0.1/": unsupported protocol scheme "http"'),
+            (b"https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),
+        ):
+            hook = self.hook(lambda r, place=place: (307, b"", (b"location", place)))
+            self.assertIn(why, (await self.refused(self.chain(check=(hook,)))).message)
+
+    async def test_an_answer_that_asks_for_it_is_retried_ten_times(self) -> None:
+        for code, after, asked in ((429, b"0", 11), (503, b"-1", 11), (500, b"x", 1), (429, b"", 1), (409, b"0", 1)):
+            self.hooks.reviews.clear()
+            hook = self.hook(lambda r, code=code, after=after: (code, b"", (b"retry-after", after)))
+            await self.refused(self.chain(check=(hook,)))
+            self.assertEqual(len(self.hooks.reviews), asked, (code, after))
+        hook = self.hook(lambda r: (429, b"", (b"retry-after", b"1")), timeoutSeconds=1)
         error = await self.refused(self.chain(check=(hook,)))
-        self.assertIn("failed to call webhook", error.message)
-        self.assertEqual(len(self.hooks.reviews), 1)
+        self.assertTrue(error.message.endswith("context deadline exceeded"), error.message)
+
+    async def test_an_answer_in_yaml_is_read(self) -> None:
+        def say(review: Object) -> Any:
+            text = f"kind: AdmissionReview\nresponse: {{allowed: true, uid: {review['request']['uid']}}}"
+            return 200, text.encode(), (b"content-type", b"text/plain")
+
+        await self.chain(check=(self.hook(say),)).validate(self.attributes())
+        error = await self.refused(self.chain(check=(self.hook(lambda r: (200, b"a: b: c")),)))
+        self.assertIn(
+            "failed to call webhook: yaml: line 1: mapping values are not allowed in this context", error.message
+        )
 
     async def test_answers_are_bounded(self) -> None:
         hook = self.hook(lambda r: (200, b" " * (4 * 1024 * 1024)))
@@ -175,8 +210,9 @@ class WebhookCalls(WebhookTestCase):
 
     async def test_a_status_of_the_webhook_is_told_in_its_words(self) -> None:
         for answer, told in (
-            ({"kind": "Status", "message": "not today"}, "not today"),
-            ({"kind": "Other", "message": "not today"}, "an error on the server ("),
+            ({"kind": "Status", "status": "Failure", "message": "not today"}, "not today"),
+            ({"kind": "Status", "message": "not today"}, "an error on the server ("),
+            ({"kind": "Other", "status": "Failure", "message": "not today"}, "an error on the server ("),
             ({"kind": "Status"}, "an error on the server ("),
             (["not today"], "an error on the server ("),
         ):

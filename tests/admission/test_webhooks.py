@@ -50,6 +50,11 @@ class WebhookCase(WebhookTestCase):
         error = await self.refused(chain)
         self.assertEqual(error.message, 'admission webhook "h0.example.com" denied the request: not on a Friday')
         self.assertEqual((error.code, error.reason), (418, "Teapot"))
+        for code, answered in ((200, 400), (999, 999), (1000, 500)):
+            status = {"code": code, "metadata": {"resourceVersion": "3"}}
+            hook = self.hook(lambda review, status=status: respond(review, allowed=False, status=status))
+            error = await self.refused(self.chain(check=(hook,)))
+            self.assertEqual((error.code, error.status["metadata"]), (answered, {"resourceVersion": "3"}))
 
     async def test_the_request_is_told_how_long_webhooks_took(self) -> None:
         waits: list[tuple[str, float]] = []
@@ -332,6 +337,7 @@ def test_what_answers_say() -> None:
     assert (whole.warnings, whole.annotations, whole.status) == (["w"], {"a": "b"}, {"code": 418})
     assert answer(patch="", mutating=False).patch == b""
     head = {"apiVersion": "admission.k8s.io/v1beta1"}
+    assert answer(patch=[91, 93], patchType="JSONPatch").patch == b"[]"
     old = answer("v1beta1", head=head, patch=PATCH)
     assert (old.patch, old.patch_type) == (b"[]", "JSONPatch")
     assert answer("v1beta1", mutating=False, head=head, patch=PATCH).patch_type == ""
@@ -355,6 +361,10 @@ def test_a_patch_is_base64(patch: str) -> None:
     [
         ({"warnings": "w"}, "string", "AdmissionResponse.response.warnings of type []string"),
         ({"warnings": [1]}, "number", "AdmissionResponse.response.warnings of type string"),
+        ({"uid": 1}, "number", "AdmissionResponse.response.uid of type types.UID"),
+        ({"patch": {}}, "object", "AdmissionResponse.response.patch of type []uint8"),
+        ({"patch": [256]}, "number", "AdmissionResponse.response.patch of type uint8"),
+        ({"status": {"metadata": {"continue": 1}}}, "number", "ListMeta.response.status.metadata.continue of type string"),
         ({"status": []}, "array", "AdmissionResponse.response.status of type v1.Status"),
         ({"status": {"code": "x"}}, "string", "Status.response.status.code of type int32"),
         ({"status": {"details": {"causes": {}}}}, "object",
@@ -365,6 +375,9 @@ def test_an_error_of_a_type_names_the_innermost_struct(response: Object, found: 
     with pytest.raises(Undecodable) as caught:
         answer(**response)
     assert str(caught.value) == f"json: cannot unmarshal {found} into Go struct field {where}"
+    with pytest.raises(Undecodable) as other:  # its types count before its version
+        answer("v1beta1", **response)
+    assert str(other.value) == str(caught.value)
 
 
 UNREGISTERED = 'is registered for version "{}" in scheme "k8s.io/apiserver/pkg/util/webhook/client.go:71"'

@@ -75,7 +75,7 @@ class HTTPSServer:
                     return NOT_DONE_YET
                 code, data = answered
                 request.setResponseCode(code)
-                if code in (301, 302):
+                if code in (301, 302, 307):
                     request.setHeader(b"location", data)
                 request.setHeader(b"content-type", b"application/json")
                 request.write(data)

@@ -25,11 +25,12 @@ from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
-from kapi.client.endpoint_client import Answer, EndpointClient
+from kapi.client.endpoint_client import EndpointClient
 from kapi.client.kubeconfig import Endpoint
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.meters import hashed
 from kapi.machinery.server_id import server_id_hash
+from kapi.wire.transport import Response
 from tests.authentication.identities import Authority, HTTPSServer
 from tests.rsa_keys import rsa_key
 
@@ -474,12 +475,12 @@ class Asked:
         self.urls: list[str] = []
         self.given_up = 0
 
-    async def request(self, method: str, url: str) -> Answer:
+    async def request(self, method: str, url: str) -> Response:
         self.urls.append(url)
         document = self.answers.pop(0)
         if document is None:
             await Deferred(self._cancelled)
-        return Answer(200, Headers(), json.dumps(document).encode())
+        return Response(200, Headers(), json.dumps(document).encode())
 
     def _cancelled(self, _: Deferred[None]) -> None:
         self.given_up += 1

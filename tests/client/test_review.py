@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost, ConnectionRefusedError, DNSLookupError
 from twisted.internet.task import Clock
 from twisted.web.http_headers import Headers
 
-from kapi.client.endpoint_client import Answer
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.tree import Object
+from kapi.wire.transport import Response
 
 REVIEW: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "t"}}
 
@@ -22,24 +20,24 @@ class Webhook:
 
     url = "https://webhook/?timeout=30s"
 
-    def __init__(self, failure: Answer | Exception) -> None:
+    def __init__(self, failure: Response | Exception) -> None:
         self._failure = failure
         self.asked = 0
 
-    async def request(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def post(self, body: bytes) -> Response:
         self.asked += 1
         if self.asked > 1:
-            return Answer(200, Headers(), b'{"status": {"authenticated": true}}')
+            return Response(200, Headers(), b'{"status": {"authenticated": true}}')
         if isinstance(self._failure, Exception):
             raise self._failure
         return self._failure
 
 
-def answered(status: int, **headers: str) -> Answer:
-    return Answer(status, Headers({name.replace("_", "-"): [value] for name, value in headers.items()}), b"")
+def answered(status: int, **headers: str) -> Response:
+    return Response(status, Headers({name.replace("_", "-"): [value] for name, value in headers.items()}), b"")
 
 
-def ask(failure: Answer | Exception) -> tuple[Webhook, Deferred[Object], Clock]:
+def ask(failure: Response | Exception) -> tuple[Webhook, Deferred[Object], Clock]:
     clock, webhook = Clock(), Webhook(failure)
     client = ReviewClient(clock, webhook, "TokenReview", "the webhook")  # type: ignore[arg-type]
     return webhook, Deferred.fromCoroutine(client.status(REVIEW)), clock
@@ -54,7 +52,7 @@ def ask(failure: Answer | Exception) -> tuple[Webhook, Deferred[Object], Clock]:
     ],
     ids=str,
 )
-def test_what_may_pass_is_asked_again(failure: Answer | Exception) -> None:
+def test_what_may_pass_is_asked_again(failure: Response | Exception) -> None:
     webhook, judged, clock = ask(failure)
     assert not judged.called
     clock.advance(0.5)
@@ -74,7 +72,7 @@ def test_what_may_pass_is_asked_again(failure: Answer | Exception) -> None:
     ],
     ids=str,
 )
-def test_the_rest_is_an_error_at_once(failure: Answer | Exception) -> None:
+def test_the_rest_is_an_error_at_once(failure: Response | Exception) -> None:
     webhook, judged, clock = ask(failure)
     judged.addErrback(lambda why: why.trap(ReviewError))
     assert judged.called and judged.result is ReviewError

@@ -90,7 +90,7 @@ def test_a_state_that_is_forgotten_is_expired_and_its_pages_can_go_on(api: Memor
         listed(api, resource_version=str(first.revision), match="Exact")
     with pytest.raises(Expired) as raised:
         listed(api, limit=2, token=first.continue_)
-    token = raised.value.continue_token
+    token = raised.value.metadata["continue"]
     assert names(listed(api, limit=2, token=token)) == ["m2", "m22"], "after the same key, as things are now"
 
 

@@ -6,19 +6,16 @@ from collections import OrderedDict
 from collections.abc import Awaitable
 
 import orjson
-from twisted.internet.defer import CancelledError
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import is_pod
 from kapi.client.kubeconfig import load_kubeconfig
-from kapi.client.retry import Unavailable, is_passing, with_backoff
-from kapi.client.typed import WrongType, boolean, string, string_map, struct
+from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.each import elements, entries
 from kapi.machinery.golang import duration_text
 from kapi.machinery.tree import Object, Tree
 from kapi.wire.egress import CONTROL_PLANE
-from kapi.wire.network_errors import describe_request
 
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 _OF_INTEREST = ".image-policy.k8s.io/"
@@ -27,7 +24,7 @@ _TIMEOUT_SECONDS = 30.0
 _MAX_TTL_SECONDS = 1800.0
 
 
-_STATUS = struct("v1alpha1.ImageReviewStatus", allowed=boolean, reason=string, auditAnnotations=string_map)
+_REVIEW: Object = {"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "metadata": {}}
 
 
 class ImagePolicyWebhook(Plugin):
@@ -40,15 +37,16 @@ class ImagePolicyWebhook(Plugin):
         given = (configuration or {}).get("imagePolicy")
         if not isinstance(given, dict):
             raise ValueError("a configuration with imagePolicy is needed")
-        self._backoff = _seconds(given, "retryBackoff", 0.001, 0.5, 1e-9, 300.0)
+        backoff = _seconds(given, "retryBackoff", 0.001, 0.5, 1e-9, 300.0)
         self._allow_ttl = _seconds(given, "allowTTL", 1.0, 300.0, 1.0, _MAX_TTL_SECONDS)
         self._deny_ttl = _seconds(given, "denyTTL", 1.0, 30.0, 1.0, _MAX_TTL_SECONDS)
         endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
         assert initializer.reactor is not None
-        self._reactor, self._clock = initializer.reactor, initializer.monotonic
-        self._client = EndpointClient(
+        self._clock = initializer.monotonic
+        client = EndpointClient(
             initializer.reactor, endpoint, _TIMEOUT_SECONDS, initializer.egress.proxy(CONTROL_PLANE)
         )
+        self._reviews = ReviewClient(initializer.reactor, client, "ImageReview", "image policy webhook", backoff)
         self._default_allow = bool(given.get("defaultAllow", False))
         self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
 
@@ -76,8 +74,8 @@ class ImagePolicyWebhook(Plugin):
             verdict = known[1]
         else:
             try:
-                verdict = await with_backoff(self._reactor, lambda: self._request(spec), delay=self._backoff)
-            except (Unavailable, ValueError) as error:
+                verdict = await self._reviews.status({**_REVIEW, "spec": spec})
+            except ReviewError as error:
                 if not self._default_allow:
                     raise denied(attributes, str(error)) from None
                 attributes.annotate(_PREFIX + "failed-open", "true")
@@ -95,25 +93,6 @@ class ImagePolicyWebhook(Plugin):
             if reason:
                 raise denied(attributes, f"image policy webhook backend denied one or more images: {reason}")
             raise denied(attributes, "one or more images rejected by webhook backend")
-
-    async def _request(self, spec: Object) -> Object:
-        review = {"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "metadata": {}, "spec": spec}
-        try:
-            answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
-        except CancelledError:
-            raise
-        except Exception as error:
-            text = describe_request(error, "POST", self._client.url)
-            raise Unavailable(text) if is_passing(error) else ValueError(text) from None
-        if not 200 <= answer.status < 300:
-            text = f"Error contacting webhook: {answer.status}"
-            raise Unavailable(text) if is_passing(answer) else ValueError(text)
-        try:
-            status = orjson.loads(answer.body).get("status") or {}
-            _STATUS(status, "ImageReview.status")
-        except (orjson.JSONDecodeError, AttributeError, WrongType) as error:
-            raise ValueError(f"the webhook's answer is no ImageReview: {error}") from None
-        return dict(status)
 
 
 def _seconds(given: Object, name: str, unit: float, default: float, least: float, most: float) -> float:

@@ -1,7 +1,7 @@
 """HTTPS calls to webhooks: one pool of kept connections per target, verified names, bounded time and size.
 
-No redirect is followed.  Names are checked by service-identity; the trust roots are the configuration's caBundle, or
-the system's without one.  Credentials come from the kubeconfig that an AdmissionConfiguration names.
+A redirect is followed by https.  Names are checked by service-identity; the trust roots are the configuration's caBundle, or the
+system's without one.  Credentials come from the kubeconfig that an AdmissionConfiguration names.
 Upstream: ``util/webhook/client.go``, ``util/webhook/authentication.go``.
 """
 
@@ -18,23 +18,22 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
-import orjson
 from twisted.internet import defer
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.threads import deferToThreadPool
 
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client import metrics
+from kapi.client.answers import decoded
 from kapi.client.kubeconfig import Credentials, load_users
 from kapi.client.rest_url import rest_path, rest_url
-from kapi.codecs import json_pieces, json_reading
-from kapi.codecs.reading import as_object
+from kapi.codecs import json_pieces
+from kapi.machinery.golang import quote
 from kapi.machinery.importing import import_all, missing
-from kapi.machinery.status import unstructured_text, without_status
+from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object, Tree
 from kapi.process.reactor import Reactor
-from kapi.wire.answer import AnswerTooLarge, BadAnswer
-from kapi.wire.collected import Collected
+from kapi.wire.answer import AnswerTooLarge, BadAnswer, BrokenBody
 from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER, CONTROL_PLANE, DIRECT, Egress
 from kapi.wire.http2.pool import NegotiatingPool, offered_protocols
@@ -44,20 +43,18 @@ from kapi.wire.tls import faults as tls_faults
 from kapi.wire.tls.trust import client_options, identity
 
 if TYPE_CHECKING:
-    from twisted.web.iweb import IResponse
-
     from kapi.wire.agent import Agent, prepared_url
 
 
 NO_CREDENTIALS = Credentials()
 MAX_ANSWER_BYTES = 3 * 1024 * 1024
 _MAX_TARGETS = 200
-_LIBRARIES = ("kapi.wire.agent",)  # imported only when there is a webhook
+_LIBRARIES = ("kapi.client.exchange",)  # imported only when there is a webhook
 _HEADERS = (
-    (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json, */*"),
     (b"User-Agent", b"kube-apiserver-admission"),
 )
+_JSON = {b"Content-Type": [b"application/json"]}
 __all__ = ["MAX_ANSWER_BYTES", "CallError", "NoClient", "WebhookClient"]
 
 
@@ -135,52 +132,49 @@ class WebhookClient:
             namespace, name = service.get("namespace") or "", service.get("name") or ""
             port, path = int(service.get("port") or 443), service.get("path") or ""
             target = _target(None, namespace, name, port, path, max(1, math.ceil(timeout)))
+        from kapi.client.exchange import Exchange
+
+        shown, data = target.shown, json_pieces.dumps(body)
         try:
             if service is not None:
                 host, number = self._resolver.resolve(namespace, name, port)
             credentials = self._credentials.for_host(target.name, target.port)
             network = CONTROL_PLANE if service is None else CLUSTER
-            agent = self._agent(target.name, host, number, client_config.get("caBundle") or "", credentials, network)
-            data = json_pieces.dumps(body)
-            began = self._reactor.seconds()
-            collected = Collected(MAX_ANSWER_BYTES)
-            status: int | None = None
-            sent = agent.ask("POST", target.url, data, headers)
-            waiting: defer.Deferred[IResponse] | defer.Deferred[bytes] = sent
-            late = self._reactor.callLater(timeout, lambda: waiting.cancel())
-            try:
-                response = await sent
-                response.deliverBody(collected)
-                status, waiting = response.code, collected.done
-                content = await collected.done
-            except defer.CancelledError:
-                if late.active():
-                    raise
-                raise CallError("context deadline exceeded", 504) from None
-            finally:
-                if late.active():
-                    late.cancel()
-                took = self._reactor.seconds() - began
-                metrics.sent("POST", f"{target.name}:{target.port}", status, took, len(data), collected.size)
+            bundle = client_config.get("caBundle") or ""
+            agent = self._agent(target.name, host, number, bundle, credentials, network)
+
+            def agent_of(url: str) -> Agent:
+                nonlocal shown, host, number
+                if url is target.text:
+                    return agent
+                shown, parts = url, urlsplit(url)
+                if parts.scheme != "https" or not parts.hostname:
+                    raise BadAnswer(f"unsupported protocol scheme {quote(parts.scheme)}")
+                if (parts.hostname, parts.port or 443) == (target.name, target.port):
+                    return agent
+                host, number = parts.hostname, parts.port or 443
+                verified = host if service is None else target.name
+                return self._agent(verified, host, number, bundle, credentials, network)
+
+            exchange = Exchange(self._reactor, agent_of, MAX_ANSWER_BYTES)
+            given = {**_JSON, **(headers or {})}
+            answer = await exchange.request("POST", target.url, data, given, timeout, retries=True)
         except NoClient:
             raise
-        except CallError as problem:
-            raise CallError(f'Post "{target.shown}": {problem}', problem.code) from None
-        except (ServiceError, BadAnswer, AnswerTooLarge) as problem:
-            raise CallError(f'Post "{target.shown}": {problem}') from None
+        except BrokenBody as problem:
+            raise CallError(str(problem)) from None
+        except defer.TimeoutError:
+            raise CallError(f'Post "{shown}": context deadline exceeded') from None
+        except (CallError, ServiceError, BadAnswer, AnswerTooLarge) as problem:
+            raise CallError(f'Post "{shown}": {problem}') from None
         except defer.CancelledError:
             raise
         except Exception as problem:  # any network error is a failed call
-            raise CallError(f'Post "{target.shown}": {describe(problem, host, number)}') from problem
-        media = (response.headers.getRawHeaders(b"Content-Type") or (b"",))[0].decode("latin-1")
-        if not 200 <= status < 300:
-            raise CallError(_refusal(status, content, media), status)
-        if not content:
-            raise CallError(f"0-length response with status code: {status} and content type: {media}")
+            raise CallError(f'Post "{shown}": {describe(problem, host, number)}') from problem
         try:
-            return as_object(json_reading.loads(content))
-        except json_reading.JSONError as problem:
-            raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
+            return decoded(answer, "POST")
+        except StatusError as error:
+            raise CallError(error.message, error.code) from None
         except ValueError as problem:
             raise CallError(str(problem)) from None
 
@@ -215,12 +209,13 @@ class WebhookClient:
 
 
 class _Target(msgspec.Struct, frozen=True):
-    """The target of a review: the name and port to verify and connect to, the URL for messages and the URL for treq."""
+    """The target of a review: name and port to verify and connect to, the URL for messages, and that for treq with its text."""
 
     name: str
     port: int
     shown: str
     url: prepared_url
+    text: str
 
 
 @functools.lru_cache(2000)
@@ -241,7 +236,8 @@ def _target(
             name, port = parts.hostname or "", parts.port or 443
         if not name:
             raise NoClient("webhook configuration must have either service or URL")
-        return _Target(name, port, shown, prepared_url(shown))
+        prepared = prepared_url(shown)
+        return _Target(name, port, shown, prepared, prepared.to_text())
     except ValueError as problem:
         raise NoClient(f"unable to parse the webhook's URL: {problem}") from None
 
@@ -264,14 +260,3 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLCl
         return client_options(name, base64.b64decode(bundle), own)
     except ValueError as problem:
         raise NoClient(f"unable to load root certificates: {problem}") from None
-
-
-def _refusal(status: int, content: bytes, media_type: str) -> str:
-    """What is said about an unsuccessful answer: the message of the Status in its body, if any."""
-    try:
-        answer = json_pieces.loads(content)
-        if isinstance(answer, dict) and answer.get("kind") == "Status" and answer.get("message"):
-            return str(answer["message"])
-    except orjson.JSONDecodeError:
-        pass
-    return without_status(status, "POST", unstructured_text(content, media_type))[1]

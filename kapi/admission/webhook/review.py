@@ -12,11 +12,11 @@ from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import Invocation
 from kapi.client import typed
-from kapi.codecs.reading import type_meta
+from kapi.client.answers import check_kind
 from kapi.machinery import golang
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.request.user import user_tree
 
@@ -30,42 +30,49 @@ class Undecodable(ValueError):
 
 
 _GROUP = "admission.k8s.io"
+_VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
 
 
-_CAUSE = typed.struct("v1.StatusCause", reason=typed.string, message=typed.string, field=typed.string)
+_CAUSE = typed.struct("v1.StatusCause", reason=typed.text("v1.CauseType"), message=typed.string, field=typed.string)
 _DETAILS = typed.struct(
     "v1.StatusDetails",
     name=typed.string,
     group=typed.string,
     kind=typed.string,
-    uid=typed.string,
+    uid=typed.text("types.UID"),
     causes=typed.list_of(_CAUSE, "v1.StatusCause"),
     retryAfterSeconds=typed.int32,
 )
+_METADATA = typed.struct(
+    "v1.ListMeta",
+    selfLink=typed.string,
+    resourceVersion=typed.string,
+    remainingItemCount=typed.int64,
+    **{"continue": typed.string},
+)
 _STATUS = typed.struct(
-    "v1.Status", status=typed.string, message=typed.string, reason=typed.string, code=typed.int32, details=_DETAILS
+    "v1.Status",
+    metadata=_METADATA,
+    status=typed.string,
+    message=typed.string,
+    reason=typed.text("v1.StatusReason"),
+    details=_DETAILS,
+    code=typed.int32,
 )
 _RESPONSE = typed.struct(
     "v1.AdmissionResponse",
-    uid=typed.string,
+    uid=typed.text("types.UID"),
     allowed=typed.boolean,
     status=_STATUS,
-    patch=typed.string,
-    patchType=typed.string,
+    patch=typed.base64,
+    patchType=typed.text("v1.PatchType"),
     auditAnnotations=typed.string_map,
     warnings=typed.list_of(typed.string),
 )
 
 
-def checked_response(value: Tree) -> Object:
-    """Checks a response and returns it.  Raises Undecodable."""
-    try:
-        _RESPONSE(value, "AdmissionReview.response")
-    except typed.WrongType as error:
-        raise Undecodable(str(error)) from None
-    response: Object = value
-    return response
+_REVIEW = typed.struct("v1.AdmissionReview", request=typed.struct("v1.AdmissionRequest"), response=_RESPONSE)
 
 
 class Answer(msgspec.Struct):
@@ -117,15 +124,14 @@ def _resource(resource: GroupVersionResource) -> Object:
 
 def read_answer(review: Object, uid: str, version: str, mutating: bool) -> Answer:
     """Checks a webhook's answer.  Raises Undecodable and BadReview."""
-    _check_kind(review, version)
-    if review.get("response") is None:
-        raise BadReview("webhook response was absent")
-    response = checked_response(review["response"])
-    patch_text, patch_type = response.get("patch"), response.get("patchType")
     try:
-        patch = golang.base64_bytes(patch_text or "")
+        check_kind(review, "AdmissionReview", f"{_GROUP}/{version}", _VERSIONS, _REVIEW, _SCHEME)
     except ValueError as error:
         raise Undecodable(str(error)) from None
+    response = review.get("response")
+    if response is None:
+        raise BadReview("webhook response was absent")
+    patch, patch_type = golang.json_bytes(response.get("patch")), response.get("patchType")
     if version == "v1":
         if (response.get("uid") or "") != uid:
             found = golang.quote(response.get("uid") or "")
@@ -138,17 +144,17 @@ def read_answer(review: Object, uid: str, version: str, mutating: bool) -> Answe
                 f"got {group}/{number}, Kind={kind}"
             )
         if not mutating:
-            if patch_text:
+            if patch:
                 raise BadReview("validating webhook may not return response.patch")
             if patch_type is not None:
                 raise BadReview("validating webhook may not return response.patchType")
-        elif patch_text and patch_type is None:
+        elif patch and patch_type is None:
             raise BadReview("webhook returned response.patch but not response.patchType")
-        elif not patch_text and patch_type is not None:
+        elif not patch and patch_type is not None:
             raise BadReview("webhook returned response.patchType but not response.patch")
         elif patch_type == "":
             raise BadReview('webhook returned invalid response.patchType of ""')
-    elif patch_text and mutating:
+    elif patch and mutating:
         patch_type = "JSONPatch"
     return Answer(
         allowed=response.get("allowed") is True,
@@ -158,26 +164,6 @@ def read_answer(review: Object, uid: str, version: str, mutating: bool) -> Answe
         warnings=response.get("warnings") or [],
         annotations=response.get("auditAnnotations") or {},
     )
-
-
-def _check_kind(review: Object, version: str) -> None:
-    """What is missing is taken for what was asked for.  Raises Undecodable."""
-    try:
-        given, kind = type_meta(review)
-    except ValueError as error:
-        raise Undecodable(str(error)) from None
-    wanted = f"{_GROUP}/{version}"
-    given, kind = given or wanted, kind or "AdmissionReview"
-    if (kind, given) == ("AdmissionReview", wanted):
-        return
-    if (kind, given) in (
-        ("AdmissionReview", f"{_GROUP}/v1"),
-        ("AdmissionReview", f"{_GROUP}/v1beta1"),
-        ("Status", "v1"),
-    ):
-        number = given.rpartition("/")[2]
-        raise Undecodable(f"converting ({number}.{kind}) to ({version}.AdmissionReview): unknown conversion")
-    raise Undecodable(f'no kind "{kind}" is registered for version "{given}" in scheme "{_SCHEME}"')
 
 
 def rejection(hook_name: str, status: Object | None) -> StatusError:
@@ -193,7 +179,8 @@ def rejection(hook_name: str, status: Object | None) -> StatusError:
         text = f"{denied} without explanation"
     return StatusError(
         text,
-        code=max(code, 400) if code <= 599 else 500,  # clients cannot parse a status line with another code
+        code=max(code, 400) if code <= 999 else 500,  # there is no status line with another code
         reason=status.get("reason") or "",
         details=status.get("details"),
+        metadata=status.get("metadata"),
     )

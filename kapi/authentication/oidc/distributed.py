@@ -73,8 +73,8 @@ class DistributedClaims:
         except Exception as error:
             why = describe_request(error, "GET", url)
             raise AuthenticationError(f"oidc: could not expand distributed claims: {why}") from None
-        if not 200 <= answer.status <= 226:
-            raise AuthenticationError(f"oidc: could not expand distributed claims: answered {answer.status}")
+        if not 200 <= answer.code <= 226:
+            raise AuthenticationError(f"oidc: could not expand distributed claims: answered {answer.code}")
         return str(answer.body.decode("utf-8", "replace").strip())
 
     def _provider(self, token: str) -> Provider:

@@ -210,8 +210,8 @@ class Provider:
             raise
         except Exception as error:  # any error of the network
             raise AuthenticationError(f"oidc: {describe_request(error, 'GET', url)}") from None
-        if answer.status != 200:
-            raise AuthenticationError(f"oidc: {url} answered {answer.status}")
+        if answer.code != 200:
+            raise AuthenticationError(f"oidc: {url} answered {answer.code}")
         return answer.body
 
     async def _discover(self) -> str:
