@@ -33,6 +33,10 @@ class Webhook:
         return self._failure
 
 
+def shown(failure: Response | Exception) -> str:
+    return type(failure).__name__ if isinstance(failure, Exception) else str(failure.code)
+
+
 def answered(status: int, **headers: str) -> Response:
     return Response(status, Headers({name.replace("_", "-"): [value] for name, value in headers.items()}), b"")
 
@@ -50,7 +54,7 @@ def ask(failure: Response | Exception) -> tuple[Webhook, Deferred[Object], Clock
         answered(503, Retry_After="1"),
         ConnectionLost(),
     ],
-    ids=str,
+    ids=shown,
 )
 def test_what_may_pass_is_asked_again(failure: Response | Exception) -> None:
     webhook, judged, clock = ask(failure)
@@ -70,7 +74,7 @@ def test_what_may_pass_is_asked_again(failure: Response | Exception) -> None:
         ConnectionDone(),
         DNSLookupError(),
     ],
-    ids=str,
+    ids=shown,
 )
 def test_the_rest_is_an_error_at_once(failure: Response | Exception) -> None:
     webhook, judged, clock = ask(failure)
