@@ -37,6 +37,10 @@ class Hooks(Resource):
         self.reviews: list[Object] = []
         self.headers: list[dict[bytes, list[bytes]]] = []
 
+    def render_GET(self, request: Any) -> bytes:
+        request.setResponseCode(405)
+        return b""
+
     def render_POST(self, request: Any) -> Any:
         review = orjson.loads(request.content.read())
         self.reviews.append(review)
