@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+import jwt
 import pytest
 from twisted.internet.defer import fail
 
-from kapi.authentication.service_account.issuer import SigningError
+from kapi.authentication.service_account.issuer import SigningError, TokenIssuer
 from kapi.authorization.fixed import AlwaysAllow
 from kapi.endpoints.reviews.accessreviews import attributes_from
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.posted_review import ReviewServices
 from kapi.machinery.feature_gates import resolve
+from kapi.machinery.time import seconds_of
 from kapi.request.user import UserInfo
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.authorization.secured import ISSUER, SecuredAPI
+from tests.rsa_keys import rsa_key
 
 AUTHENTICATION, AUTHORIZATION = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/x"
@@ -219,6 +222,62 @@ def test_without_an_issuer_there_are_no_tokens(issuer: Any, code: int, why: str)
     assert api.ask("POST", uri, {"metadata": {"name": "a"}}).code == 201
     answer = api.ask("POST", f"{uri}/a/token", {"spec": {}})
     assert (answer.code, answer.json["message"]) == (code, why)
+
+
+YEAR = 365 * 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds", "audiences", "settings", "lifetime", "after"),
+    [
+        ("Pod", 3607, [], {}, YEAR, 3607),
+        ("Pod", 3607, [ISSUER], {}, YEAR, 3607),
+        ("Pod", 3606, [], {}, 3606, None),
+        ("Pod", 3608, [], {}, 3608, None),
+        ("Secret", 3607, [], {}, 3607, None),
+        ("", 3607, [], {}, 3607, None),
+        ("Pod", 3607, ["vault"], {}, 3607, None),
+        ("Pod", 3607, [ISSUER, "vault"], {}, 3607, None),
+        ("Pod", 3607, [], {"extend_tokens": False}, 3607, None),
+        ("Pod", 3607, [], {"max_token_seconds": 3600}, 3600, None),
+        ("Pod", 3600, [], {"max_token_seconds": 3600}, 3600, None),
+        ("", 7200, [], {"max_token_seconds": 3600}, 3600, None),
+    ],
+)
+def test_how_long_a_token_is_valid(
+    kind: str, seconds: int, audiences: list[str], settings: dict[str, Any], lifetime: int, after: int | None
+) -> None:
+    """A kubelet asks for 3607 seconds for a pod: its token for the API server is valid for a year, and marked."""
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    issuer = TokenIssuer(ISSUER, rsa_key("issuer"), api.clock.seconds)
+    services = ReviewServices(
+        api.environment,
+        AlwaysAllow(),
+        issuer=issuer,
+        api_audiences=(ISSUER,),
+        listers=api.environment.listers,
+        **settings,
+    )
+    api.table.handlers.update(review_handlers(services))
+    place = "/api/v1/namespaces/x"
+    pod = {"serviceAccountName": "a", "containers": [{"name": "c", "image": "i"}]}
+    for plural, body in (("serviceaccounts", {}), ("pods", {"spec": pod}), ("secrets", {})):
+        assert api.ask("POST", f"{place}/{plural}", {"metadata": {"name": "a"}, **body}).code == 201
+    spec: dict[str, Any] = {"audiences": audiences, "expirationSeconds": seconds}
+    if kind:
+        spec["boundObjectRef"] = {"kind": kind, "apiVersion": "v1", "name": "a"}
+    answer = api.ask("POST", f"{place}/serviceaccounts/a/token", {"spec": spec})
+    claims = jwt.decode(answer.json["status"]["token"], options={"verify_signature": False})
+    assert (claims["exp"] - claims["iat"], claims["kubernetes.io"].get("warnafter")) == (
+        lifetime, after if after is None else claims["iat"] + after,
+    )  # fmt: skip
+    shortened = [f'299 - "requested expiration of {seconds} seconds shortened to {lifetime} seconds"'] * (
+        lifetime < seconds
+    )
+    assert answer.warnings == shortened
+    told = answer.json["status"]["expirationTimestamp"]
+    assert seconds_of(told) == claims["iat"] + min(seconds, lifetime)
+    assert claims["aud"] == (audiences or [ISSUER])
 
 
 def test_nobody_makes_tokens_without_the_right_to(api: SecuredAPI) -> None:

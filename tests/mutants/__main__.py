@@ -77,13 +77,16 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         copy = Checkout(root, Path(directory, "copy"))
         if options.calls and options.calls.exists():
             forks.load(options.calls)
+        left = list(enumerate(chosen, options.first))
+        # first all by the tests nearest to each, which are soon known; then what these have not noticed by more and more others
+        steps = (partial(copy.near, beside=False), copy.near, copy.around, lambda path: None)[
+            : 3 if options.near else 4
+        ]
         if options.calls and not options.near:
             forks.learn()
             forks.save(options.calls)
-        left = list(enumerate(chosen, options.first))
-        # first all by the tests nearest to each, which are soon known; then what these have not noticed by more and more others
-        nearest = partial(copy.near, beside=False)
-        for chosen_tests in (nearest, copy.near, copy.around, lambda path: None)[: 3 if options.near else 4]:
+            steps = steps[-1:]  # what each test calls is known
+        for chosen_tests in steps:
             left = [each for each in left if not decided(*each, chosen_tests(each[1].path), forks, copy)]
         fates[Fate.SURVIVED] = len(left)
         for _, mutation in left:

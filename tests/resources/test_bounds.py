@@ -254,3 +254,83 @@ def test_bound(plural: str, parts: Callable[[int], Object], last: int, texts: li
     assert problems(ROWS[plural], **parts(last)) == []
     found = short(problems(ROWS[plural], **parts(last + 1)))
     assert [re.sub(r"(.)\1{20,}", r"\1...", text) for text in found] == texts
+
+
+TEMPLATE: Object = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
+WORKLOAD: Object = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+NEGATIVE = "must be greater than or equal to 0"
+
+
+def cronjob(**spec: Any) -> Object:
+    return {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job()["spec"]}, **spec}}
+
+
+def pool(generation: int) -> Object:
+    return {"spec": {"driver": "d.example.com", "nodeName": "n", "pool": {
+        "name": "p", "generation": generation, "resourceSliceCount": 1}}}  # fmt: skip
+
+
+def scaler(seconds: int) -> Object:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    policy = {"type": "Pods", "value": 1, "periodSeconds": 1}
+    rules = {"stabilizationWindowSeconds": seconds, "policies": [policy]}
+    return {"spec": {"maxReplicas": 1, "scaleTargetRef": target, "behavior": {"scaleDown": rules, "scaleUp": rules}}}
+
+
+@pytest.mark.parametrize(
+    ("plural", "parts", "fields"),
+    [
+        ("configmaps", lambda n: {"metadata": {"generation": n}}, "metadata.generation"),
+        *(
+            (plural, lambda n, name=name: {"spec": {**WORKLOAD, name: n}}, f"spec.{name}")
+            for plural, names in {
+                "deployments": "replicas minReadySeconds revisionHistoryLimit",
+                "replicasets": "replicas minReadySeconds", "daemonsets": "minReadySeconds revisionHistoryLimit",
+                "statefulsets": "replicas minReadySeconds",
+            }.items()
+            for name in names.split()
+        ),
+        ("statefulsets", lambda n: {"spec": {**WORKLOAD, "ordinals": {"start": n}}}, "spec.ordinals.start"),
+        *(
+            ("replicationcontrollers", lambda n, name=name: {"spec": {
+                "selector": {"a": "b"}, "template": TEMPLATE, name: n}}, f"spec.{name}")
+            for name in ("replicas", "minReadySeconds")
+        ),
+        *(
+            ("jobs", lambda n, name=name: job(**{name: n}), f"spec.{name}")
+            for name in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+        ),
+        ("jobs", lambda n: job(completionMode="Indexed", completions=1, backoffLimitPerIndex=n, maxFailedIndexes=1),
+         "spec.backoffLimitPerIndex"),
+        ("jobs", lambda n: job(completionMode="Indexed", completions=1, backoffLimitPerIndex=1, maxFailedIndexes=n),
+         "spec.maxFailedIndexes"),
+        *(
+            ("cronjobs", lambda n, name=name: cronjob(**{name: n}), f"spec.{name}")
+            for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+        ),
+        ("pods", lambda n: container(livenessProbe={"tcpSocket": {"port": 1}, "initialDelaySeconds": n}),
+         "spec.containers[0].livenessProbe.initialDelaySeconds"),
+        ("csistoragecapacities", lambda n: {"storageClassName": "c", "capacity": str(n)}, "capacity"),
+        ("csinodes", lambda n: {"spec": {"drivers": [{"name": "d", "nodeID": "n", "allocatable": {"count": n}}]}},
+         "spec.drivers[0].allocatable.count"),
+        ("leases", lambda n: {"spec": {"holderIdentity": "h", "leaseTransitions": n}}, "spec.leaseTransitions"),
+        ("resourceslices", pool, "spec.pool.generation"),
+        ("resourcequotas", lambda n: {"spec": {"hard": {"pods": str(n)}}}, "spec.hard[pods]"),
+        ("poddisruptionbudgets", lambda n: {"spec": {"minAvailable": n, "selector": {}}}, "spec.minAvailable"),
+        ("poddisruptionbudgets", lambda n: {"spec": {"maxUnavailable": n, "selector": {}}}, "spec.maxUnavailable"),
+        ("prioritylevelconfigurations", lambda n: {"spec": {"type": "Limited", "limited": {
+            "nominalConcurrencyShares": 1, "borrowingLimitPercent": n, "limitResponse": {"type": "Reject"}}}},
+         "spec.limited.borrowingLimitPercent"),
+        ("prioritylevelconfigurations", lambda n: {"spec": {"type": "Limited", "limited": {
+            "nominalConcurrencyShares": n, "limitResponse": {"type": "Reject"}}}},
+         "spec.limited.nominalConcurrencyShares"),
+        ("horizontalpodautoscalers", scaler,
+         "spec.behavior.scaleUp.stabilizationWindowSeconds spec.behavior.scaleDown.stabilizationWindowSeconds"),
+    ],
+)  # fmt: skip
+def test_nothing_is_enough_where_a_number_is_not_negative(
+    plural: str, parts: Callable[[int], Object], fields: str
+) -> None:
+    assert problems(ROWS[plural], **parts(0)) == []
+    found = problems(ROWS[plural], **parts(-1))
+    assert [text.split(": ")[0] for text in found] == fields.split(), found

@@ -345,6 +345,11 @@ def condition(kind: str, status: str = "True", **more: str) -> Object:
              "v1",
              "a=v1,b=v2",
          ]),
+        *(
+            ("storageversions", {"spec": {}, "status": {"storageVersions": [
+                {"apiServerID": name, "encodingVersion": "v1"} for name in names]}}, ["<unset>", shown])
+            for names, shown in (("abc", "a=v1,b=v1,c=v1"), ("abcd", "a=v1,b=v1,c=v1 + 1 more..."))
+        ),
         ("horizontalpodautoscalers", {"spec": {"scaleTargetRef": {"kind": "D", "name": "d"}, "maxReplicas": 3}}, [
              "D/d",
              "<none>",

@@ -638,6 +638,19 @@ DEFAULTED: Object = {
     ]
 }
 PRESERVED: Object = {"preserveUnknownFields": True}
+LISTS: Object = {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
+SET = "validation.openAPIV3Schema.properties[a].items.x-kubernetes-"
+ATOMIC = "must be atomic as item of a list with x-kubernetes-list-type=set"
+
+
+def with_property(schema: Object, **parts: Any) -> Object:
+    """With a version whose schema has this property."""
+    return {**parts, "versions": [version(schema={"openAPIV3Schema": {"type": "object", "properties": {"a": schema}}})]}
+
+
+def sets(items: Object) -> Object:
+    """With a version that has a set of these."""
+    return with_property({"type": "array", "x-kubernetes-list-type": "set", "items": items})
 
 
 @pytest.mark.parametrize(
@@ -685,10 +698,39 @@ PRESERVED: Object = {"preserveUnknownFields": True}
              "preserveUnknownFields: Invalid value: true: cannot set to true, set "
              "x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
          ]),
+        ({**PRESERVED, "versions": [version(schema=None)]}, {**PRESERVED, "versions": [version(schema=None)]}, []),
+        ({"versions": [version(schema=None)]}, {"versions": [version(schema=None, served=False)]}, []),
+        (sets({"type": "string"}), sets(OBJECT), [f"{SET}map-type: Invalid value: null: {ATOMIC}"]),
+        (sets({"type": "string"}), sets(LISTS), [f'{SET}list-type: Invalid value: "set": {ATOMIC}']),
+        (sets({"type": "array", "items": OBJECT}), sets(OBJECT), [f"{SET}map-type: Invalid value: null: {ATOMIC}"]),
+        (sets({**OBJECT, "x-kubernetes-map-type": "atomic"}), sets(OBJECT),
+         [f"{SET}map-type: Invalid value: null: {ATOMIC}"]),
+        (sets(OBJECT), sets(LISTS), []),
+        (sets(LISTS), sets(OBJECT), []),
     ],
 )  # fmt: skip
 def test_update(before: Object, after: Object, texts: list[str]) -> None:
     assert of_change(before, after) == texts
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [
+        {"x-kubernetes-embedded-resource": True}, {"x-kubernetes-preserve-unknown-fields": True},
+        {"x-kubernetes-int-or-string": True}, {"x-kubernetes-list-type": "atomic"},
+        {"x-kubernetes-validations": [{"rule": "true"}]}, {"default": "b"}, {},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_schema_with_an_extension_becomes_structural(extension: Object) -> None:
+    """Without one, a definition that keeps unknown fields may also keep a schema that is not structural."""
+
+    def changed(schema: Object) -> Object:
+        return with_property({"type": "object", "properties": {"odd": {}, "b": schema}}, **PRESERVED)
+
+    found = of_change(changed({}), changed(extension))
+    lacking = "properties[odd].type: Required value: must not be empty for specified object fields"
+    assert any(lacking in text for text in found) == bool(extension), found
 
 
 def test_names_may_change_before_they_are_established() -> None:

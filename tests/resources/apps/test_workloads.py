@@ -179,6 +179,13 @@ def test_status_counts_make_sense(status: Object, texts: list[str]) -> None:
     assert lines == [f"status.{text}" for text in texts]
 
 
+def test_a_count_of_collisions_may_be_left_out_when_there_were_none() -> None:
+    sub = deployments.RESOURCE.subresource("status")
+    assert sub is not None and sub.strategy is not None
+    old = {**made(deployments.RESOURCE), "status": {"collisionCount": 0}}
+    assert sub.strategy.validate_update({**tree.copy(old), "status": {}}, old, CTX) == []
+
+
 @pytest.mark.parametrize(
     ("spec", "texts"),
     [

@@ -90,6 +90,53 @@ def test_version_1_shows_cpu_and_keeps_the_rest_in_annotations() -> None:
     assert (again["spec"], again["metadata"]) == (stored["spec"], stored["metadata"])
 
 
+OWN = "autoscaling.alpha.kubernetes.io/"
+SELECTOR: Object = {"matchLabels": {"a": "b"}}
+METRIC: Object = {"name": "hits", "selector": SELECTOR}
+TARGET: Object = {"kind": "D", "name": "d"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "values", "spec", "status"),
+    [
+        ("Resource", {"name": "memory"}, {"averageUtilization": 5},
+         {"name": "memory", "targetAverageUtilization": 5},
+         {"name": "memory", "currentAverageUtilization": 5, "currentAverageValue": "0"}),
+        ("Resource", {"name": "cpu"}, {"averageValue": "2"},
+         {"name": "cpu", "targetAverageValue": "2"}, {"name": "cpu", "currentAverageValue": "2"}),
+        ("ContainerResource", {"name": "cpu", "container": "c"}, {"averageValue": "2"},
+         {"name": "cpu", "targetAverageValue": "2", "container": "c"},
+         {"name": "cpu", "currentAverageValue": "2", "container": "c"}),
+        ("Pods", {"metric": METRIC}, {"averageValue": "2"},
+         {"metricName": "hits", "targetAverageValue": "2", "selector": SELECTOR},
+         {"metricName": "hits", "currentAverageValue": "2", "selector": SELECTOR}),
+        ("Pods", {"metric": {"name": "hits"}}, {},
+         {"metricName": "hits", "targetAverageValue": "0"}, {"metricName": "hits", "currentAverageValue": "0"}),
+        ("Object", {"metric": METRIC, "describedObject": TARGET}, {"value": "1", "averageValue": "2"},
+         {"target": TARGET, "metricName": "hits", "targetValue": "1", "selector": SELECTOR, "averageValue": "2"},
+         {"target": TARGET, "metricName": "hits", "currentValue": "1", "selector": SELECTOR, "averageValue": "2"}),
+        ("Object", {"metric": {"name": "hits"}, "describedObject": TARGET}, {},
+         {"target": TARGET, "metricName": "hits", "targetValue": "0"},
+         {"target": TARGET, "metricName": "hits", "currentValue": "0"}),
+        ("External", {"metric": METRIC}, {"value": "1"},
+         {"metricName": "hits", "metricSelector": SELECTOR, "targetValue": "1"},
+         {"metricName": "hits", "metricSelector": SELECTOR, "currentValue": "1"}),
+        ("External", {"metric": {"name": "hits"}}, {"averageValue": "2"},
+         {"metricName": "hits", "targetAverageValue": "2"},
+         {"metricName": "hits", "currentValue": "0", "currentAverageValue": "2"}),
+    ],
+)  # fmt: skip
+def test_metrics_in_the_annotations_of_version_1(
+    kind: str, source: Object, values: Object, spec: Object, status: Object
+) -> None:
+    field = kind[0].lower() + kind[1:]
+    stored = scaler(metrics=[{"type": kind, field: {**source, "target": values}}])
+    stored["status"] = {"currentMetrics": [{"type": kind, field: {**source, "current": values}}]}
+    annotations = to_v1(stored)["metadata"]["annotations"]
+    assert json.loads(annotations[OWN + "metrics"]) == [{"type": kind, field: spec}]
+    assert json.loads(annotations[OWN + "current-metrics"]) == [{"type": kind, field: status}]
+
+
 def test_version_1_status() -> None:
     stored = scaler(metrics=[CPU])
     resource = {"name": "cpu", "current": {"averageUtilization": 40, "averageValue": "2"}}
@@ -110,9 +157,6 @@ def test_version_1_status() -> None:
 def test_both_versions_are_one_resource() -> None:
     old = horizontalpodautoscalers.RESOURCE_V1
     assert old.storage_version == "v2" and old.to_storage is not None and old.from_storage is not None
-
-
-OWN = "autoscaling.alpha.kubernetes.io/"
 
 
 @pytest.mark.parametrize(

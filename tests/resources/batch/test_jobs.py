@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -167,6 +168,31 @@ def test_what_is_no_schedule(schedule: str, text: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         check_schedule(schedule)
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(("place", "first", "last"), [(0, 0, 59), (1, 0, 23), (2, 1, 31), (3, 1, 12), (4, 0, 6)])
+def test_the_range_of_each_field_of_a_schedule(place: int, first: int, last: int) -> None:
+    def accepts(text: str) -> bool:
+        try:
+            check_schedule(" ".join([*["*"] * place, text, *["*"] * (4 - place)]))
+        except ScheduleError:
+            return False
+        return True
+
+    assert [number for number in range(70) if accepts(str(number))] == list(range(first, last + 1))
+    assert accepts(f"{first}-{last}/{last}") and not accepts(f"{first}-{last + 1}")
+
+
+MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
+
+
+@pytest.mark.parametrize(("place", "names"), [(3, MONTHS), (4, "sun mon tue wed thu fri sat")])
+def test_the_names_in_a_schedule_are_in_order(place: int, names: str) -> None:
+    for earlier, later in pairwise(names.split()):
+        check_schedule(" ".join([*["*"] * place, f"{earlier}-{later.upper()}", *["*"] * (4 - place)]))
+    first, *_, last = names.split()
+    with pytest.raises(ScheduleError, match="beyond end of range"):
+        check_schedule(" ".join([*["*"] * place, f"{last}-{first}", *["*"] * (4 - place)]))
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,9 @@ def test_ports_beside_each_other() -> None:
     assert of_ports({}, named[1]) == ["[0].name: Required value"]
     assert of_ports(named[0], {"name": "a", "port": 81}) == ['[1].name: Duplicate value: "a"']
     (found,) = of_ports(named[0], {"name": "b"})
-    assert found.startswith("[1]: Duplicate value: ")
+    assert found == (
+        '[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}'
+    )
     assert of_ports(named[0], {"name": "b", "protocol": "UDP"}) == []
     node = [{**each, "nodePort": 30000} for each in named]
     assert of_ports(*node, type="NodePort") == ["[1].nodePort: Duplicate value: 30000"]
@@ -184,6 +186,10 @@ FIRST: Object = {**BOTH, "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ip
     [
         (BOTH, {}, []),
         (BOTH, FIRST, []),
+        (FIRST, BOTH, []),
+        (FIRST, {**BOTH, "clusterIP": "fd00::1", "clusterIPs": ["fd00::1", "10.0.0.1"], "ipFamilies": ["IPv6", "IPv4"]},
+         [f'clusterIPs[0]: Invalid value: ["fd00::1","10.0.0.1"]: {IP}',
+          f'ipFamilies[0]: Invalid value: ["fd00::1","10.0.0.1"]: {IP}']),
         (BOTH, {**FIRST, "ipFamilyPolicy": "PreferDualStack"},
          ["ipFamilyPolicy: Invalid value: \"PreferDualStack\": "
           f"must be set to 'SingleStack' when releasing the secondary {what}" for what in ("clusterIP", "ipFamily")]),

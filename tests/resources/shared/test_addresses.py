@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 import msgspec
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.apps.deployments import RESOURCE as DEPLOYMENT
 from kapi.resources.core import endpoints, nodes, pods, services
 from kapi.resources.definition import Resource
 from kapi.resources.discovery import ENDPOINT_SLICE as SLICE
 from kapi.resources.networking import ingresses, ipaddresses, networkpolicies, servicecidrs
+from kapi.resources.shared.addresses import cidr_warnings, parse_network
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.resources.strategy_kit import CTX, made
 
@@ -53,6 +56,22 @@ def template(**spec: Any) -> Object:
 
 def policy(**block: Any) -> Object:
     return {"spec": {"ingress": [{"from": [{"ipBlock": block}]}]}}
+
+
+def test_the_length_of_a_mapped_network_counts_from_that_of_ipv6() -> None:
+    assert parse_network("::ffff:1.2.3.4/96") == (IPv4Address("1.2.3.4"), IPv4Network("0.0.0.0/0"))
+    assert parse_network("::ffff:1.2.3.4/128") == (IPv4Address("1.2.3.4"), IPv4Network("1.2.3.4/32"))
+    assert parse_network("::ffff:1.2.3.4/95") == (
+        IPv6Address("::ffff:1.2.3.4"), IPv6Network("::fffe:0:0/95"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cidr", "warned"),
+    [("0.0.0.0/0", False), ("::/0", False), ("10.0.0.0/8", False), ("10.0.0.0/08", True), ("10.0.0.0/00", True)],
+)
+def test_the_length_zero_has_no_leading_zeros(cidr: str, warned: bool) -> None:
+    assert bool(cidr_warnings(Path("p"), cidr)) == warned
 
 
 def balancer(ip: str) -> Object:

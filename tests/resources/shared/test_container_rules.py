@@ -36,6 +36,11 @@ def of_source(**source: Any) -> list[str]:
     return [text.removeprefix("env[0].valueFrom") for text in of_container(env=[{"name": "A", "valueFrom": source}])]
 
 
+NAME_PART = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
 NOT_SUPPORTED_FIELD = (
     '"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", '
     '"status.hostIPs", "status.podIP", "status.podIPs"'
@@ -52,9 +57,9 @@ SIZES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
         ("metadata.name", []),
         ("metadata.labels['a']", []),
         ("metadata.annotations['A']", []),
-        ("metadata.labels['a b']", [": Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or "
-                                    "'.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  "
-                                    "or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"]),
+        ("metadata.annotations['-A']", [f': Invalid value: "-a": {NAME_PART}']),
+        ("metadata.labels['-A']", [f': Invalid value: "-A": {NAME_PART}']),
+        ("metadata.labels['a b']", [f': Invalid value: "a b": {NAME_PART}']),
         ("spec.nodeName['a']", ['.fieldPath: Invalid value: "spec.nodeName[\'a\']": error converting fieldPath: '
                                 "field label does not support subscript: spec.nodeName['a']"]),
         ("spec.host", []),
@@ -348,6 +353,13 @@ def test_signal_without_a_system() -> None:
     assert of_container(SIGNALS, lifecycle={"stopSignal": "SIGTERM"}) == [
         "lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`"
     ]
+
+
+def test_signals_of_real_time_have_numbers() -> None:
+    found = [f"SIGRTM{end}{number}" for end in ("IN+", "AX-") for number in range(18)]
+    known = [name for name in found if not problems(RESOURCE, SIGNALS, spec={"os": {"name": "linux"}, "containers": [
+        {"name": "c", "image": "i:1", "lifecycle": {"stopSignal": name}}]})]  # fmt: skip
+    assert known == [f"SIGRTMIN+{n}" for n in range(1, 16)] + [f"SIGRTMAX-{n}" for n in range(1, 15)]
 
 
 @pytest.mark.parametrize(
