@@ -5,116 +5,46 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import Metric, SummaryMetricFamily
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from kapi.admission.interface import Pass, Tally
-from kapi.machinery.meters import Counter, Histogram, Labels
+from kapi.machinery.meters import Counter, Histogram, Labels, counter, histogram, metric_family
 from kapi.machinery.reloads import Reloads
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS = (*_BUCKETS, 10.0, 25.0)
 _CONDITION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
 _POLICY_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
-_PREFIX = "apiserver_admission_"
 
 
 class Meter(Collector):
     """The metrics of one server's chain of plugins.  Registers itself with ``registry``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._controllers = Histogram(
-            _PREFIX + "controller_admission_duration_seconds",
-            "[STABLE] Admission controller latency histogram in seconds, identified by name and broken out for each "
-            "operation and API resource and type (validate or admit).",
-            ("name", "operation", "rejected", "type"),
-            _BUCKETS,
-        )
+        self._controllers = histogram("apiserver_admission_controller_admission_duration_seconds", _BUCKETS)
         self._tallies: dict[tuple[Labels, ...], Tally] = {}  # by the labels of the plugins that were not called
-        self._steps = Histogram(
-            _PREFIX + "step_admission_duration_seconds",
-            "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource "
-            "and step type (validate or admit).",
-            ("operation", "rejected", "type"),
-            _BUCKETS,
-        )
-        self._webhooks = Histogram(
-            _PREFIX + "webhook_admission_duration_seconds",
-            "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each "
-            "operation and API resource and type (validate or admit).",
-            ("name", "operation", "rejected", "type"),
-            _WEBHOOK_BUCKETS,
-        )
-        self._webhook_requests = Counter(
-            _PREFIX + "webhook_request_total",
-            "[ALPHA] Admission webhook request total, by name, type, operation, HTTP code and rejection.",
-            ("code", "name", "operation", "rejected", "type"),
-        )
-        self.webhook_rejections = Counter(
-            _PREFIX + "webhook_rejection_count",
-            "[ALPHA] Admission webhook rejection count, by name, type, operation, kind of error and HTTP code.",
-            ("name", "type", "operation", "error_type", "rejection_code"),
-        )
-        self.webhook_fail_open = Counter(
-            _PREFIX + "webhook_fail_open_count",
-            "[ALPHA] Admission webhook fail open count, by name and type (validating or admit).",
-            ("name", "type"),
-        )
-        of_conditions = ("name", "kind", "type", "operation")
-        self.condition_errors = Counter(
-            _PREFIX + "match_condition_evaluation_errors_total",
-            "[ALPHA] Errors of match conditions, by name and kind (webhook or policy), operation and type.",
-            of_conditions,
-        )
-        self.condition_exclusions = Counter(
-            _PREFIX + "match_condition_exclusions_total",
-            "[ALPHA] Requests that match conditions excluded, by name and kind (webhook or policy), operation and type.",
-            of_conditions,
-        )
-        self._conditions = Histogram(
-            _PREFIX + "match_condition_evaluation_seconds",
-            "[ALPHA] Time of match conditions, by name and kind (webhook or policy), operation and type.",
-            of_conditions,
-            _CONDITION_BUCKETS,
-        )
-        of_policies = ("policy", "policy_binding", "error_type")
+        self._steps = histogram("apiserver_admission_step_admission_duration_seconds", _BUCKETS)
+        self._webhooks = histogram("apiserver_admission_webhook_admission_duration_seconds", _WEBHOOK_BUCKETS)
+        self._webhook_requests = counter("apiserver_admission_webhook_request_total")
+        self.webhook_rejections = counter("apiserver_admission_webhook_rejection_count")
+        self.webhook_fail_open = counter("apiserver_admission_webhook_fail_open_count")
+        self.condition_errors = counter("apiserver_admission_match_condition_evaluation_errors_total")
+        self.condition_exclusions = counter("apiserver_admission_match_condition_exclusions_total")
+        self._conditions = histogram("apiserver_admission_match_condition_evaluation_seconds", _CONDITION_BUCKETS)
         self._checks: dict[str, tuple[Counter, Histogram]] = {
             kind: (
-                Counter(
-                    f"apiserver_{kind}_admission_policy_check_total",
-                    f"{stability} Checks of {kind} admission policies, by policy, binding, error and action taken.",
-                    (*of_policies, *action),
-                ),
-                Histogram(
-                    f"apiserver_{kind}_admission_policy_check_duration_seconds",
-                    f"{stability} Time of {kind} admission policies, by policy, binding, error and action taken.",
-                    (*of_policies, *action),
-                    _POLICY_BUCKETS,
-                ),
+                counter(f"apiserver_{kind}_admission_policy_check_total"),
+                histogram(f"apiserver_{kind}_admission_policy_check_duration_seconds", _POLICY_BUCKETS),
             )
-            for kind, stability, action in (
-                ("validating", "[BETA]", ("enforcement_action",)),
-                ("mutating", "[ALPHA]", ()),
-            )
+            for kind in ("validating", "mutating")
         }
-        of_requests = ("request_operation", "resource", "subresource")
-        self.pod_evaluations = Counter(
-            "pod_security_evaluations_total",
-            "[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.",
-            ("decision", "policy_level", "policy_version", "mode", *of_requests),
-        )
-        self.pod_exemptions = Counter(
-            "pod_security_exemptions_total",
-            "[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.",
-            of_requests,
-        )
-        self.pod_errors = Counter(
-            "pod_security_errors_total",
-            "[ALPHA] Number of errors preventing normal evaluation.",
-            ("fatal", *of_requests),
-        )
+        self.pod_evaluations = counter("pod_security_evaluations_total")
+        self.pod_exemptions = counter("pod_security_exemptions_total")
+        self.pod_errors = counter("pod_security_errors_total")
         self.manifests = Reloads(
-            "manifest_admission", registry, name="admission manifest", stability="[ALPHA]", labels=("plugin",)
+            "manifest_admission",
+            registry,
         )
         registry.register(self)
 
@@ -163,13 +93,13 @@ class Meter(Collector):
 
     def policy(self, kind: str, policy: str, binding: str, error: str, seconds: float, *action: str) -> None:
         """One check of a policy; ``kind`` is validating or mutating, ``action`` deny, audit or warn for the former."""
-        counter, histogram = self._checks[kind]
-        counter.add(policy, binding, error, *action)
-        histogram.observe(seconds, policy, binding, error, *action)
+        checks, durations = self._checks[kind]
+        checks.add(policy, binding, error, *action)
+        durations.observe(seconds, policy, binding, error, *action)
 
     def collect(self) -> Iterator[Metric]:
         self._count_passes()
-        yield self._summary()
+        yield from self._summary()
         for part in (
             self._controllers, self._steps, self._webhooks, self._webhook_requests, self.webhook_rejections,
             self.webhook_fail_open, self.condition_errors, self.condition_exclusions, self._conditions,
@@ -178,17 +108,12 @@ class Meter(Collector):
         ):  # fmt: skip
             yield from part.collect()
 
-    def _summary(self) -> Metric:
+    def _summary(self) -> Iterator[Metric]:
         """The steps' durations as a summary, as upstream in addition to the histogram; without quantiles."""
-        family = SummaryMetricFamily(
-            _PREFIX + "step_admission_duration_seconds_summary",
-            "[ALPHA] Admission sub-step latency summary in seconds, broken out for each operation and API resource and "
-            "step type (validate or admit).",
-            labels=self._steps.labels,
-        )
+        family = metric_family("apiserver_admission_step_admission_duration_seconds_summary")
         for key, row in sorted(self._steps.rows.items()):
             family.add_metric(list(key), int(sum(row[:-1])), row[-1])
-        return family
+        yield family
 
 
 __all__ = ["Meter"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
+
+from kapi.machinery.meters import metric_family
 
 
 class Meter(Collector):
@@ -28,20 +30,13 @@ class Meter(Collector):
         self.errors[plugin] = self.errors.get(plugin, 0) + count
 
     def collect(self) -> Iterator[Metric]:
-        text = "[ALPHA] Counter of audit events generated and sent to the audit backend."
-        yield CounterMetricFamily("apiserver_audit_event_total", text, value=self.events)
-        text = "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend."
-        yield CounterMetricFamily("apiserver_audit_requests_rejected_total", text, value=self.rejected)
-        text = "[ALPHA] Counter of policy levels for audit events (1 per request)."
-        levels = CounterMetricFamily("apiserver_audit_level_total", text, labels=["level"])
+        yield metric_family("apiserver_audit_event_total", value=self.events)
+        yield metric_family("apiserver_audit_requests_rejected_total", value=self.rejected)
+        levels = metric_family("apiserver_audit_level_total")
         for name, count in sorted(self.levels.items()):
             levels.add_metric([name], count)
         yield levels
-        text = (
-            "[ALPHA] Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected "
-            "by the error."
-        )
-        errors = CounterMetricFamily("apiserver_audit_error_total", text, labels=["plugin"])
+        errors = metric_family("apiserver_audit_error_total")
         for name, count in sorted(self.errors.items()):
             errors.add_metric([name], count)
         yield errors

@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from OpenSSL import crypto
 
 from kapi.authentication.interface import AuthenticationError
-from kapi.machinery.meters import Histogram
+from kapi.machinery.meters import Histogram, histogram
 from kapi.request.context import RequestContext
 from kapi.request.headers import (
     all_headers,
@@ -140,12 +140,7 @@ def expirations() -> Histogram:
     """The metric of the remaining validity of client certificates, under upstream's name."""
     hour, day = 3600, 86_400
     bounds = (0, hour / 2, hour, 2 * hour, 6 * hour, 12 * hour, *(n * day for n in (1, 2, 4, 7, 30, 90, 180, 360)))
-    return Histogram(
-        "apiserver_client_certificate_expiration_seconds",
-        "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.",
-        (),
-        tuple(map(float, bounds)),
-    )
+    return histogram("apiserver_client_certificate_expiration_seconds", tuple(map(float, bounds)))
 
 
 class ClientCertificateAuthenticator:

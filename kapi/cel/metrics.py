@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from kapi.machinery.meters import DEFAULT_BOUNDS, Histogram
+from kapi.machinery.meters import DEFAULT_BOUNDS, histogram
 
-COMPILATION = Histogram(
-    "apiserver_cel_compilation_duration_seconds", "[BETA] CEL compilation time in seconds.", (), DEFAULT_BOUNDS
-)
+COMPILATION = histogram("apiserver_cel_compilation_duration_seconds", DEFAULT_BOUNDS)
 #: of one expression; of all rules of a custom resource together, as in upstream
-EVALUATION = Histogram(
-    "apiserver_cel_evaluation_duration_seconds", "[BETA] CEL evaluation time in seconds.", (), DEFAULT_BOUNDS
-)
+EVALUATION = histogram("apiserver_cel_evaluation_duration_seconds", DEFAULT_BOUNDS)

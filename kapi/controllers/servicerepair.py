@@ -17,7 +17,7 @@ from kapi.controllers.events import EventRecorder, Occurrence
 from kapi.controllers.watching import QueueController
 from kapi.machinery import status
 from kapi.machinery.each import elements
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import counter
 from kapi.machinery.netip import Address, Network
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
@@ -41,10 +41,7 @@ from kapi.store.errors import StoreError
 GRACE = 60.0
 _IP, _ADDRESS = "ClusterIPAllocation", "IPAddressAllocation"
 #: upstream: ``pkg/registry/core/service/portallocator/controller/metrics.go``
-FAILURES = Counter(
-    "apiserver_nodeport_repair_reconcile_errors_total",
-    "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
-)
+FAILURES = counter("apiserver_nodeport_repair_reconcile_errors_total")
 _INTERVAL_SECONDS = 60.0
 _FIRST_RANGE_SECONDS = 1.0  # at the first start the ranges are still being made
 _ALL = "services"

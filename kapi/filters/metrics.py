@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from kapi.machinery.meters import Counter, Histogram, coarser, exponential
+from kapi.machinery.meters import Histogram, coarser, counter, exponential, histogram, metric_family
 
 _SECONDS = exponential(0.001, 2, 15)
 _FILTER_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0)
@@ -23,57 +23,15 @@ class IdentityMeter:
     """Counters of one server; durations are in seconds."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self._users = Counter(
-            "authenticated_user_requests",
-            "[ALPHA] Counter of authenticated requests broken out by username.",
-            ["username"],
-        )
-        self._authentications = Counter(
-            "authentication_attempts", "[ALPHA] Counter of authenticated attempts.", ["result"]
-        )
-        self._authentication_seconds = Histogram(
-            "authentication_duration_seconds",
-            "[ALPHA] Authentication duration in seconds broken out by result.",
-            ["result"],
-            _ALL_SECONDS,
-            shown=_SECONDS,
-        )
-        self._authorizations = Counter(
-            "authorization_attempts_total",
-            "[ALPHA] Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', "
-            "'no-opinion' or 'error'.",
-            ["result"],
-        )
-        self._authorization_seconds = Histogram(
-            "authorization_duration_seconds",
-            "[ALPHA] Authorization duration in seconds broken out by result.",
-            ["result"],
-            _ALL_SECONDS,
-            shown=_SECONDS,
-        )
-        self._impersonations = Counter(
-            "apiserver_impersonation_attempts_total",
-            "[ALPHA] Total number of impersonation attempts split by mode and decision.",
-            ["mode", "decision"],
-        )
-        self._impersonation_seconds = Histogram(
-            "apiserver_impersonation_attempts_duration_seconds",
-            "[ALPHA] Latency of impersonation attempts in seconds split by mode and decision.",
-            ["mode", "decision"],
-            _SECONDS,
-        )
-        self._checks = Counter(
-            "apiserver_impersonation_authorization_attempts_total",
-            "[ALPHA] Total number of authorization checks made by the impersonation handler split by mode and decision.",
-            ["mode", "decision"],
-        )
-        self._check_seconds = Histogram(
-            "apiserver_impersonation_authorization_attempts_duration_seconds",
-            "[ALPHA] Latency of authorization checks made by the impersonation handler in seconds split by mode and "
-            "decision.",
-            ["mode", "decision"],
-            _SECONDS,
-        )
+        self._users = counter("authenticated_user_requests")
+        self._authentications = counter("authentication_attempts")
+        self._authentication_seconds = histogram("authentication_duration_seconds", _ALL_SECONDS, shown=_SECONDS)
+        self._authorizations = counter("authorization_attempts_total")
+        self._authorization_seconds = histogram("authorization_duration_seconds", _ALL_SECONDS, shown=_SECONDS)
+        self._impersonations = counter("apiserver_impersonation_attempts_total")
+        self._impersonation_seconds = histogram("apiserver_impersonation_attempts_duration_seconds", _SECONDS)
+        self._checks = counter("apiserver_impersonation_authorization_attempts_total")
+        self._check_seconds = histogram("apiserver_impersonation_authorization_attempts_duration_seconds", _SECONDS)
         if registry is not None:
             for collector in vars(self).values():
                 registry.register(collector)
@@ -114,13 +72,9 @@ class FilterSeconds(Collector):
         self._meter = meter
 
     def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(
-            "apiserver_request_filter_duration_seconds",
-            "[ALPHA] Request filter latency distribution in seconds, for each filter type",
-            labels=("filter",),
-        )
-        for name, histogram in self._meter.filter_seconds().items():
-            rows = histogram.rows.values()
+        family = metric_family("apiserver_request_filter_duration_seconds")
+        for name, durations in self._meter.filter_seconds().items():
+            rows = durations.rows.values()
             row = [sum(column) for column in zip(*rows, strict=True)] if rows else [0.0] * (len(_ALL_SECONDS) + 2)
             family.add_metric([name], coarser(_ALL_SECONDS, row, _FILTER_SECONDS), row[-1])
         yield family

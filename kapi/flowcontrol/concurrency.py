@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from kapi.flowcontrol.usage import Ratios
-from kapi.machinery.meters import cumulative
+from kapi.machinery.meters import cumulative, metric_family
 
 BOUNDS = (0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 KINDS = ("readOnly", "mutating")
@@ -66,12 +66,7 @@ class Concurrency:
             self.executing[kind].change(1, at)
 
     def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(
-            "apiserver_flowcontrol_read_vs_write_current_requests",
-            "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of the number of requests (as a fraction of "
-            "the relevant limit) waiting or in regular stage of execution",
-            labels=("phase", "request_kind"),
-        )
+        family = metric_family("apiserver_flowcontrol_read_vs_write_current_requests")
         for phase, counts in (("executing", self.executing), ("waiting", self.waiting)):
             for kind, count in counts.items():
                 if self.seconds is not None:

@@ -11,13 +11,33 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
 from kapi.machinery.golang import float_text
 
 Labels = tuple[str, ...]
+_TABLE = Path(__file__).with_name("metrics.txt")
+
+
+@functools.cache
+def _described() -> dict[str, tuple[str, str, Labels]]:
+    """By name: the type, the text and the labels of each metric in ``metrics.txt``."""
+    lines = [line for line in _TABLE.read_text().splitlines() if line and not line.startswith("#")]
+    found = {}
+    for head, text in zip(lines[::2], lines[1::2], strict=True):
+        name, type_, *labels = head.replace(",", "").replace(" of ", " ").split()
+        found[name] = type_, text.strip(), tuple(labels)
+    return found
 
 
 #: default upper bounds of upstream's client library, in seconds
@@ -174,3 +194,33 @@ class Histogram(Collector):
         for key, row in sorted(self.rows.items()):
             family.add_metric(list(key), coarser(self.bounds, row, self.shown), row[-1])
         yield family
+
+
+def counter(name: str) -> Counter:
+    """The counter that ``metrics.txt`` describes."""
+    return Counter(name, *_described()[name][1:])
+
+
+def gauge(name: str) -> Gauge:
+    """The gauge that ``metrics.txt`` describes."""
+    return Gauge(name, *_described()[name][1:])
+
+
+def histogram(name: str, bounds: Sequence[float], *, shown: Sequence[float] | None = None) -> Histogram:
+    """The histogram that ``metrics.txt`` describes."""
+    return Histogram(name, *_described()[name][1:], bounds, shown=shown)
+
+
+_FAMILIES: dict[str, type[Metric]] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+    "summary": SummaryMetricFamily,
+}
+
+
+def metric_family(name: str, value: float | None = None) -> Any:
+    """The metric family that ``metrics.txt`` describes, with this value if it has no labels."""
+    type_, text, labels = _described()[name]
+    made: Any = _FAMILIES[type_]
+    return made(name, text, labels=labels) if value is None else made(name, text, value=value)

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from kapi.machinery.meters import Counter, Gauge, hashed
+from kapi.machinery.meters import counter, gauge, hashed
 from kapi.machinery.server_id import server_id_hash
-
-_SERVER = "apiserver_id_hash"
 
 
 class Reloads(Collector):
     """Counts the reloads of one ``kind`` of configuration: "authentication", "manifest_admission".
 
-    ``labels``: further labels of all its metrics; each call passes their values.
+    Each call passes the values of the labels that ``metrics.txt`` has beside status, server and hash.
     """
 
     def __init__(
@@ -28,30 +26,13 @@ class Reloads(Collector):
         kind: str,
         registry: CollectorRegistry | None = None,
         clock: Callable[[], float] = time.time,
-        *,
-        name: str = "",
-        stability: str = "[BETA]",
-        labels: tuple[str, ...] = (),
     ) -> None:
-        prefix, name = f"apiserver_{kind}_config_controller_", f"{name or kind} configuration"
-        split = f"split by {', '.join(('status', *labels))} and apiserver identity."
+        prefix = f"apiserver_{kind}_config_controller_"
         self._clock = clock
         self._server = server_id_hash()
-        self._total = Counter(
-            prefix + "automatic_reloads_total",
-            f"{stability} Total number of automatic reloads of {name} {split}",
-            ("status", *labels, _SERVER),
-        )
-        self._last = Gauge(
-            prefix + "automatic_reload_last_timestamp_seconds",
-            f"{stability} Timestamp of the last automatic reload of {name} {split}",
-            ("status", *labels, _SERVER),
-        )
-        self._info = Gauge(
-            prefix + "last_config_info",
-            f"[ALPHA] Information about the last applied {name} with hash as label, split by apiserver identity.",
-            (*labels, _SERVER, "hash"),
-        )
+        self._total = counter(prefix + "automatic_reloads_total")
+        self._last = gauge(prefix + "automatic_reload_last_timestamp_seconds")
+        self._info = gauge(prefix + "last_config_info")
         if registry is not None:
             registry.register(self)
 

@@ -16,7 +16,7 @@ from itertools import islice
 from operator import itemgetter
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 from twisted.internet.defer import DeferredLock
 
@@ -25,7 +25,7 @@ from kapi.machinery.each import costly, elements
 from kapi.machinery.feature_gates import stages
 from kapi.machinery.lifecycles import RELEASE, EffectiveVersion
 from kapi.machinery.meters import Histogram as LabelledHistogram
-from kapi.machinery.meters import number_text
+from kapi.machinery.meters import metric_family, number_text
 from kapi.machinery.version import VERSION
 from kapi.observability.request_metrics import LATENCY, RequestMetrics
 from kapi.request.context import RequestContext
@@ -250,11 +250,7 @@ def _pieces(family: Metric) -> Iterator[bytes]:
 
 def store_requests(durations: LabelledHistogram) -> Iterator[Metric]:
     """How many there were, of the durations."""
-    family = CounterMetricFamily(
-        "etcd_requests_total",
-        "[ALPHA] Etcd request counts for each operation and object type.",
-        labels=["operation", "group", "resource"],
-    )
+    family = metric_family("etcd_requests_total")
     for labels, row in durations.rows.items():
         family.add_metric(list(labels), sum(row[:-1]))
     yield family
@@ -321,24 +317,14 @@ def with_meta(families: Iterable[Metric], shape: Shape | None) -> Iterator[Metri
         stage = found[1] if found else "ALPHA"
         stages[stage] = stages.get(stage, 0) + 1
         yield family
-    registered = CounterMetricFamily(
-        "registered_metrics_total",
-        "[BETA] The count of registered metrics broken by stability level and deprecation version.",
-        labels=("stability_level", "deprecated_version"),
-    )
+    registered = metric_family("registered_metrics_total")
     for stage, count in sorted(stages.items()):
         registered.add_metric([stage, ""], count)
     yield registered
-    for name, text, value in (
-        ("disabled_metrics_total", "[BETA] The count of disabled metrics.", shape.hidden if shape else 0),
-        ("hidden_metrics_total", "[BETA] The count of hidden metrics.", 0),
-        (
-            "cardinality_enforcement_unexpected_categorizations_total",
-            "[ALPHA] The count of unexpected categorizations during cardinality enforcement.",
-            shape.unexpected if shape else 0,
-        ),
-    ):
-        yield CounterMetricFamily(name, text, value=value)
+    yield metric_family("disabled_metrics_total", shape.hidden if shape else 0)
+    yield metric_family("hidden_metrics_total", 0)
+    unexpected = shape.unexpected if shape else 0
+    yield metric_family("cardinality_enforcement_unexpected_categorizations_total", unexpected)
 
 
 _BUILD = {
@@ -356,25 +342,11 @@ _BUILD = {
 
 def build_families(features: Mapping[str, bool], effective: EffectiveVersion) -> Iterator[Metric]:
     """The server's version and feature gates (upstream: ``metrics/version.go``, ``metrics/prometheus/feature``)."""
-    build = GaugeMetricFamily(
-        "kubernetes_build_info",
-        "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, "
-        "build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
-        labels=list(_BUILD),
-    )
+    build = metric_family("kubernetes_build_info")
     build.add_metric([VERSION[name] for name in _BUILD.values()], 1)
-    version = GaugeMetricFamily(
-        "version_info",
-        "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the component, "
-        "usually kube, but is relevant for aggregated-apiservers.",
-        labels=["component", "binary", "emulation", "min_compat"],
-    )
+    version = metric_family("version_info")
     version.add_metric(["kube", *map(str, (RELEASE, *effective))], 1)
-    gates = GaugeMetricFamily(
-        "kubernetes_feature_enabled",
-        "[BETA] This metric records the data about the stage and enablement of a k8s feature.",
-        labels=["name", "stage"],
-    )
+    gates = metric_family("kubernetes_feature_enabled")
     for name, stage in stages(effective.emulated).items():
         gates.add_metric([name, stage.name], float(features[name]))
     yield from (build, version, gates)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Set
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from kapi.flowcontrol.concurrency import KINDS, Concurrency, Count
 from kapi.machinery.meters import Histogram as LabelledHistogram
-from kapi.machinery.meters import cumulative
+from kapi.machinery.meters import cumulative, metric_family
 from kapi.observability.zpages import page_version
 from kapi.request import bodies
 from kapi.request.bodies import BodySizes
@@ -25,18 +25,6 @@ LATENCY = (
 )  # fmt: skip
 _SLI_FROM = 2  # index of the first bucket of the SLI metric: 50 ms
 SIZES = tuple(1000.0 * 10**power for power in range(7))
-_TEXTS = {
-    "total": "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, "
-    "scope, component, and HTTP response code.",
-    "latency": "[STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, "
-    "subresource, scope and component.",
-    "sli": "[ALPHA] Response latency distribution (not counting webhook duration and priority & fairness queue wait times) "
-    "in seconds for each verb, group, version, resource, subresource, scope and component.",
-    "sizes": "[STABLE] Response size distribution in bytes for each group, version, verb, resource, subresource, scope and "
-    "component.",
-    "running": "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, "
-    "scope and component. Not all requests are tracked this way.",
-}
 _FIELD_VALIDATION = "field_validation_request_duration_seconds"
 _READING = frozenset({"GET", "LIST", "HEAD", "OPTIONS"})
 _VALIDATIONS = frozenset({"Strict", "Warn", "Ignore"})
@@ -219,32 +207,11 @@ class RequestMetrics:
         self._sweep_beyond = max(_MIN_SERIES, 2 * len(kept))
 
     def collect(self) -> Iterator[Metric]:
-        names = ["verb", "group", "version", "resource", "subresource", "scope", "component"]
-        total = CounterMetricFamily(
-            "apiserver_request_total",
-            _TEXTS["total"],
-            labels=[*names, "code", "dry_run"],
-        )
-        latency = HistogramMetricFamily(
-            "apiserver_request_duration_seconds",
-            _TEXTS["latency"],
-            labels=[*names, "dry_run"],
-        )
-        sli = HistogramMetricFamily(
-            "apiserver_request_sli_duration_seconds",
-            _TEXTS["sli"],
-            labels=names,
-        )
-        sizes = HistogramMetricFamily(
-            "apiserver_response_sizes",
-            _TEXTS["sizes"],
-            labels=names,
-        )
-        running = GaugeMetricFamily(
-            "apiserver_longrunning_requests",
-            _TEXTS["running"],
-            labels=names,
-        )
+        total = metric_family("apiserver_request_total")
+        latency = metric_family("apiserver_request_duration_seconds")
+        sli = metric_family("apiserver_request_sli_duration_seconds")
+        sizes = metric_family("apiserver_response_sizes")
+        running = metric_family("apiserver_longrunning_requests")
         for key, series in self.series.items():
             labels = list(key)
             for (code, dry_run), count in series.codes.items():
@@ -256,32 +223,19 @@ class RequestMetrics:
                 sli.add_metric(labels, *series.own())
             if key[0] in ("GET", "LIST") and series.codes:
                 sizes.add_metric(labels, series.sizes.buckets(), series.sizes.total)
-        inflight = GaugeMetricFamily(
-            "apiserver_current_inflight_requests",
-            "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last "
-            "second.",
-            labels=["request_kind"],
-        )
-        queued = GaugeMetricFamily(
-            "apiserver_current_inqueue_requests",
-            "[ALPHA] Maximal number of queued requests in this apiserver per request kind in last second.",
-            labels=["request_kind"],
-        )
+        inflight = metric_family("apiserver_current_inflight_requests")
+        queued = metric_family("apiserver_current_inqueue_requests")
         for kind in KINDS:
             inflight.add_metric([kind], self.concurrency.executing[kind].now)
             queued.add_metric([kind], self.concurrency.waiting[kind].now)
         yield from (total, latency, sli, sizes, running, inflight, queued)
         yield from self.concurrency.collect()
-        yield self._bodies()
-        yield self._field_validation()
-        yield self._deprecations()
+        yield from self._bodies()
+        yield from self._field_validation()
+        yield from self._deprecations()
 
-    def _bodies(self) -> Metric:
-        family = HistogramMetricFamily(
-            "apiserver_request_body_size_bytes",
-            "[ALPHA] Apiserver request body size in bytes broken out by resource and verb.",
-            labels=("group", "resource", "verb"),
-        )
+    def _bodies(self) -> Iterator[Metric]:
+        family = metric_family("apiserver_request_body_size_bytes")
         rows: dict[tuple[str, str, str], list[int]] = {}
         for (verb, group, _, resource, _, _, _), series in self.series.items():
             row = series.bodies.row
@@ -290,15 +244,11 @@ class RequestMetrics:
                 rows[key] = [one + more for one, more in zip(rows[key], row, strict=True)] if key in rows else row
         for labels, row in sorted(rows.items()):
             family.add_metric(list(labels), cumulative(bodies.BOUNDS, row), row[-1])
-        return family
+        yield family
 
-    def _field_validation(self) -> Metric:
+    def _field_validation(self) -> Iterator[Metric]:
         """The histogram of writes by field validation; it counts all other writes as without one."""
-        family = HistogramMetricFamily(
-            _FIELD_VALIDATION,
-            "[ALPHA] Response latency distribution in seconds for each field validation value",
-            labels=("field_validation",),
-        )
+        family = metric_family("field_validation_request_duration_seconds")
         bounds = LATENCY[_SLI_FROM:]
         rest = [0.0] * (len(bounds) + 2)
         for key, series in self.series.items():
@@ -310,21 +260,16 @@ class RequestMetrics:
             rest = [one - less for one, less in zip(rest, row, strict=True)]
         for labels, row in sorted({**self._validated.rows, ("",): rest}.items()):
             family.add_metric(list(labels), cumulative(bounds, row), row[-1])
-        return family
+        yield family
 
-    def _deprecations(self) -> Metric:
-        family = GaugeMetricFamily(
-            "apiserver_requested_deprecated_apis",
-            "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, "
-            "subresource, and removed_release.",
-            labels=("group", "version", "resource", "subresource", "removed_release"),
-        )
+    def _deprecations(self) -> Iterator[Metric]:
+        family = metric_family("apiserver_requested_deprecated_apis")
         asked = {key[1:5] for key, series in self.series.items() if series.codes and key[3]}
         for group, version, resource, subresource in sorted(asked):
             removed = self.deprecated(group, version, resource)
             if removed is not None:
                 family.add_metric([group, version, resource, subresource, removed], 1)
-        return family
+        yield family
 
 
 def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]) -> Key:
@@ -353,16 +298,8 @@ def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]
 
 def pending_families(pending: Pending) -> Iterator[Metric]:
     """The bytes that wait for slow clients, and the refusals because of them."""
-    yield GaugeMetricFamily(
-        "kapi_pending_bytes",
-        "[ALPHA] Bytes of answers, events and bodies that wait for clients which are slow.",
-        value=pending.size,
-    )
-    refusals = CounterMetricFamily(
-        "kapi_pending_refusals_total",
-        "[ALPHA] Counter of requests answered with 429 (refused) and clients disconnected (cut_off) because too much waited.",
-        labels=("how",),
-    )
+    yield metric_family("kapi_pending_bytes", value=pending.size)
+    refusals = metric_family("kapi_pending_refusals_total")
     refusals.add_metric(["refused"], pending.refused)
     refusals.add_metric(["cut_off"], pending.cut_off)
     yield refusals

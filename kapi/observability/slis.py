@@ -13,7 +13,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
 from kapi.endpoints.writer import compress, wants_gzip
-from kapi.machinery.meters import Counter, Gauge
+from kapi.machinery.meters import counter, gauge
 from kapi.observability.metrics import CONTENT_TYPE, lines, started, was_reset
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -32,16 +32,8 @@ class HealthIndicators:
         """``resets``: DELETE resets the metrics."""
         self._headers = started(clock)
         self._endpoints, self._resets = tuple(endpoints), resets
-        self._states = Gauge(
-            "kubernetes_healthcheck",
-            "[STABLE] This metric records the result of a single healthcheck.",
-            ("name", "type"),
-        )
-        self._totals = Counter(
-            "kubernetes_healthchecks_total",
-            "[STABLE] This metric records the results of all healthcheck.",
-            ("name", "status", "type"),
-        )
+        self._states = gauge("kubernetes_healthcheck")
+        self._totals = counter("kubernetes_healthchecks_total")
 
     @app.route("/metrics/slis")
     def exposition(self, ctx: RequestContext) -> Response:

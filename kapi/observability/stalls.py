@@ -15,9 +15,10 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 from twisted.logger import Logger
 
+from kapi.machinery.meters import metric_family
 from kapi.observability.request_metrics import Histogram
 from kapi.process.reactor import watch_polls
 from kapi.request.context import RequestContext
@@ -101,11 +102,7 @@ class StallMonitor:
             pause = self.look(lambda: sys._current_frames().get(self._reactor_thread))
 
     def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(
-            "kapi_reactor_stall_seconds",
-            "Turns of the reactor that took over 10 ms, during which nothing else was served.",
-            labels=[],
-        )
+        family = metric_family("kapi_reactor_stall_seconds")
         family.add_metric([], self.turns.buckets(), self.turns.total)
         yield family
 

@@ -12,7 +12,7 @@ from prometheus_client.registry import CollectorRegistry
 from twisted.internet.endpoints import UNIXClientEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IStreamClientEndpoint
 
-from kapi.machinery.meters import Counter, Histogram
+from kapi.machinery.meters import counter, histogram
 from kapi.options.egress import Selection
 from kapi.options.errors import ConfigError, read_file
 from kapi.process.reactor import Reactor
@@ -22,7 +22,6 @@ from kapi.wire.konnectivity import by_call
 from kapi.wire.tls.trust import client_options, identity
 
 _FLAG = "egress-selector-config-file"
-_LABELS = ("protocol", "transport")
 
 
 def make_egress(selections: Sequence[Selection]) -> Egress:
@@ -74,24 +73,9 @@ class EgressMeter:
     """Metrics of dials through proxies."""
 
     def __init__(self) -> None:
-        prefix = "apiserver_egress_dialer_dial_"
-        self._starts = Counter(
-            f"{prefix}start_total",
-            "[ALPHA] Dial starts, labeled by the protocol (http-connect or grpc) and transport (tcp or uds).",
-            _LABELS,
-        )
-        self._seconds = Histogram(
-            f"{prefix}duration_seconds",
-            "[ALPHA] Dial latency histogram in seconds, labeled by the protocol (http-connect or grpc), transport (tcp or uds)",
-            _LABELS,
-            [0.005, 0.025, 0.1, 0.5, 2.5, 12.5],
-        )
-        self._failures = Counter(
-            f"{prefix}failure_count",
-            "[ALPHA] Dial failure count, labeled by the protocol (http-connect or grpc), transport (tcp or uds), and stage "
-            "(connect or proxy). The stage indicates at which stage the dial failed",
-            (*_LABELS, "stage"),
-        )
+        self._starts = counter("apiserver_egress_dialer_dial_start_total")
+        self._seconds = histogram("apiserver_egress_dialer_dial_duration_seconds", [0.005, 0.025, 0.1, 0.5, 2.5, 12.5])
+        self._failures = counter("apiserver_egress_dialer_dial_failure_count")
 
     def register(self, registry: CollectorRegistry) -> None:
         for collector in (self._starts, self._seconds, self._failures):

@@ -19,7 +19,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import counter
 from kapi.machinery.tree import Object
 from kapi.process.driver import Sliced
 from kapi.registry import read
@@ -42,11 +42,7 @@ from kapi.watchcache.cache import Batch, Cache, Entry, Watch, WatchEvent
 from kapi.watchcache.event import DELETED
 from kapi.watchcache.unreadable import Unreadable
 
-SELF_REQUESTS = Counter(
-    "apiserver_selfrequest_total",
-    "[ALPHA] Counter of apiserver self-requests broken out for each verb, API resource and subresource.",
-    ("verb", "group", "resource", "subresource"),
-)
+SELF_REQUESTS = counter("apiserver_selfrequest_total")
 log = Logger()
 RESTART_SECONDS = 1.0  # delay of a new watch after a fault has ended the last one: the fault may come again
 Arguments = ParamSpec("Arguments")

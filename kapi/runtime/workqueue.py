@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 from weakref import WeakSet
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.limiter import TokenBucket
-from kapi.machinery.meters import Counter, Histogram, exponential
+from kapi.machinery.meters import counter, exponential, histogram, metric_family
 from kapi.machinery.status import Conflict, StatusError
 from kapi.runtime.sliced import begin, register
 from kapi.store.errors import StoreUnavailable
@@ -77,38 +77,17 @@ class WorkQueueMetrics(Collector):
 
     def __init__(self) -> None:
         self.queues: dict[str, WeakSet[QueueMetrics]] = {}
-        labels = ("name",)
-        self.adds = Counter("workqueue_adds_total", "[BETA] Total number of adds handled by workqueue", labels)
-        self.retries = Counter("workqueue_retries_total", "[BETA] Total number of retries handled by workqueue", labels)
-        self.queue_duration = Histogram(
-            "workqueue_queue_duration_seconds",
-            "[BETA] How long in seconds an item stays in workqueue before being requested.",
-            labels,
-            _SECONDS,
-        )
-        self.work_duration = Histogram(
-            "workqueue_work_duration_seconds",
-            "[BETA] How long in seconds processing an item from workqueue takes.",
-            labels,
-            _SECONDS,
-        )
+        self.adds = counter("workqueue_adds_total")
+        self.retries = counter("workqueue_retries_total")
+        self.queue_duration = histogram("workqueue_queue_duration_seconds", _SECONDS)
+        self.work_duration = histogram("workqueue_work_duration_seconds", _SECONDS)
 
     def collect(self) -> Iterator[Metric]:
         for part in (self.adds, self.retries, self.queue_duration, self.work_duration):
             yield from part.collect()
-        depth = GaugeMetricFamily("workqueue_depth", "[BETA] Current depth of workqueue", labels=["name"])
-        unfinished = GaugeMetricFamily(
-            "workqueue_unfinished_work_seconds",
-            "[BETA] How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large "
-            "values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this "
-            "increases.",
-            labels=["name"],
-        )
-        longest = GaugeMetricFamily(
-            "workqueue_longest_running_processor_seconds",
-            "[BETA] How many seconds has the longest running processor for workqueue been running.",
-            labels=["name"],
-        )
+        depth = metric_family("workqueue_depth")
+        unfinished = metric_family("workqueue_unfinished_work_seconds")
+        longest = metric_family("workqueue_longest_running_processor_seconds")
         for name, queues in sorted(self.queues.items()):
             ages = [age for queue in queues for age in queue.ages()]
             depth.add_metric([name], sum(queue.depth for queue in queues))

@@ -14,7 +14,7 @@ from kapi.machinery import tree
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.memo import BoundedCache
-from kapi.machinery.meters import Histogram
+from kapi.machinery.meters import histogram
 from kapi.machinery.status import BadRequest, StatusError
 from kapi.machinery.tree import Object
 from kapi.schema.apply import comparing, fieldset, lastapplied, typed
@@ -36,11 +36,8 @@ from kapi.schema.managedfields_entries import (
 )
 from kapi.schema.types import Type
 
-TIMESTAMP_COMPARISON = Histogram(
-    "apiserver_request_timestamp_comparison_time",
-    "[ALPHA] Time taken for comparison of old vs new objects in UPDATE or PATCH requests",
-    ("code_path",),
-    (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0),
+TIMESTAMP_COMPARISON = histogram(
+    "apiserver_request_timestamp_comparison_time", (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0)
 )
 
 

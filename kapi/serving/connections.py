@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 from twisted.logger import Logger
 
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import counter
 from kapi.serving.http2_stream import Stream, StreamRequest
 from kapi.serving.run import RequestRunner
 
@@ -60,11 +60,7 @@ class ConnectionErrors:
     """
 
     def __init__(self) -> None:
-        self.counter = Counter(
-            "kapi_connection_errors_total",
-            "[ALPHA] Number of connections that were ended for what their client did, by reason",
-            ["reason"],
-        )
+        self.counter = counter("kapi_connection_errors_total")
         self._bursts: dict[str, _Burst] = {}
 
     def add(self, reason: str, peer: object, error: object, now: float) -> None:

@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from twisted.web import server
 from twisted.web.resource import IResource
 
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import counter
 from kapi.process.timers import Repeated
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -172,10 +172,7 @@ class Connections(Site):
         #: connections with a deadline, so without the thousands that only have watches
         self.watched: set[Swept] = set()
         self._all_closed: Deferred[None] | None = None
-        self.handshake_errors = Counter(
-            "apiserver_tls_handshake_errors_total",
-            "[ALPHA] Number of requests dropped with 'TLS handshake error from' error",
-        )
+        self.handshake_errors = counter("apiserver_tls_handshake_errors_total")
         self.errors = ConnectionErrors()
         self.closing = False
         self._closing_since: float | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from kapi.machinery.meters import metric_family
 from kapi.store.errors import StoreError
 
 log = Logger()
@@ -53,11 +54,7 @@ def size_families(sizes: Sequence[StorageSize]) -> Callable[[], Iterator[Metric]
     """Returns what makes the metric; ``sizes`` are in the order of the stores' numbers."""
 
     def make() -> Iterator[Metric]:
-        family = GaugeMetricFamily(
-            "apiserver_storage_size_bytes",
-            "[STABLE] Size of the storage database file physically allocated in bytes.",
-            labels=["storage_cluster_id"],
-        )
+        family = metric_family("apiserver_storage_size_bytes")
         for number, size in enumerate(sizes):
             found = size.known()
             if found:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from kapi.machinery.meters import DEFAULT_BOUNDS, Counter, Gauge, Histogram, coarser, exponential
+from kapi.machinery import meters
+from kapi.machinery.meters import (
+    DEFAULT_BOUNDS,
+    Counter,
+    Gauge,
+    Histogram,
+    coarser,
+    counter,
+    exponential,
+    metric_family,
+)
 from kapi.observability.metrics import lines
 
 
@@ -30,6 +42,26 @@ def test_counters_keep_the_name_they_were_given() -> None:
         "# TYPE n_total counter",
         "n_total 0",
     ]
+
+
+def test_the_table_has_each_metric_once_in_order_with_its_stability() -> None:
+    lines = [line for line in meters._TABLE.read_text().splitlines() if line and not line.startswith("#")]
+    names = [head.split()[0] for head in lines[::2]]
+    assert names == sorted(set(names))
+    assert [text for text in lines[1::2] if not re.match(r"    (EXPERIMENTAL: )?\[(ALPHA|BETA|STABLE)\] .", text)] == []
+
+
+def test_a_metric_of_the_table_has_its_text_and_labels() -> None:
+    stages = metric_family("registered_metrics_total")
+    stages.add_metric(["BETA", ""], 2)
+    assert "".join(lines(stages)).splitlines()[:2] == [
+        "# HELP registered_metrics_total [BETA] The count of registered metrics broken by stability level and "
+        "deprecation version.",
+        "# TYPE registered_metrics_total counter",
+    ]
+    decided = counter("authorization_attempts_total")
+    decided.add("allowed")
+    assert exposed(decided)[1] == 'authorization_attempts_total{result="allowed"} 1'
 
 
 def test_a_histogram_adds_up() -> None:

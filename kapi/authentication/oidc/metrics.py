@@ -8,11 +8,10 @@ from typing import TypeVar
 
 from prometheus_client.registry import CollectorRegistry
 
-from kapi.machinery.meters import Gauge, Histogram, hashed
+from kapi.machinery.meters import gauge, hashed, histogram
 from kapi.machinery.server_id import server_id_hash
 
 Answer = TypeVar("Answer")
-_PREFIX = "apiserver_authentication_jwt_authenticator_"
 _BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 
 
@@ -28,24 +27,9 @@ class JWTMeter:
     ) -> None:
         self._clock = clock
         self._server = server_id_hash()
-        self._latency = Histogram(
-            _PREFIX + "latency_seconds",
-            "[ALPHA] Latency of jwt authentication operations in seconds, for tokens that are not in the cache.",
-            ("result", "jwt_issuer_hash"),
-            _BOUNDS,
-        )
-        self._fetches = Gauge(
-            _PREFIX + "jwks_fetch_last_timestamp_seconds",
-            "[ALPHA] Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt "
-            "issuer.",
-            ("result", "jwt_issuer_hash", "apiserver_id_hash"),
-        )
-        self._key_sets = Gauge(
-            _PREFIX + "jwks_fetch_last_key_set_info",
-            "[ALPHA] Information about the last JWKS that was fetched, with hash as label, split by api server identity "
-            "and jwt issuer.",
-            ("jwt_issuer_hash", "apiserver_id_hash", "hash"),
-        )
+        self._latency = histogram("apiserver_authentication_jwt_authenticator_latency_seconds", _BOUNDS)
+        self._fetches = gauge("apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds")
+        self._key_sets = gauge("apiserver_authentication_jwt_authenticator_jwks_fetch_last_key_set_info")
         if registry is not None:
             registry.register(self._latency)
             for collector in (self._fetches, self._key_sets) if key_sets else ():

@@ -29,7 +29,7 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import counter
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Document, DocumentResponse, Response
@@ -46,13 +46,8 @@ Find = Callable[[str], GroupEntry | None]
 _AGGREGATED = Convert("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
 _PARAMETERS = b";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #: upstream: apiserver ``endpoints/discovery/aggregated/metrics.go``
-AGGREGATIONS = Counter(
-    "aggregator_discovery_aggregation_count_total", "[ALPHA] Counter of number of times discovery was aggregated"
-)
-WITHOUT_PEERS = Counter(
-    "aggregator_discovery_nopeer_requests_total",
-    "[ALPHA] Counter of number of times no-peer (non peer-aggregated) discovery was requested",
-)
+AGGREGATIONS = counter("aggregator_discovery_aggregation_count_total")
+WITHOUT_PEERS = counter("aggregator_discovery_nopeer_requests_total")
 
 
 def api_versions(address: str) -> Object:

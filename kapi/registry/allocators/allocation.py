@@ -8,28 +8,17 @@ from __future__ import annotations
 
 import random
 
-from kapi.machinery.meters import DEFAULT_BOUNDS, Counter, Histogram
+from kapi.machinery.meters import DEFAULT_BOUNDS, counter, histogram
 
 RANDOM = random.SystemRandom()
 STATIC, DYNAMIC = "static", "dynamic"  # scopes: a given address or port, or any free one
 _ADDRESSES, _PORTS = "kube_apiserver_clusterip_allocator_", "kube_apiserver_nodeport_allocator_"
 
-ADDRESSES_ALLOCATED = Counter(
-    _ADDRESSES + "allocation_total", "[ALPHA] Number of Cluster IPs allocations", ("cidr", "scope")
-)
-ADDRESS_ERRORS = Counter(
-    _ADDRESSES + "allocation_errors_total", "[ALPHA] Number of errors trying to allocate Cluster IPs", ("cidr", "scope")
-)
-ADDRESS_SECONDS = Histogram(
-    _ADDRESSES + "allocation_duration_seconds",
-    "[ALPHA] Duration in seconds to allocate a Cluster IP by ServiceCIDR",
-    ("cidr",),
-    DEFAULT_BOUNDS,
-)
-PORTS_ALLOCATED = Counter(_PORTS + "allocation_total", "[ALPHA] Number of NodePort allocations", ("scope",))
-PORT_ERRORS = Counter(
-    _PORTS + "allocation_errors_total", "[ALPHA] Number of errors trying to allocate NodePort", ("scope",)
-)
+ADDRESSES_ALLOCATED = counter("kube_apiserver_clusterip_allocator_allocation_total")
+ADDRESS_ERRORS = counter("kube_apiserver_clusterip_allocator_allocation_errors_total")
+ADDRESS_SECONDS = histogram("kube_apiserver_clusterip_allocator_allocation_duration_seconds", DEFAULT_BOUNDS)
+PORTS_ALLOCATED = counter("kube_apiserver_nodeport_allocator_allocation_total")
+PORT_ERRORS = counter("kube_apiserver_nodeport_allocator_allocation_errors_total")
 COLLECTORS = (ADDRESSES_ALLOCATED, ADDRESS_ERRORS, ADDRESS_SECONDS, PORTS_ALLOCATED, PORT_ERRORS)
 
 

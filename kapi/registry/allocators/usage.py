@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from kapi.machinery.meters import metric_family
 from kapi.registry.allocators.addresses import GROUP, networks_of
 from kapi.registry.allocators.ports import NodePorts
 from kapi.resources.core.services.allocation import usable_range
@@ -24,16 +25,8 @@ def usage(client: Client, addresses: Cache, ports: NodePorts) -> Callable[[], It
     ranges = client.resource(GROUP, "servicecidrs")
 
     def make() -> Iterator[Metric]:
-        taken = GaugeMetricFamily(
-            _ADDRESSES + "allocated_ips",
-            "[ALPHA] Gauge measuring the number of allocated IPs for Services",
-            labels=["cidr"],
-        )
-        free = GaugeMetricFamily(
-            _ADDRESSES + "available_ips",
-            "[ALPHA] Gauge measuring the number of available IPs for Services",
-            labels=["cidr"],
-        )
+        taken = metric_family("kube_apiserver_clusterip_allocator_allocated_ips")
+        free = metric_family("kube_apiserver_clusterip_allocator_available_ips")
         networks = {network for service_cidr in ranges.lister.list() for network in networks_of(service_cidr)}
         held = [address for one in addresses.list()[0] if (address := parse(one.name)) is not None]
         for network in sorted(networks, key=str):
@@ -44,15 +37,9 @@ def usage(client: Client, addresses: Cache, ports: NodePorts) -> Callable[[], It
         yield taken
         yield free
         reserved = ports.count()
-        yield GaugeMetricFamily(
-            _PORTS + "allocated_ports",
-            "[ALPHA] Gauge measuring the number of allocated NodePorts for Services",
-            value=reserved,
-        )
-        yield GaugeMetricFamily(
-            _PORTS + "available_ports",
-            "[ALPHA] Gauge measuring the number of available NodePorts for Services",
-            value=ports.high - ports.low + 1 - reserved,
+        yield metric_family("kube_apiserver_nodeport_allocator_allocated_ports", value=reserved)
+        yield metric_family(
+            "kube_apiserver_nodeport_allocator_available_ports", value=ports.high - ports.low + 1 - reserved
         )
 
     return make

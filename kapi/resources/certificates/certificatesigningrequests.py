@@ -18,7 +18,7 @@ from kapi.machinery import der, pem
 from kapi.machinery.ages import human_duration
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import counter
 from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
@@ -32,16 +32,8 @@ _SLICED = "sliced by signer (only kubernetes.io signer names are specifically id
 _TOLERANCE_SECONDS = 300  # signers backdate the beginning
 _TOLERANCE = 0.05  # the part of the requested duration
 
-REQUESTED = Counter(
-    _PREFIX + "requested_duration_total",
-    f"[ALPHA] Total number of issued CSRs with a requested duration, {_SLICED}",
-    _OF,
-)
-HONORED = Counter(
-    _PREFIX + "honored_duration_total",
-    f"[ALPHA] Total number of issued CSRs with a requested duration that was honored, {_SLICED}",
-    _OF,
-)
+REQUESTED = counter("apiserver_certificates_registry_csr_requested_duration_total")
+HONORED = counter("apiserver_certificates_registry_csr_honored_duration_total")
 
 
 class CountedDurations:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import time
 
 from kapi.machinery.each import elements, entries
-from kapi.machinery.meters import Histogram, exponential
+from kapi.machinery.meters import exponential, histogram
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional
 
-RATCHETING = Histogram(
-    "apiextensions_apiserver_validation_ratcheting_seconds",
-    "[ALPHA] Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in seconds.",
-    (),
-    exponential(0.00001, 4, 10),
-)
+RATCHETING = histogram("apiextensions_apiserver_validation_ratcheting_seconds", exponential(1e-05, 4, 10))
 
 
 #: the old value where there is none

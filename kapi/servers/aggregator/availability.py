@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import counter, metric_family
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration import available_condition, condition, is_available, local_available
 from kapi.resources.definition import Lister
@@ -36,11 +36,7 @@ class Target(NamedTuple):
 
 PASSED = Verdict("True", "Passed", "all checks passed")
 UNREACHABLE = "FailedDiscoveryCheck"  # the reason when the server itself fails
-LOSSES = Counter(
-    "aggregator_unavailable_apiservice_total",
-    "[ALPHA] Counter of APIServices which are marked as unavailable broken down by APIService name and reason.",
-    ("name", "reason"),
-)
+LOSSES = counter("aggregator_unavailable_apiservice_total")
 
 
 def server_name(service: Object) -> str:
@@ -129,11 +125,7 @@ def updated_status(obj: Object, verdict: Verdict, now: str) -> Object | None:
 
 def unavailable_services(lister: Lister) -> Iterator[Metric]:
     """One series for each APIService of ``lister``."""
-    family = GaugeMetricFamily(
-        "aggregator_unavailable_apiservice",
-        "[ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name.",
-        labels=["name"],
-    )
+    family = metric_family("aggregator_unavailable_apiservice")
     for service in lister.list():
         family.add_metric([service["metadata"]["name"]], 0.0 if is_available(service) else 1.0)
     yield family

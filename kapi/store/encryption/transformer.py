@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.machinery.each import elements
-from kapi.machinery.meters import Counter, Histogram, exponential
+from kapi.machinery.meters import Counter, Histogram, counter, exponential, histogram
 from kapi.process.reactor import Reactor
 from kapi.store.encryption.configuration import Rule, providers_of
 from kapi.store.encryption.kms import Kms
@@ -30,7 +30,6 @@ _MAX_WRITTEN = 1000  # objects
 _LENGTH_BYTES = 4  # for the length of the head
 #: put before plain text where no provider may read that; no JSON begins like this, so the object is unreadable
 _REFUSED = b"\0not encrypted: "
-_LABELS = ("resource", "transformation_type", "transformer_prefix")
 
 
 class Encryption:
@@ -204,21 +203,11 @@ class Encryption:
 
 
 def _operations() -> Counter:
-    return Counter(
-        "apiserver_storage_transformation_operations_total",
-        "[ALPHA] Total number of transformations. Successful transformation will have a status 'OK' and a varied "
-        "status string when the transformation fails.",
-        ("resource", "status", "transformation_type", "transformer_prefix"),
-    )
+    return counter("apiserver_storage_transformation_operations_total")
 
 
 def _seconds() -> Histogram:
-    return Histogram(
-        "apiserver_storage_transformation_duration_seconds",
-        "[ALPHA] Latencies in seconds of value transformation operations.",
-        _LABELS,
-        exponential(5e-6, 2, 25),
-    )
+    return histogram("apiserver_storage_transformation_duration_seconds", exponential(5e-06, 2, 25))
 
 
 def _log_failure(failure: Failure) -> None:

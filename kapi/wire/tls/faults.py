@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA1
 from OpenSSL import SSL, crypto
 
-from kapi.machinery.meters import Counter
+from kapi.machinery.meters import counter
 
 Verify = Callable[[SSL.Connection, crypto.X509, int, int, int], bool]
 _WEAK_DIGEST = 68  # OpenSSL's error code for a signature that it no longer accepts (X509_V_ERR_CA_MD_TOO_WEAK)
@@ -21,18 +21,8 @@ class CertificateFaults:
     """``of`` is the part of the metrics' names for the kind of requests."""
 
     def __init__(self, of: str) -> None:
-        self.missing_san = Counter(
-            f"apiserver_{of}_x509_missing_san_total",
-            "[ALPHA] Counts the number of requests to servers missing SAN extension in their serving certificate OR the "
-            "number of connection failures due to the lack of x509 certificate SAN extension missing (either/or, based on "
-            "the runtime environment)",
-        )
-        self.insecure_sha1 = Counter(
-            f"apiserver_{of}_x509_insecure_sha1_total",
-            "[ALPHA] Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate "
-            "OR the number of connection failures due to the insecure SHA1 signatures (either/or, based on the runtime "
-            "environment)",
-        )
+        self.missing_san = counter(f"apiserver_{of}_x509_missing_san_total")
+        self.insecure_sha1 = counter(f"apiserver_{of}_x509_insecure_sha1_total")
 
     def observing(self, callback: Verify) -> Verify:
         """A verification callback of pyOpenSSL that first counts the server's certificate, then calls ``callback``."""
