@@ -30,6 +30,7 @@ from kapi.runtime import workqueue
 from kapi.schema.managedfields import TIMESTAMP_COMPARISON
 from kapi.schema.structural.correlation import RATCHETING
 from kapi.servers.aggregator.availability import LOSSES
+from kapi.servers.apiextensions import conversion
 from kapi.store.encryption import kms_metrics
 from kapi.wire.tls import faults as tls_faults
 
@@ -52,6 +53,7 @@ _PROCESS_COLLECTORS: tuple[Collector, ...] = (
     kms_metrics.CACHE_MISSES,
     *allocators.COLLECTORS,
     *client.COLLECTORS,
+    *conversion.COLLECTORS,
     *tls_faults.COLLECTORS,
 )
 

@@ -5,7 +5,7 @@ Upstream: ``rest/request.go`` transformResponse, Result.Into; apimachinery ``ser
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from kapi.client.errors import from_response
 from kapi.client.typed import Check
@@ -40,15 +40,16 @@ def recognized(data: bytes) -> Object:
     return tree
 
 
-def check_kind(tree: Object, kind: str, wanted: str, versions: Sequence[str], fields: Check, scheme: str) -> None:
+def check_kind(tree: Object, kind: str, wanted: str, known: Mapping[tuple[str, str], Check], scheme: str) -> None:
     """Checks that the object is of ``kind`` in the apiVersion ``wanted``; what it does not say counts as that.
 
-    ``versions`` are the apiVersions that the client knows the kind in, ``fields`` checks its fields; ``scheme`` is the name of
-    upstream's table of known kinds.  Raises ValueError.
+    ``known``: a check of the fields for each kind and apiVersion that the client knows besides Status; ``scheme`` is the name of
+    upstream's table of them.  Raises ValueError.
     """
     given, found = type_meta(tree)
     given, found = given or wanted, found or kind
-    if found == kind and given in versions:
+    fields = known.get((found, given))
+    if fields is not None:
         fields(tree, kind)
     elif (found, given) != ("Status", "v1"):
         raise ValueError(f'no kind "{found}" is registered for version "{given}" in scheme "{scheme}"')

@@ -99,7 +99,7 @@ class ReviewClient:
         document = decoded(await self._client.post(orjson.dumps(review)), "POST")
         wanted = review["apiVersion"]
         group = wanted.partition("/")[0]
-        known = [f"{group}/{version}" for version in _VERSIONS]
-        check_kind(document, self.kind, wanted, known, _FIELDS[self.kind], _SCHEME)
+        known = {(self.kind, f"{group}/{version}"): _FIELDS[self.kind] for version in _VERSIONS}
+        check_kind(document, self.kind, wanted, known, _SCHEME)
         answered: Object = document.get("status") or {}
         return answered

@@ -122,3 +122,29 @@ def struct(go_type: str, /, **fields: Check) -> Check:
                 item(value[key], f"{below}.{key}")
 
     return check
+
+
+_CAUSE = struct("v1.StatusCause", reason=text("v1.CauseType"), message=string, field=string)
+_DETAILS = struct(
+    "v1.StatusDetails",
+    name=string,
+    group=string,
+    kind=string,
+    uid=text("types.UID"),
+    causes=list_of(_CAUSE, "v1.StatusCause"),
+    retryAfterSeconds=int32,
+)
+_LIST_META = struct(
+    "v1.ListMeta", selfLink=string, resourceVersion=string, remainingItemCount=int64, **{"continue": string}
+)
+STATUS = struct(
+    "v1.Status",
+    metadata=_LIST_META,
+    status=string,
+    message=string,
+    reason=text("v1.StatusReason"),
+    details=_DETAILS,
+    code=int32,
+)
+#: upstream's name for the table of the kinds that webhooks of admission and conversion answer
+WEBHOOK_SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"

@@ -30,49 +30,27 @@ class Undecodable(ValueError):
 
 
 _GROUP = "admission.k8s.io"
-_VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
-_SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
 
 
-_CAUSE = typed.struct("v1.StatusCause", reason=typed.text("v1.CauseType"), message=typed.string, field=typed.string)
-_DETAILS = typed.struct(
-    "v1.StatusDetails",
-    name=typed.string,
-    group=typed.string,
-    kind=typed.string,
-    uid=typed.text("types.UID"),
-    causes=typed.list_of(_CAUSE, "v1.StatusCause"),
-    retryAfterSeconds=typed.int32,
-)
-_METADATA = typed.struct(
-    "v1.ListMeta",
-    selfLink=typed.string,
-    resourceVersion=typed.string,
-    remainingItemCount=typed.int64,
-    **{"continue": typed.string},
-)
-_STATUS = typed.struct(
-    "v1.Status",
-    metadata=_METADATA,
-    status=typed.string,
-    message=typed.string,
-    reason=typed.text("v1.StatusReason"),
-    details=_DETAILS,
-    code=typed.int32,
-)
-_RESPONSE = typed.struct(
-    "v1.AdmissionResponse",
-    uid=typed.text("types.UID"),
-    allowed=typed.boolean,
-    status=_STATUS,
-    patch=typed.base64,
-    patchType=typed.text("v1.PatchType"),
-    auditAnnotations=typed.string_map,
-    warnings=typed.list_of(typed.string),
-)
+_RESPONSE = {
+    "uid": typed.text("types.UID"),
+    "allowed": typed.boolean,
+    "status": typed.STATUS,
+    "patch": typed.base64,
+    "patchType": typed.text("v1.PatchType"),
+    "auditAnnotations": typed.string_map,
+    "warnings": typed.list_of(typed.string),
+}
 
 
-_REVIEW = typed.struct("v1.AdmissionReview", request=typed.struct("v1.AdmissionRequest"), response=_RESPONSE)
+_REVIEWS = {
+    ("AdmissionReview", f"{_GROUP}/{version}"): typed.struct(
+        f"{version}.AdmissionReview",
+        request=typed.struct(f"{version}.AdmissionRequest"),
+        response=typed.struct(f"{version}.AdmissionResponse", **_RESPONSE),
+    )
+    for version in ("v1", "v1beta1")
+}
 
 
 class Answer(msgspec.Struct):
@@ -125,7 +103,7 @@ def _resource(resource: GroupVersionResource) -> Object:
 def read_answer(review: Object, uid: str, version: str, mutating: bool) -> Answer:
     """Checks a webhook's answer.  Raises Undecodable and BadReview."""
     try:
-        check_kind(review, "AdmissionReview", f"{_GROUP}/{version}", _VERSIONS, _REVIEW, _SCHEME)
+        check_kind(review, "AdmissionReview", f"{_GROUP}/{version}", _REVIEWS, typed.WEBHOOK_SCHEME)
     except ValueError as error:
         raise Undecodable(str(error)) from None
     response = review.get("response")

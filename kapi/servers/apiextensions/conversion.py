@@ -5,6 +5,7 @@ Upstream: apiextensions ``apiserver/conversion/webhook_converter.go``.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -13,20 +14,63 @@ import orjson
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from kapi.client import typed
+from kapi.client.answers import check_kind
+from kapi.codecs.json_reading import kind_of
 from kapi.machinery import status, tree
-from kapi.machinery.each import costly
+from kapi.machinery.each import costly, entries
+from kapi.machinery.field import Path
+from kapi.machinery.golang import aggregate, quote, type_name
+from kapi.machinery.meters import Counter, Histogram
 from kapi.machinery.tree import Object, Tree
 from kapi.registry.conversion import Unconverted
+from kapi.resources.shared.metadata import validate_annotations, validate_labels
+from kapi.resources.shared.rules import Errors
 
 #: (client configuration, review, timeout in seconds) -> the decoded answer
 Post = Callable[[Mapping[str, Tree], Object, float], Awaitable[Object]]
 #: starts a coroutine that goes on when the request that started it is cancelled
 Begin = Callable[[Coroutine[Deferred[object], object, None]], Deferred[None]]
 
+REQUESTS = Counter(
+    "apiserver_conversion_webhook_request_total",
+    "[ALPHA] Counter for conversion webhook requests with success/failure and failure error type",
+    ("result", "failure_type"),
+)
+SECONDS = Histogram(
+    "apiserver_conversion_webhook_duration_seconds",
+    "[ALPHA] Conversion webhook request latency",
+    ("result", "failure_type"),
+    (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0),
+)
+CONVERSION_SECONDS = Histogram(
+    "apiserver_crd_conversion_webhook_duration_seconds",
+    "[ALPHA] CRD webhook conversion duration in seconds",
+    ("crd_name", "from_version", "to_version", "succeeded"),
+    tuple(0.001 * 2**power for power in range(15)),
+)
+COLLECTORS = (REQUESTS, SECONDS, CONVERSION_SECONDS)
 _TIMEOUT_SECONDS = 30.0
 _CACHE_SIZE = 4096  # conversions; it grows while a list with more objects is answered
 _MAX_CACHE_SIZE = 100_000
 _REVIEWS = ("v1", "v1beta1")
+_GROUP = "apiextensions.k8s.io"
+_OLD = f"{_GROUP}/v1beta1"  # whose uid and kind upstream does not check
+_RESPONSE = {
+    "uid": typed.text("types.UID"),
+    "convertedObjects": typed.list_of(lambda value, path: None, "runtime.RawExtension"),
+    "result": typed.STATUS,
+}
+_KINDS = {
+    ("ConversionReview", f"{_GROUP}/{version}"): typed.struct(
+        f"{version}.ConversionReview",
+        request=typed.struct(f"{version}.ConversionRequest"),
+        response=typed.struct(f"{version}.ConversionResponse", **_RESPONSE),
+    )
+    for version in _REVIEWS
+} | {("CustomResourceDefinition", f"{_GROUP}/{version}"): typed.struct("") for version in _REVIEWS}
+#: the fields of metadata that a webhook may change, with their names in errors
+_CHANGEABLE = (("labels", validate_labels, "labels"), ("annotations", validate_annotations, "annotation"))
 
 
 def _key(obj: Object, api_version: str) -> bytes:
@@ -55,6 +99,7 @@ class WebhookConverter:
         webhook = crd["spec"]["conversion"].get("webhook") or {}
         self._config = webhook.get("clientConfig") or {}
         self._reviews = webhook.get("conversionReviewVersions") or []
+        self._name = crd["metadata"]["name"]
         self._post = post
         self._begin = begin
         self._cache: OrderedDict[bytes, Object] = OrderedDict()
@@ -100,32 +145,62 @@ class WebhookConverter:
         first = next(iter(objects.values()))
         group_version = first.get("apiVersion", "")
         name = f"{group_version}, Kind={first.get('kind', '')}"
-        converted = await self._request(list(objects.values()), api_version, name)
-        for (key, original), result in zip(objects.items(), converted, strict=True):
-            self._cache[key] = _checked(original, result, api_version, name)
+        began, failure = time.perf_counter(), "conversion_webhook_call_failure"
+        try:
+            review = self._review(list(objects.values()), api_version)
+            answer = await self._ask(review, name)
+            failure = "conversion_webhook_malformed_response_failure"
+            converted = _converted_objects(answer, review, name)
+            failure = "conversion_webhook_partial_response_failure"
+            if len(converted) != len(objects):
+                text = f"conversion webhook for {name} returned {len(converted)} objects, expected {len(objects)}"
+                raise status.generic(text)
+            failure = "conversion_webhook_invalid_converted_object_failure"
+            for (key, original), result in zip(objects.items(), converted, strict=True):
+                self._cache[key] = _checked(original, result, api_version, name)
+            failure = ""
+        finally:
+            took, outcome = time.perf_counter() - began, "failure" if failure else "success"
+            REQUESTS.add(outcome, failure)
+            SECONDS.observe(took, outcome, failure)
+            versions = (each.rpartition("/")[2] for each in (group_version, api_version))
+            CONVERSION_SECONDS.observe(took, self._name, *versions, str(not failure).lower())
         # the request needs these together with what it has already used
         capacity = max(_CACHE_SIZE, min(self._hits + len(objects), _MAX_CACHE_SIZE))
         self._hits = 0
         while len(self._cache) > capacity:
             self._cache.popitem(last=False)
 
-    async def _request(self, objects: list[Object], api_version: str, name: str) -> list[Object]:
+    def _review(self, objects: list[Object], api_version: str) -> Object:
         version = next((item for item in self._reviews if item in _REVIEWS), "")
         if not version:
             raise status.generic("no supported conversion review versions")
-        uid, review_version = str(uuid.uuid4()), f"apiextensions.k8s.io/{version}"
-        review: Object = {
+        return {
             "kind": "ConversionReview",
-            "apiVersion": review_version,
-            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
+            "apiVersion": f"{_GROUP}/{version}",
+            "request": {
+                "uid": str(uuid.uuid4()),
+                "desiredAPIVersion": api_version,
+                "objects": list(map(_unversioned, objects)),
+            },
+            "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
         }
+
+    async def _ask(self, review: Object, name: str) -> Object:
         try:
             answer = await self._post(self._config, review, _TIMEOUT_SECONDS)
+            check_kind(answer, "ConversionReview", review["apiVersion"], _KINDS, typed.WEBHOOK_SCHEME)
+            return answer
         except status.StatusError:
             raise
         except Exception as error:
-            raise _failed(name, str(error)) from error
-        return _converted_objects(answer, review_version, uid, len(objects), name)
+            raise _failed(name, error) from error
+
+
+def _unversioned(obj: Object) -> Object:
+    """The object without its resourceVersion, which stored objects do not have upstream."""
+    metadata = obj.get("metadata") or {}
+    return {**obj, "metadata": {key: value for key, value in entries(metadata) if key != "resourceVersion"}}
 
 
 class _Call:
@@ -159,66 +234,82 @@ class _Call:
         return deferred
 
 
-def _failed(name: str, why: str) -> status.StatusError:
+def _failed(name: str, why: object) -> status.StatusError:
     return status.generic(f"conversion webhook for {name} failed: {why}")
 
 
-def _converted_objects(answer: Object, api_version: str, uid: str, count: int, name: str) -> list[Object]:
-    response = answer.get("response")
-    if api_version.endswith("/v1") and (answer.get("apiVersion"), answer.get("kind")) != (
-        api_version,
-        "ConversionReview",
-    ):
-        given = f"{answer.get('apiVersion', '')}, Kind={answer.get('kind', '')}"
-        raise _failed(name, f"expected webhook response of {api_version}, Kind=ConversionReview, got {given}")
-    if not isinstance(response, dict):
+def _converted_objects(answer: Object, review: Object, name: str) -> list[Tree]:
+    api_version, uid = review["apiVersion"], review["request"]["uid"]
+    response, is_old = answer.get("response"), api_version == _OLD
+    given, kind = answer.get("apiVersion") or "", answer.get("kind") or ""
+    if not is_old and not (given and kind):
+        group, _, version = given.rpartition("/")
+        found = f"{group}/{version}, Kind={kind}"
+        raise _failed(name, f"expected webhook response of {api_version}, Kind=ConversionReview, got {found}")
+    if response is None:
         raise _failed(name, "no response provided")
-    if api_version.endswith("/v1") and response.get("uid") != uid:
-        raise _failed(name, f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
-    result, objects = response.get("result") or {}, response.get("convertedObjects") or []
-    if not isinstance(result, dict) or not isinstance(objects, list):
-        raise _failed(name, "couldn't get version/kind; json parse error: the response is no ConversionResponse")
+    if not is_old and (response.get("uid") or "") != uid:
+        raise _failed(name, f'expected response.uid="{uid}", got {quote(response.get("uid") or "")}')
+    result = response.get("result") or {}
     if result.get("status") != "Success":
-        said = result.get("message") or f"response.result.status was '{result.get('status', '')}', not 'Success'"
-        raise _failed(name, str(said))
-    if len(objects) != count:
-        raise status.generic(f"conversion webhook for {name} returned {len(objects)} objects, expected {count}")
-    return objects
+        said = result.get("message") or f"response.result.status was '{result.get('status') or ''}', not 'Success'"
+        raise _failed(name, said)
+    return response.get("convertedObjects") or []
 
 
-def _checked(original: Object, converted: object, api_version: str, name: str) -> Object:
+def _checked(original: Object, converted: Tree, api_version: str, name: str) -> Object:
     """The converted object with the original metadata, except labels and annotations.  Raises StatusError."""
 
-    def refuse(what: str, why: str) -> status.StatusError:
+    def refuse(what: str, why: object) -> status.StatusError:
         return status.generic(f"conversion webhook for {name} returned invalid {what}: {why}")
 
+    if converted is None:
+        raise status.generic("unexpected end of JSON input")
     if not isinstance(converted, dict):
-        raise refuse("object", "no object")
-    where = "object at index 0"
-    if converted.get("apiVersion") != api_version:
-        raise refuse(
-            where, f"invalid groupVersion (expected {api_version}, received {converted.get('apiVersion', '')})"
+        raise status.generic(
+            f"json: cannot unmarshal {kind_of(converted)} into Go value of type map[string]interface {{}}"
         )
-    if converted.get("kind") != original.get("kind"):
-        raise refuse(where, f"invalid kind (expected {original.get('kind')}, received {converted.get('kind', '')})")
-    given, own = converted.get("metadata"), original.get("metadata") or {}
-    if not isinstance(given, dict):
+    given, kind = _text(converted, "apiVersion"), _text(converted, "kind")
+    if not kind or given.count("/") > 1:
+        raise status.generic(f"Object 'Kind' is missing in '{orjson.dumps(converted).decode()}'")
+    if given != api_version:
+        why = f"invalid groupVersion (expected {api_version}, received {given})"
+        raise refuse("object at index 0", why)
+    if kind != original.get("kind"):
+        raise refuse("object at index 0", f"invalid kind (expected {original.get('kind')}, received {kind})")
+    metadata, own = converted.get("metadata"), original.get("metadata") or {}
+    for field, shown in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+        before, after = _text(own, field), _text(metadata, field)
+        if before != after:
+            raise refuse("object", f"must have the same {shown}: {before} != {after}")
+    if not isinstance(metadata, dict):  # and the original has no name
         raise refuse("metadata", "missing metadata in converted object")
-    for field in ("name", "namespace"):
-        if given.get(field, "") != own.get(field, ""):
-            raise refuse("object", f"must have the same {field}: {own.get(field, '')} != {given.get(field, '')}")
-    if given.get("uid", "") != own.get("uid", ""):
-        raise refuse("object", f"must have the same UID: {own.get('uid', '')} != {given.get('uid', '')}")
-    metadata: Object = tree.copy(own)
-    for field in ("labels", "annotations"):
-        values = given.get(field)
+    restored: Object = tree.copy(own)
+    for field, validate, path in _CHANGEABLE:
+        values = metadata.get(field)
         if values is None:
-            metadata.pop(field, None)
+            restored.pop(field, None)
             continue
         if not isinstance(values, dict):
-            raise refuse("metadata", f"invalid metadata.{field} of type {type(values).__name__} in converted object")
-        for key, value in values.items():
+            raise refuse("metadata", f"invalid metadata.{field} of type {_type_of(values)} in converted object")
+        for key, value in entries(values):
             if not isinstance(value, str):
-                raise refuse("metadata", f"metadata.{field}[{key}] must be a string in converted object")
-        metadata[field] = values
-    return {**converted, "metadata": metadata}
+                why = f"must be a string, but is {_type_of(value)} in converted object"
+                raise refuse("metadata", f"metadata.{field}[{key}] {why}")
+        if values != restored.get(field):
+            errors: Errors = []
+            validate(values, Path().child("metadata", path), errors)
+            if errors:
+                raise refuse("metadata", aggregate(map(str, errors)))
+        restored[field] = values
+    return {**converted, "metadata": restored}
+
+
+def _text(obj: Tree, field: str) -> str:
+    """A field as upstream's accessors of unstructured objects read it: "" for another type."""
+    value = obj.get(field) if isinstance(obj, dict) else ""
+    return value if isinstance(value, str) else ""
+
+
+def _type_of(value: Tree) -> str:
+    return "<nil>" if value is None else type_name(value)

@@ -9,13 +9,14 @@ import pytest
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
-from kapi.servers.apiextensions.conversion import WebhookConverter
+from kapi.servers.apiextensions.conversion import REQUESTS, WebhookConverter
 from kapi.testing.memory_api import succeed
 
 CRD: Object = {
+    "metadata": {"name": "ws.g"},
     "spec": {
         "conversion": {"webhook": {"clientConfig": {"url": "https://x/"}, "conversionReviewVersions": ["v2", "v1"]}}
-    }
+    },
 }
 
 
@@ -47,6 +48,7 @@ class Webhook:
             "kind": "ConversionReview",
             "apiVersion": review["apiVersion"],
             "response": {**response, **self.changes.get("response", {})},
+            **self.changes.get("review", {}),
         }
 
 
@@ -103,6 +105,29 @@ def test_only_labels_and_annotations_of_metadata_may_change() -> None:
     assert obj["metadata"] == {"name": "a", "uid": "u", "annotations": {"x": "y"}}
 
 
+def test_a_review_is_sent_as_upstream_sends_it() -> None:
+    webhook = Webhook()
+    obj = _object("a")
+    obj["metadata"]["resourceVersion"] = "5"
+    succeed(WebhookConverter(CRD, webhook).fetch([obj], "g/v2"))
+    (review,) = webhook.asked
+    assert review["request"]["objects"] == [_object("a")]
+    assert review["response"] == {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
+
+
+def test_calls_are_counted() -> None:
+    before = dict(REQUESTS.rows)
+    _run(WebhookConverter(CRD, Webhook()), ["a"])
+    for changes in ({"review": {"kind": "X"}}, {"review": {"kind": ""}}, {"response": {"convertedObjects": []}},
+                    {"object": {"kind": "X"}}):  # fmt: skip
+        with pytest.raises(StatusError):
+            _run(WebhookConverter(CRD, Webhook(**changes)), ["a"])
+    more = {key: number - before.get(key, 0) for key, number in REQUESTS.rows.items()}
+    causes = ("call", "malformed_response", "partial_response", "invalid_converted_object")
+    failures = {("failure", f"conversion_webhook_{cause}_failure"): 1 for cause in causes}
+    assert {key: number for key, number in more.items() if number} == {("success", ""): 1, **failures}
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -112,6 +137,35 @@ def test_only_labels_and_annotations_of_metadata_may_change() -> None:
         ),
         ({"response": {"convertedObjects": []}}, "conversion webhook for g/v1, Kind=W returned 0 objects, expected 1"),
         ({"response": {"uid": "other"}}, "expected response.uid="),
+        ({"response": {"uid": None}}, '", got ""'),
+        ({"response": {"result": {"status": "Failure"}}}, "response.result.status was 'Failure', not 'Success'"),
+        ({"response": {"result": None}}, "response.result.status was '', not 'Success'"),
+        ({"response": {"result": 1}}, "cannot unmarshal number into Go struct field ConversionResponse.response.result of"),
+        ({"response": {"convertedObjects": 5}}, "response.convertedObjects of type []runtime.RawExtension"),
+        ({"response": {"convertedObjects": [None]}}, "unexpected end of JSON input"),
+        ({"response": {"convertedObjects": ["x"]}}, "json: cannot unmarshal string into Go value of type map[string]interface"),
+        ({"response": {"convertedObjects": [{}]}}, "Object 'Kind' is missing in '{}'"),
+        ({"object": {"kind": 5, "metadata": None, "spec": None}},
+         """Object 'Kind' is missing in '{"apiVersion":"g/v2","kind":5,"metadata":null,"spec":null}'"""),
+        ({"object": {"apiVersion": 5}}, "invalid groupVersion (expected g/v2, received )"),
+        ({"object": {"metadata": "x"}}, "W returned invalid object: must have the same name: a != "),
+        ({"object": {"metadata": {"name": "a", "uid": 1}}}, "must have the same UID: u != "),
+        ({"object": {"metadata": {"name": "a", "uid": "u", "labels": "x"}}},
+         "W returned invalid metadata: invalid metadata.labels of type string in converted object"),
+        ({"object": {"metadata": {"name": "a", "uid": "u", "labels": {"k": None}}}},
+         "metadata.labels[k] must be a string, but is <nil> in converted object"),
+        ({"object": {"metadata": {"name": "a", "uid": "u", "labels": {"k": "!"}}}},
+         'invalid metadata: metadata.labels: Invalid value: "!": a valid label must be'),
+        ({"object": {"metadata": {"name": "a", "uid": "u", "annotations": {"k": "x" * 262145}}}},
+         "invalid metadata: metadata.annotation: Too long: may not be more than 262144 bytes"),
+        ({"review": {"apiVersion": "apiextensions.k8s.io/v1beta1"}},
+         "failed: converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion"),
+        ({"review": {"kind": "CustomResourceDefinition"}},
+         "failed: converting (v1.CustomResourceDefinition) to (v1.ConversionReview): unknown conversion"),
+        ({"review": {"kind": ""}}, "got apiextensions.k8s.io/v1, Kind="),
+        ({"review": {"response": []}},
+         "json: cannot unmarshal array into Go struct field ConversionReview.response of type v1.ConversionResponse"),
+        ({"review": {"response": None}}, "failed: no response provided"),
         ({"object": {"apiVersion": "g/v9"}}, "invalid groupVersion (expected g/v2, received g/v9)"),
         ({"object": {"kind": "X"}}, "invalid kind (expected W, received X)"),
         ({"object": {"metadata": {"name": "z", "uid": "u"}}}, "must have the same name: a != z"),
@@ -120,7 +174,7 @@ def test_only_labels_and_annotations_of_metadata_may_change() -> None:
             "metadata.labels[k] must be a string",
         ),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_is_not_right_is_refused(changes: Object, text: str) -> None:
     with pytest.raises(StatusError) as caught:
         _run(WebhookConverter(CRD, Webhook(**changes)), ["a"])
