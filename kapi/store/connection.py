@@ -54,7 +54,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
     """
 
     def __init__(self, reactor: IReactorTime | None = None) -> None:
-        super().__init__(charset=None, convertNumbers=False)
+        super().__init__(charset=None)
         self._reactor = reactor
         self._waiting: list[bytes] = []  # commands that are sent together
         self._scheduled = False  # whether ``_end_turn`` will be called

@@ -64,6 +64,18 @@ class TestValidating:
             self.check(spec, obj, **more)
         return caught.value
 
+    @pytest.mark.parametrize(("resource", "refuses"), [(None, True), ("configmaps", True), ("pods", False)], ids=str)
+    def test_a_binding_may_match_less_than_its_policy(self, resource: str | None, refuses: bool) -> None:
+        binding: Object = {}
+        if resource is not None:
+            (rule,) = RULES["resourceRules"]
+            binding["matchResources"] = {"resourceRules": [{**rule, "resources": [resource]}]}
+        spec = {"validations": [{"expression": "false"}]}
+        if refuses:
+            self.refusal(spec, config_map(), binding=binding)
+        else:
+            self.check(spec, config_map(), binding=binding)
+
     def test_a_false_expression_refuses(self) -> None:
         spec = {"validations": [{"expression": "has(object.data)", "message": "no data"}]}
         self.check(spec, config_map(k="v"))
@@ -471,6 +483,13 @@ class TestMutating:
         with pytest.raises(StatusError) as caught:
             self.mutate(self.apply("Object{metadata: Object.spec{labels: {'a': 'b'}}}"), config_map())
         assert 'unexpected type name "Object.spec", expected "Object.metadata"' in caught.value.message
+
+    @pytest.mark.parametrize("items", ["[%s]", "[[%s]]", "{'a': %s}"])
+    def test_wrong_names_of_types_of_items(self, items: str) -> None:
+        spec = self.apply("Object{data: Object.data{a: %s}}" % (items % "Object.b{c: 'd'}"))
+        with pytest.raises(StatusError) as caught:
+            self.mutate(spec, config_map())
+        assert 'unexpected type name "Object.b", expected "Object.data.a"' in caught.value.message
 
     def test_json_patch(self) -> None:
         spec = self.patch(

@@ -236,6 +236,21 @@ def test_a_rule_with_many_values_is_read_in_slices_too() -> None:
     assert allowed(rbac, question)
 
 
+def test_a_large_binding_that_is_deleted_while_it_is_read_takes_nothing_from_others() -> None:
+    clock, index = Clock(), PolicyIndex()
+    index.on_role("ADDED", role("r", rule("get", "pods")))
+    index.on_binding("ADDED", binding("other", "r", user("alice")))
+    index.call = Slices(clock, length=-1).call  # every checkpoint suspends
+    large = binding("b", "r", *(user(f"u{number}") for number in range(2000)), user("alice"))
+    index.on_binding("ADDED", large)
+    clock.pump([0] * 3)
+    index.on_binding("DELETED", large)
+    while clock.getDelayedCalls():
+        clock.advance(0)
+    assert allowed(RBACAuthorizer(index), ask(ALICE, "get", "pods", "x"))
+    assert not allowed(RBACAuthorizer(index), ask(UserInfo("u7"), "get", "pods", "x"))
+
+
 def test_a_large_role_that_cannot_be_read_allows_nothing() -> None:
     index = PolicyIndex()
     rbac = RBACAuthorizer(index)

@@ -40,6 +40,7 @@ _TREES = st.recursive(
         ("nul", "invalid character ' ' in literal null (expecting 'l')"),  # Go reads a blank after the end
         ("[tru", "invalid character ' ' in literal true (expecting 'e')"),
         ("-", "invalid character ' ' in numeric literal"),
+        ("[-a]", "invalid character 'a' in numeric literal"),
         ("[1.", "invalid character ' ' after decimal point in numeric literal"),
         ("1e", "invalid character ' ' in exponent of numeric literal"),
         ('"abc', "unexpected end of JSON input"),
@@ -66,6 +67,14 @@ def test_malformed_json_is_explained_as_go_does(text: str, why: str) -> None:
 def test_deep_nesting_is_refused_and_not_a_crash() -> None:
     with pytest.raises(json_reading.JSONError, match="exceeded max depth"):
         json_reading.loads(b"[" * 200_000 + b"]" * 200_000)
+
+
+@pytest.mark.parametrize("opening", ['{"a":', '["a",', '["[",', '["]",'])
+def test_the_bracket_beyond_the_deepest_level_is_shown(opening: str) -> None:
+    for last in "{[":
+        with pytest.raises(json_reading.JSONError) as caught:
+            json_reading.loads(opening.encode() * 10_000 + last.encode())
+        assert str(caught.value) == f"invalid character '{last}' exceeded max depth"
 
 
 def test_invalid_utf8_and_half_surrogates_are_replaced() -> None:

@@ -18,6 +18,7 @@ from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.watch_form import message
 from kapi.machinery import status
 from kapi.resources.catalogue import BUILT_IN
+from kapi.schema.cbor import encode_tree
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
 from tests.endpoints.built_in_groups import groups_of
@@ -312,6 +313,13 @@ def test_bytes_are_bytes(on: MemoryAPI) -> None:
     one = cbor2.loads(ask(on, "GET", f"{secrets}/s").written[3:])
     [item] = cbor2.loads(ask(on, "GET", secrets).written[3:])[b"items"]
     assert one[b"data"] == item[b"data"] == event[b"object"][b"data"] == wanted
+
+
+@pytest.mark.parametrize("text", ["AQ*ID", "AQI", "A=QI"])
+def test_bytes_that_are_no_base64_stay_text(text: str) -> None:
+    """Another program may have stored them."""
+    secret = {"kind": "Secret", "apiVersion": "v1", "data": {"k": text}}
+    assert cbor2.loads(encode_tree(secret)[3:])[b"data"] == {b"k": text.encode()}
 
 
 def test_delete_options_that_cannot_be_read(on: MemoryAPI) -> None:

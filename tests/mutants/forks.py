@@ -164,9 +164,11 @@ class Forks:
         return sum(self._walls[test] for test in tests)
 
     def tests_of_module(self, mutation: Mutation, near: Collection[str]) -> list[str]:
-        """The same for what an import executes: tests that call any function of its module."""
-        module = f"{mutation.path.as_posix()}:"
-        calling = {test for test in self.seconds if _file(test) in near}
+        """The same for what an import executes: tests that call any function of its module, and those of its package, which
+        may read its tables.
+        """
+        module, package = f"{mutation.path.as_posix()}:", "/".join(("tests", *mutation.path.parts[1:2], ""))
+        calling = {test for test in self.seconds if _file(test) in near or test.startswith(package)}
         for function, tests in self._calling.items():
             if function.startswith(module):
                 calling.update(tests)

@@ -114,6 +114,9 @@ CONNECTION = [
     Case("6.9 WINDOW_UPDATE by nothing", frame(WINDOW, 0, 0, number(0)), PROTOCOL),
     Case("6.9 WINDOW_UPDATE of another length", frame(WINDOW, 0, 0, b"xxx"), SIZE),
     Case("6.9.1 the connection's window", frame(WINDOW, 0, 0, number((1 << 31) - 1)), FLOW),
+    Case("6.9.1 the largest window of a connection", frame(WINDOW, 0, 0, number((1 << 31) - 1 - 65_535)), OK),
+    Case("6.9.1 the largest window of a stream", frame(HEADERS, 5, 1, block(REQUEST, ("wait", "1")))
+         + frame(WINDOW, 0, 1, number((1 << 31) - 1 - 65_535)), OK),
     Case("6.9.2 a window beyond the largest by SETTINGS", frame(HEADERS, 5, 1, block(REQUEST, ("wait", "1")))
          + frame(WINDOW, 0, 1, number(1 << 30)) + setting(4, (1 << 31) - 1), FLOW),
     Case("6.10 CONTINUATION of a request", frame(HEADERS, ENDS, 1, block()[:4]) + frame(CONTINUATION, 0, 1, block()[4:6])

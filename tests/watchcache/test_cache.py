@@ -9,6 +9,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.machinery.status import Timeout
 from kapi.store.errors import Compacted
+from kapi.watchcache.counts import Sent
 from kapi.watchcache.metrics import families
 from tests.watchcache.cache_case import PODS, CacheTest, halves
 
@@ -194,6 +195,7 @@ class Metrics(CacheTest):
         self.create("a")
         self.watch()
         self.create("b")
+        self.create("c")
         self.turn()
         named = {family.name: family.samples for family in families(self.caches)()}
         values = {
@@ -201,16 +203,38 @@ class Metrics(CacheTest):
             for name, samples in named.items()
             if samples and samples[0].labels in ({"group": "", "resource": "pods"}, {"resource": "pods"})
         }
-        self.assertEqual(values["apiserver_watch_cache_events_received"], 2)
-        self.assertEqual(values["apiserver_watch_cache_events_dispatched"], 1)
+        self.assertEqual(values["apiserver_watch_cache_events_received"], 3)
+        self.assertEqual(values["apiserver_watch_cache_events_dispatched"], 2)
         idle_ones = ("apiserver_terminated_watchers", "apiserver_cache_list_returned_objects")
         for idle in (*idle_ones, "apiserver_watch_cache_read_wait_seconds"):
             self.assertEqual(named[idle], [])  # nothing was counted: no series
-        self.assertEqual(values["apiserver_watch_cache_resource_version"], 2)
-        self.assertEqual(values["apiserver_storage_objects"], 2)
+        self.assertEqual(values["apiserver_watch_cache_resource_version"], 3)
+        self.assertEqual(values["apiserver_storage_objects"], 3)
         self.assertEqual(
             values["apiserver_resource_size_estimate_bytes"], sum(len(e.data) for e in self.pods.list()[0])
         )
+
+    def test_reads_and_watches_are_counted_by_their_labels(self) -> None:
+        reads, sent = self.pods.reads, self.pods.sent.setdefault("v1", Sent())
+        reads.lists, reads.fetched, reads.consistent, reads.failed = 2, 7, 5, 1
+        sent.listed("namespace", 0.3)
+        sent.listed("cluster", 90.0)
+        found = {
+            (sample.name, *(sample.labels.get(label) for label in ("success", "scope", "le"))): sample.value
+            for family in families(self.caches)()
+            for sample in family.samples
+            if sample.labels.get("resource") == "pods"
+        }
+        durations = "apiserver_watch_list_duration_seconds_bucket"
+        for key, value in {
+            ("apiserver_cache_list_total", None, None, None): 2,
+            ("apiserver_cache_list_fetched_objects_total", None, None, None): 7,
+            ("apiserver_watch_cache_consistent_read_total", "true", None, None): 4,
+            ("apiserver_watch_cache_consistent_read_total", "false", None, None): 1,
+            (durations, None, "namespace", "0.2"): 0, (durations, None, "namespace", "0.4"): 1,
+            (durations, None, "cluster", "60"): 0, (durations, None, "cluster", "+Inf"): 1,
+        }.items():  # fmt: skip
+            self.assertEqual(found.get(key), value, key)
 
     def test_how_long_reads_have_waited_is_counted(self) -> None:
         for seconds in (0.0, 0.02, 0.02, 60.0):

@@ -572,6 +572,22 @@ class ArrivingBodies(Http2Case):
         await sent
         self.assertEqual((len(request.body), source.waiting), (200_000, 0))
 
+    async def test_a_window_of_one_byte_is_used(self) -> None:
+        server = honest()
+        server.opens_windows = False
+        agent = self.serve(server, b"h2")
+        body = StreamedBody(Arriving(), None, bytes(wire.DEFAULT_WINDOW + 2))
+        body.end()
+        sent = self.post(agent, body)
+        request = await self.request_of(server)
+        await eventually(lambda: len(request.body) == wire.DEFAULT_WINDOW)
+        request.connection.h2.increment_flow_control_window(9, 1)
+        for more in (1, 2):
+            request.connection.h2.increment_flow_control_window(1, None)
+            request.connection.flush()
+            await eventually(lambda more=more: len(request.body) == wire.DEFAULT_WINDOW + more)
+        await sent
+
     async def test_bodies_share_the_connections_window(self) -> None:
         server = honest()
         agent = self.serve(server, b"h2")
@@ -735,6 +751,12 @@ class LyingServers(Http2Case):
             found, connection = await self.failure(*frames)
             self.assertIn(text, found, frames)
             self.assertFalse(connection.lost.called, text)
+
+    async def test_windows_may_be_as_large_as_a_number(self) -> None:
+        most = wire.MAX_WINDOW_BYTES - wire.DEFAULT_WINDOW
+        server = liar(wire.window_update(0, most), wire.window_update(1, most), headers(ends=True))
+        answer = await self.ask(self.serve(server, b"h2"))
+        self.assertEqual(answer.code, 200)
 
     async def test_a_violation_of_the_protocol_ends_the_connection(self) -> None:
         opened = wire.head(4 + len(block()), wire.PUSH_PROMISE, wire.END_HEADERS, 1) + bytes((0, 0, 0, 2)) + block()

@@ -111,10 +111,27 @@ def test_a_deployment_has_to_get_on() -> None:
     assert any(
         "may not be specified when strategy `type` is" in s for s in problems(deployments.RESOURCE, strategy=both)
     )
-    assert any(
-        line.startswith("spec.progressDeadlineSeconds: Invalid value: 0: must be greater than minReadySeconds")
-        for line in problems(deployments.RESOURCE, progressDeadlineSeconds=0)
-    )
+    late = "spec.progressDeadlineSeconds: Invalid value: {0}: must be greater than minReadySeconds"
+    assert problems(deployments.RESOURCE, progressDeadlineSeconds=0) == [late.format(0)]
+    assert problems(deployments.RESOURCE, progressDeadlineSeconds=5, minReadySeconds=5) == [late.format(5)]
+    assert problems(deployments.RESOURCE, progressDeadlineSeconds=6, minReadySeconds=5) == []
+
+
+@pytest.mark.parametrize(("users", "texts"), [
+    (True, ["spec.template.spec.containers[0].volumeDevices: Forbidden: when `hostUsers` is false"]), (False, []),
+])  # fmt: skip
+def test_devices_of_a_template_without_the_users_of_the_host_may_stay(users: bool, texts: list[str]) -> None:
+    def template(host_users: bool) -> Object:
+        devices = [{"name": "v", "devicePath": "/v"}]
+        spec = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}], "hostUsers": host_users,
+                "containers": [{"name": "c", "image": "i", "volumeDevices": devices}]}  # fmt: skip
+        return {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+
+    row = deployments.RESOURCE
+    old = made(row, template=template(users))
+    new = made(row, template=template(False))
+    new["metadata"]["resourceVersion"] = "1"
+    assert [str(error) for error in row.strategy.validate_update(new, old, CTX)] == texts
 
 
 def test_a_stateful_set_keeps_most_of_its_spec() -> None:
