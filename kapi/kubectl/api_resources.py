@@ -1,16 +1,19 @@
-"""``kapi api-resources`` (upstream: kubectl ``cmd/apiresources/apiresources.go``)."""
+"""``kapi api-resources`` and ``kapi api-versions`` (upstream: kubectl ``cmd/apiresources``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kapi.client.discovery import APIResource, Discovered
+from kapi.client.errors import ConnectionFailed
 from kapi.client.mapper import preferred
-from kapi.kubectl.command import Help
+from kapi.kubectl.command import Command, Help
+from kapi.kubectl.commands import ENTRIES
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, Flags, shared
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, inner_text
 from kapi.kubectl.print_flags import no_printer
+from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 
 FLAGS = (
@@ -42,10 +45,14 @@ async def discovered(factory: Factory, cached: bool = False) -> Discovered:
     return found
 
 
+def _check_no_arguments(factory: Factory, usage: str) -> None:
+    if factory.flags.arguments:
+        raise CommandError(f"unexpected arguments: [{' '.join(factory.flags.arguments)}]", usage=usage)
+
+
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if flags.arguments:
-        raise CommandError(f"unexpected arguments: [{' '.join(flags.arguments)}]", usage=f"{program} api-resources")
+    _check_no_arguments(factory, f"{program} api-resources")
     output = flags.get_string("output")
     if output.lower() in ("json", "kyaml", "yaml"):
         output = output.lower()
@@ -121,3 +128,25 @@ def _print_list(factory: Factory, chosen: list[APIResource], output: str) -> Non
         from kapi.codecs.yaml_writing import dump_yaml
 
         factory.out.write(dump_yaml(tree).decode())
+
+
+async def _run_versions(factory: Factory, program: str) -> int:
+    _check_no_arguments(factory, f"{program} api-versions")
+    try:
+        found = await discovered(factory)
+    except ConnectionFailed as error:
+        why = inner_text(error, factory.config.host)
+        raise CommandError(f"couldn't get available api versions from server: {why}") from None
+    names = [str(GroupVersion(group.name, version)) for group in found.groups for version in group.versions]
+    factory.out.write("".join(f"{name}\n" for name in sorted(names)))
+    return 0
+
+
+_VERSIONS_HELP = Help(
+    "",
+    "Lists the group versions that the server has, as manifests name them in apiVersion.",
+    (("List them", "api-versions"),),
+)
+NEIGHBOURS = {
+    "api-versions": Command("api-versions", ENTRIES["api-versions"].summary, _run_versions, help=_VERSIONS_HELP)
+}

@@ -87,7 +87,7 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
 }  # fmt: skip
 ENTRIES = {entry.name: entry for entries in GROUPS.values() for entry in entries}
 #: where a command is that has no module of its own
-_MODULES = {"cordon": "drain", "uncordon": "drain"}
+_MODULES = {"cordon": "drain", "uncordon": "drain", "api-versions": "api_resources", "options": "help"}
 #: the client's commands
 COMMANDS = tuple(name for name, entry in ENTRIES.items() if not entry.program)
 

@@ -1,4 +1,4 @@
-"""Help texts: of ``kapi`` and of each client command.
+"""Help texts: of ``kapi`` and of each client command; ``kapi options`` (upstream: kubectl ``cmd/options``).
 
 Upstream: kubectl ``util/templates``.
 """
@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from kapi.kubectl.command import Command
+from kapi.kubectl.command import Command, Help
 from kapi.kubectl.commands import ENTRIES, GROUPS
-from kapi.kubectl.flags import Flag, Value
+from kapi.kubectl.flags import GLOBAL, Flag, Value
 from kapi.machinery.golang import duration_text
+
+if TYPE_CHECKING:
+    from kapi.kubectl.factory import Factory
 
 _WIDTH = 112
 _GLOBAL = 'Use "{0} options" for the flags that all client commands have.\n'
@@ -78,3 +82,12 @@ def _default(flag: Flag) -> str:
         case "list" | "pairs" | "map" | "array":
             return f"[{','.join(default)}]" if isinstance(default, Sequence) else "[]"
     return f"'{default}'"
+
+
+async def _run_options(factory: Factory, program: str) -> int:
+    factory.out.write("These flags may be given with each client command:\n\n" + flag_lines(GLOBAL))
+    return 0
+
+
+_OPTIONS_HELP = Help("", "Lists the flags that may be given with each client command.", (("Show them", "options"),))
+NEIGHBOURS = {"options": Command("options", ENTRIES["options"].summary, _run_options, help=_OPTIONS_HELP)}

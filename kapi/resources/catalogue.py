@@ -36,7 +36,7 @@ from kapi.resources.flowcontrol import flowschemas, prioritylevelconfigurations
 from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
 from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
 from kapi.resources.scheduling import priorityclasses
-from kapi.resources.storage import csidrivers, csinodes, csistoragecapacities, storageclasses, volumeattachments
+from kapi.resources.storage import csi, storageclasses, volumeattachments
 
 #: in the order of upstream's discovery document
 BUILT_IN: tuple[Resource, ...] = (
@@ -85,9 +85,9 @@ BUILT_IN: tuple[Resource, ...] = (
     rbac.CLUSTER_ROLE,
     rbac.ROLE_BINDING,
     rbac.ROLE,
-    csidrivers.RESOURCE,
-    csinodes.RESOURCE,
-    csistoragecapacities.RESOURCE,
+    csi.CSI_DRIVER,
+    csi.CSI_NODE,
+    csi.CSI_STORAGE_CAPACITY,
     storageclasses.STORAGE_CLASS,
     volumeattachments.RESOURCE,
     storageclasses.VOLUME_ATTRIBUTES_CLASS,

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from kapi.machinery import der
 from kapi.resources.certificates.certificatesigningrequests import request_error
-from kapi.resources.shared.key_pairs import key_pair_error
+from kapi.resources.core.secrets import key_pair_error
 from tests.certificates import self_signed
 
 SECONDS = 5.0  # of the processor; without the bound the smallest of these keys takes 20

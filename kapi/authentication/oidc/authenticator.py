@@ -11,16 +11,44 @@ from kapi.authentication.interface import Authenticated, AuthenticationError, To
 from kapi.authentication.oidc import ALGORITHMS
 from kapi.authentication.oidc.configuration import Expressions
 from kapi.authentication.oidc.distributed import DistributedClaims
-from kapi.authentication.oidc.escaped_names import EscapedNames, with_escaped_names
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import verified_claims
 from kapi.authentication.service_account.signed import parse_unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.cel.types import Value
 from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.each import elements, entries
 from kapi.machinery.golang import quote, value_text
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.request.user import CREDENTIAL_ID, UserInfo
+from kapi.schema.structural.celtypes import unescape
+
+
+class EscapedNames(dict[str, Value]):
+    """A map whose keys expressions write as names: ``claims.example__dot__com`` (upstream: ``oidc.go``, ``unescapeMapper``).
+
+    A name with an escape has no other form.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Value:
+        return super().__getitem__(_key(name))
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(_key(name))
+
+
+def _key(name: Tree) -> Tree:
+    return unescape(name) or name if isinstance(name, str) else name
+
+
+def with_escaped_names(tree: Tree) -> Tree:
+    """A copy of a tree with such maps at every level."""
+    if isinstance(tree, dict):
+        return EscapedNames((name, with_escaped_names(value)) for name, value in entries(tree))
+    return [with_escaped_names(item) for item in elements(tree)] if isinstance(tree, list) else tree
+
 
 Variables = Mapping[str, Value]
 _CACHE_SECONDS = 10.0  # seconds before a verified token is verified again

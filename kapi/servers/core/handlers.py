@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kapi.endpoints.componentstatuses import ComponentStatuses
 from kapi.endpoints.connect.kubelet import Kubelets, KubeletSettings
-from kapi.endpoints.connect.log import Log
+from kapi.endpoints.connect.pods import Log, Streams
 from kapi.endpoints.connect.proxy import Proxy
-from kapi.endpoints.connect.streams import Streams
 from kapi.endpoints.connect.transport import Transport
 from kapi.endpoints.dispatch import Endpoint
 from kapi.endpoints.pods.binding import Binding

@@ -10,7 +10,7 @@ import pytest
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.core import persistentvolumeclaims, persistentvolumes
-from kapi.resources.storage import csidrivers, csinodes, csistoragecapacities, storageclasses, volumeattachments
+from kapi.resources.storage import csi, storageclasses, volumeattachments
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 VOLUME: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
@@ -278,7 +278,7 @@ def test_volume_attributes_classes() -> None:
 
 
 def test_csi_drivers() -> None:
-    row = csidrivers.RESOURCE
+    row = csi.CSI_DRIVER
     obj = made(row)
     assert obj["spec"] == {
         "attachRequired": True, "podInfoOnMount": False, "storageCapacity": False, "requiresRepublish": False,
@@ -300,7 +300,7 @@ def test_csi_drivers() -> None:
 
 
 def test_csi_nodes() -> None:
-    row = csinodes.RESOURCE
+    row = csi.CSI_NODE
     driver = {"name": "d", "nodeID": "n", "topologyKeys": None}
     assert problems(row, spec={"drivers": [driver, {"name": "d", "nodeID": "", "allocatable": {"count": -1}}]}) == [
         "spec.drivers[1].nodeID: Required value",
@@ -316,7 +316,7 @@ def test_csi_nodes() -> None:
 
 
 def test_storage_capacities() -> None:
-    row = csistoragecapacities.RESOURCE
+    row = csi.CSI_STORAGE_CAPACITY
     parts = {"storageClassName": "s", "capacity": "1Gi"}
     assert problems(row, **parts) == []
     assert problems(row, **{**parts, "capacity": "-1"}) == [
@@ -365,7 +365,7 @@ def test_a_driver_prevents_no_scheduling_unless_it_says_so(on: bool) -> None:
     ctx = msgspec.structs.replace(CTX, features={"VolumeLimitScaling": on})
     name = "preventPodSchedulingIfMissing"
     driver: Object = {"metadata": {"name": "d", "uid": "u", "resourceVersion": "1"}}
-    strategy = csidrivers.RESOURCE.strategy
+    strategy = csi.CSI_DRIVER.strategy
     strategy.default(driver)
     strategy.prepare_for_create(driver, ctx)
     assert not strategy.validate(driver, ctx)
@@ -400,7 +400,7 @@ DRIVER: Object = {"name": "d", "nodeID": "n"}
     ],
 )
 def test_the_drivers_of_a_node(drivers: list[Object], texts: list[str]) -> None:
-    assert short(problems(csinodes.RESOURCE, spec={"drivers": drivers}), "spec.drivers") == texts
+    assert short(problems(csi.CSI_NODE, spec={"drivers": drivers}), "spec.drivers") == texts
 
 
 @pytest.mark.parametrize(
@@ -421,15 +421,13 @@ def test_the_drivers_of_a_node(drivers: list[Object], texts: list[str]) -> None:
 )  # fmt: skip
 def test_the_spec_of_a_driver_when_it_is_made_and_changed(spec: Object, texts: list[str]) -> None:
     ctx = msgspec.structs.replace(CTX, features={"CSIServiceAccountTokenSecrets": True})
-    assert short(problems(csidrivers.RESOURCE, ctx, spec=spec), "spec") == texts
-    old = made(
-        csidrivers.RESOURCE, ctx, spec={"serviceAccountTokenInSecrets": True} if "InSecrets" in str(spec) else {}
-    )
-    assert short(changes(csidrivers.RESOURCE, old, spec={**old["spec"], **spec}), "spec")[: len(texts)] == texts
+    assert short(problems(csi.CSI_DRIVER, ctx, spec=spec), "spec") == texts
+    old = made(csi.CSI_DRIVER, ctx, spec={"serviceAccountTokenInSecrets": True} if "InSecrets" in str(spec) else {})
+    assert short(changes(csi.CSI_DRIVER, old, spec={**old["spec"], **spec}), "spec")[: len(texts)] == texts
 
 
 def test_a_capacity_names_its_class_and_selects_by_labels() -> None:
-    row = csistoragecapacities.RESOURCE
+    row = csi.CSI_STORAGE_CAPACITY
     assert short(problems(row, storageClassName="A", nodeTopology={"matchLabels": {"a": "-"}})) == [
         'nodeTopology.matchLabels: Invalid value: "-": <label value>',
         'storageClassName: Invalid value: "A": <subdomain>',

@@ -1,19 +1,35 @@
-"""CSIDriver (storage.k8s.io/v1).
+"""CSIDriver, CSINode and CSIStorageCapacity (storage.k8s.io/v1, KEP-1472).
 
-Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csidriver``."""
+Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage``: csidriver, csinode, csistoragecapacity."""
 
 from __future__ import annotations
 
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, duplicate, invalid
+from kapi.machinery.quantities import compare
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import drop_disabled, gated
-from kapi.resources.shared.metadata import validate_immutable
-from kapi.resources.shared.rules import TOKEN_SECONDS, Errors, not_supported, same, supported
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.metadata import IMMUTABLE, validate_immutable
+from kapi.resources.shared.names import is_label_key, subdomain_name
+from kapi.resources.shared.rules import (
+    TOKEN_SECONDS,
+    Errors,
+    check,
+    distinct,
+    need,
+    not_supported,
+    report,
+    same,
+    supported,
+)
+from kapi.resources.shared.selectors import validate_label_selector
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
+from kapi.resources.shared.volume_sources import validate_csi_driver_name
+from kapi.resources.shared.volume_warnings import node_selector_warnings
 
 _SPEC = Path("spec")
 _GATED = (gated("VolumeLimitScaling", "spec.preventPodSchedulingIfMissing"),)
@@ -108,7 +124,7 @@ def _audiences(obj: Object, now: float) -> str:
     return ",".join(request.get("audience", "") for request in requests)
 
 
-RESOURCE = Resource(
+CSI_DRIVER = Resource(
     group="storage.k8s.io",
     version="v1",
     kind="CSIDriver",
@@ -141,4 +157,103 @@ RESOURCE = Resource(
         ),
         printing.AGE,
     ),
+)
+
+
+_DRIVERS = Path("spec").child("drivers")
+_MAX_NODE_ID = 256  # bytes
+
+
+def _drivers(obj: Object) -> list[Object]:
+    return (obj.get("spec") or {}).get("drivers") or []
+
+
+def _driver(driver: Object, seen: set[str], path: Path, errors: Errors) -> None:
+    name, node = driver.get("name") or "", driver.get("nodeID") or ""
+    validate_csi_driver_name(name, path.child("name"), errors)
+    need(node, path, errors, "nodeID")
+    if len(node.encode()) > _MAX_NODE_ID:
+        errors.append(invalid(path.child("nodeID"), node, f"must be {_MAX_NODE_ID} characters or less"))
+    count = (driver.get("allocatable") or {}).get("count")
+    if count is not None and count < 0:
+        errors.append(invalid(path.child("allocatable", "count"), count, "must be greater than or equal to 0"))
+    distinct(name, seen, path, errors, "name")
+    keys: set[str] = set()
+    for key in elements(driver, "topologyKeys"):
+        need(key, path, errors)
+        distinct(key, keys, path, errors)
+        report(is_label_key(key), key, path, errors)
+
+
+class CSINodeStrategy(PlainStrategy):
+    namespaced = False
+    allow_unconditional_update = False
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        seen: set[str] = set()
+        for i, driver in enumerate(_drivers(obj)):
+            _driver(driver, seen, _DRIVERS.index(i), errors)
+
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
+        drivers: dict[str, list[Object]] = {}
+        for driver in elements(_drivers(obj)):
+            drivers.setdefault(driver.get("name", ""), []).append(driver)
+        for before in elements(_drivers(old)):
+            for driver in drivers.pop(before.get("name", ""), ()):  # stored names differ
+                if not all(same(driver.get(part), before.get(part)) for part in ("nodeID", "topologyKeys")):
+                    shown = internal("CSINodeDriver", {**driver, "allocatable": None})
+                    errors.append(invalid(_DRIVERS, shown, IMMUTABLE))
+
+
+CSI_NODE = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    kind="CSINode",
+    strategy=CSINodeStrategy(),
+    returns_deleted=True,
+    table=printing.table(
+        printing.NAME,
+        printing.column(
+            "Drivers",
+            lambda obj, now: len(_drivers(obj)),
+            "Drivers indicates the number of CSI drivers registered on the node",
+            "integer",
+        ),
+        printing.AGE,
+    ),
+)
+
+
+class CSIStorageCapacityStrategy(PlainStrategy):
+    allow_unconditional_update = False
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA, UpdateRules.CHANGE)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        found: Errors = []
+        validate_label_selector((old or {}).get("nodeTopology"), Path(), found)
+        path = Path("nodeTopology")
+        validate_label_selector(obj.get("nodeTopology"), path, errors, allow_invalid_values=bool(found))
+        check(subdomain_name)(obj.get("storageClassName") or "", Path("storageClassName"), errors, ctx)
+        capacity = obj.get("capacity")
+        if capacity is not None and compare(capacity, "0") < 0:
+            errors.append(invalid(Path("capacity"), capacity, "must be greater than or equal to 0"))
+
+    def check_change(self, obj: Object, old: Object, errors: Errors) -> None:
+        topology, before = obj.get("nodeTopology"), old.get("nodeTopology")
+        if (topology is None) != (before is None) or not same(topology, before):  # a pointer in Go
+            errors.append(invalid(Path("nodeTopology"), topology, IMMUTABLE))
+        name = obj.get("storageClassName") or ""
+        if name != (old.get("storageClassName") or ""):
+            errors.append(invalid(Path("storageClassName"), name, IMMUTABLE))
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return node_selector_warnings(obj.get("nodeTopology"), Path("nodeTopology"))
+
+
+CSI_STORAGE_CAPACITY = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    kind="CSIStorageCapacity",
+    strategy=CSIStorageCapacityStrategy(),
 )
