@@ -23,7 +23,7 @@ PLUGINS: dict[str, tuple[str, bool]] = {
     "LimitRanger": ("plugins.limit_ranger", True),
     "ServiceAccount": ("plugins.service_account", True),
     "NodeRestriction": ("plugins.node_restriction", False),
-    "TaintNodesByCondition": ("plugins.taint_nodes_by_condition", True),
+    "TaintNodesByCondition": ("plugins.tolerations", True),
     "AlwaysPullImages": ("plugins.always_pull_images", False),
     "ImagePolicyWebhook": ("plugins.image_policy_webhook", False),
     "PodSecurity": ("podsecurity.plugin", True),

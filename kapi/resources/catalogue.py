@@ -33,7 +33,7 @@ from kapi.resources.core import (
 from kapi.resources.core import events as core_events
 from kapi.resources.definition import Resource, review
 from kapi.resources.flowcontrol import flowschemas, prioritylevelconfigurations
-from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
+from kapi.resources.networking import ingressclasses, ingresses, networkpolicies, servicecidrs
 from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
 from kapi.resources.scheduling import priorityclasses
 from kapi.resources.storage import csi, storageclasses, volumeattachments
@@ -77,9 +77,9 @@ BUILT_IN: tuple[Resource, ...] = (
     certificatesigningrequests.RESOURCE,
     ingressclasses.RESOURCE,
     ingresses.RESOURCE,
-    ipaddresses.RESOURCE,
+    servicecidrs.IP_ADDRESS,
     networkpolicies.RESOURCE,
-    servicecidrs.RESOURCE,
+    servicecidrs.SERVICE_CIDR,
     policy.POD_DISRUPTION_BUDGET,
     rbac.CLUSTER_ROLE_BINDING,
     rbac.CLUSTER_ROLE,

@@ -19,7 +19,7 @@ from kapi.resources import apiserverinternal, coordination, storagemigration
 from kapi.resources.admissionregistration import policies
 from kapi.resources.certificates import clustertrustbundles, podcertificaterequests
 from kapi.resources.definition import Resource
-from kapi.resources.networking import ipaddresses, servicecidrs
+from kapi.resources.networking import servicecidrs
 from kapi.resources.resource import (
     deviceclasses,
     devicetaintrules,
@@ -82,8 +82,8 @@ PREVIEWS: tuple[Resource, ...] = (
     podcertificaterequests.RESOURCE,
     clustertrustbundles.RESOURCE,
     _version_of(clustertrustbundles.RESOURCE, "v1alpha1"),
-    _version_of(ipaddresses.RESOURCE, "v1beta1"),
-    _version_of(servicecidrs.RESOURCE, "v1beta1"),
+    _version_of(servicecidrs.IP_ADDRESS, "v1beta1"),
+    _version_of(servicecidrs.SERVICE_CIDR, "v1beta1"),
     _version_of(storageclasses.VOLUME_ATTRIBUTES_CLASS, "v1beta1"),
     _version_of(policies.VALIDATING, "v1beta1"),
     _version_of(policies.VALIDATING_BINDING, "v1beta1"),

@@ -23,7 +23,6 @@ from kapi.admission.plugins import (
     runtime_class,
     service_account,
     storage,
-    taint_nodes_by_condition,
     tolerations,
     topology,
 )
@@ -458,7 +457,7 @@ def test_always() -> None:
 
 def test_a_new_node_is_not_ready() -> None:
     plugin, taint = (
-        taint_nodes_by_condition.TaintNodesByCondition(),
+        tolerations.TaintNodesByCondition(),
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
     )
     for before in ([], [{"key": "k", "effect": "NoSchedule"}], [{**taint, "effect": "NoExecute"}]):

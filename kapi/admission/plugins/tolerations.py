@@ -1,6 +1,7 @@
-"""Plugins that add tolerations to pods, or allow them; a toleration that another one covers is removed.
+"""Plugins that add tolerations to pods, or allow them, and the one that taints new nodes.
 
-Upstream: ``pkg/util/tolerations``, ``podtolerationrestriction``.
+A toleration that another one covers is removed.  Upstream: ``pkg/util/tolerations``, ``podtolerationrestriction``,
+``nodetaint``.
 """
 
 from __future__ import annotations
@@ -219,3 +220,23 @@ class PodTolerationRestriction(Plugin):
             return read_tolerations(text, "v1") or [] if text else []
         except ValueError as error:
             raise generic(str(error)) from None
+
+
+_TAINT = {"key": _NOT_READY, "effect": "NoSchedule"}
+
+
+class TaintNodesByCondition(Plugin):
+    """A new node takes no pods until it is reported ready."""
+
+    operations = frozenset({CREATE})
+    resources = frozenset({"nodes"})
+
+    def admit(self, attributes: Attributes) -> None:
+        resource = attributes.resource
+        if resource.resource != "nodes" or resource.group or attributes.subresource:
+            return
+        assert attributes.obj is not None
+        spec = attributes.obj.setdefault("spec", {})
+        taints = spec.get("taints") or []
+        if not any(taint.get("key") == _TAINT["key"] and taint.get("effect") == _TAINT["effect"] for taint in taints):
+            spec["taints"] = [*taints, dict(_TAINT)]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kapi.machinery.tree import Object
-from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
+from kapi.resources.networking import ingressclasses, ingresses, networkpolicies, servicecidrs
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 SERVICE: Object = {"service": {"name": "s", "port": {"number": 80}}}
@@ -346,12 +346,12 @@ def test_a_bad_block_may_stay_where_it_was_accepted() -> None:
 )
 def test_an_address_is_named_by_itself(name: str, text: str) -> None:
     spec = {"parentRef": {"resource": "services", "name": "s"}}
-    found = problems(ipaddresses.RESOURCE, metadata={"name": name}, spec=spec)
+    found = problems(servicecidrs.IP_ADDRESS, metadata={"name": name}, spec=spec)
     assert found == ([f'metadata.name: Invalid value: "{name}": {text}'] if text else [])
 
 
 def test_an_address_has_a_parent_for_good() -> None:
-    row, name = ipaddresses.RESOURCE, {"name": "10.0.0.1"}
+    row, name = servicecidrs.IP_ADDRESS, {"name": "10.0.0.1"}
     assert problems(row, metadata=name, spec={}) == ["spec.parentRef: Required value"]
     assert problems(row, metadata=name, spec={"parentRef": {}}) == [
         "spec.parentRef.resource: Required value",
@@ -401,11 +401,11 @@ def test_an_address_has_a_parent_for_good() -> None:
     ],
 )
 def test_the_ranges_of_a_service_cidr(cidrs: list[str], texts: list[str]) -> None:
-    assert problems(servicecidrs.RESOURCE, spec={"cidrs": cidrs}) == texts
+    assert problems(servicecidrs.SERVICE_CIDR, spec={"cidrs": cidrs}) == texts
 
 
 def test_a_service_cidr_may_get_a_second_family_and_nothing_else() -> None:
-    row = servicecidrs.RESOURCE
+    row = servicecidrs.SERVICE_CIDR
     old = made(row, spec={"cidrs": ["10.0.0.0/24"]})
     assert changes(row, old, spec={"cidrs": ["10.0.0.0/24", "fd00::/64"]}) == []
     assert changes(row, old, spec={"cidrs": ["10.1.0.0/24"]}) == [
@@ -424,7 +424,7 @@ def test_a_service_cidr_may_get_a_second_family_and_nothing_else() -> None:
 @pytest.mark.parametrize("wipes", [True, False])
 def test_the_status_of_a_service_cidr_is_written_with_it_without_the_gate(wipes: bool) -> None:
     ctx = msgspec.structs.replace(CTX, features={"ServiceCIDRStatusFieldWiping": wipes})
-    strategy = servicecidrs.RESOURCE.strategy
+    strategy = servicecidrs.SERVICE_CIDR.strategy
     sent = {"conditions": [{"type": "Ready"}]}
     new: Object = {"metadata": {"name": "a"}, "spec": {"cidrs": ["10.0.0.0/24"]}, "status": dict(sent)}
     strategy.prepare_for_create(new, ctx)

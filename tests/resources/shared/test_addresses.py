@@ -15,7 +15,7 @@ from kapi.resources.apps.deployments import RESOURCE as DEPLOYMENT
 from kapi.resources.core import endpoints, nodes, pods, services
 from kapi.resources.definition import Resource
 from kapi.resources.discovery import ENDPOINT_SLICE as SLICE
-from kapi.resources.networking import ingresses, ipaddresses, networkpolicies, servicecidrs
+from kapi.resources.networking import ingresses, networkpolicies, servicecidrs
 from kapi.resources.shared.addresses import cidr_warnings, parse_network
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.resources.strategy_kit import CTX, made
@@ -155,11 +155,11 @@ def test_legacy_forms_are_accepted_while_the_gate_is_off(
         ),
         # newer fields have been strict since they exist
         (
-            ipaddresses.RESOURCE,
+            servicecidrs.IP_ADDRESS,
             {"metadata": {"name": "010.0.0.1"}, "spec": {"parentRef": {"resource": "services", "name": "s"}}},
             f'metadata.name: Invalid value: "010.0.0.1": {ZEROS}',
         ),
-        (servicecidrs.RESOURCE, {"spec": {"cidrs": ["10.0.0.1/8"]}}, f'spec.cidrs[0]: Invalid value: "10.0.0.1/8": {BITS}'),
+        (servicecidrs.SERVICE_CIDR, {"spec": {"cidrs": ["10.0.0.1/8"]}}, f'spec.cidrs[0]: Invalid value: "10.0.0.1/8": {BITS}'),
         (
             SLICE, {"addressType": "IPv6", "endpoints": [{"addresses": ["FE::1"]}]},
             'endpoints[0].addresses[0]: Invalid value: "FE::1": must be in canonical form ("fe::1")',
