@@ -163,10 +163,6 @@ def opt_map(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
     return _optional(at, target, args, "optMap", lambda value: Call(at, "optional.of", [value]))
 
 
-def opt_flat_map(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
-    return _optional(at, target, args, "optFlatMap", lambda value: value)
-
-
 def _optional(at: int, target: Expr | None, args: list[Expr], name: str, wrap: Callable[[Expr], Expr]) -> Expr:
     assert target is not None
     if not isinstance(args[0], Ident):
@@ -226,6 +222,6 @@ MACROS: dict[tuple[str, int, bool], Macro] = {
     ("transformMapEntry", 4, True): transform_map_entry,
     ("sortBy", 2, True): sort_by,
     ("optMap", 2, True): opt_map,
-    ("optFlatMap", 2, True): opt_flat_map,
+    ("optFlatMap", 2, True): lambda at, target, args: _optional(at, target, args, "optFlatMap", lambda value: value),
 }
 BINDING: Macros = {**MACROS, ("bind", 3, True): bind}

@@ -39,14 +39,6 @@ class Compiles(Protocol):
     def named(self, target: CelType | None, name: str) -> StructField: ...
 
 
-def _and(compiler: Compiles, node: Call) -> Step:
-    return _logic(compiler, node, deciding=False)
-
-
-def _or(compiler: Compiles, node: Call) -> Step:
-    return _logic(compiler, node, deciding=True)
-
-
 def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
     left, right = compiler.visit(node.args[0]), compiler.visit(node.args[1])
     accumulating = isinstance(node.args[0], Ident) and node.args[0].name == ACCU
@@ -387,8 +379,8 @@ def inserting(parts: list[Step], accu: int) -> Step:
 
 
 SPECIAL: dict[str, Callable[[Compiles, Call], Step]] = {
-    "_&&_": _and,
-    "_||_": _or,
+    "_&&_": lambda compiler, node: _logic(compiler, node, deciding=False),
+    "_||_": lambda compiler, node: _logic(compiler, node, deciding=True),
     "_?_:_": _ternary,
     "@not_strictly_false": _not_strictly_false,
     "!_": _not,

@@ -344,10 +344,6 @@ def _int_of_double(value: float) -> int:
     return int(value)
 
 
-def _int_of_string(text: str) -> int:
-    return check_int(_digits(text, "int"))
-
-
 def _digits(text: str, expected: str) -> int:
     body = text[1:] if text[:1] in "+-" else text
     if not body.isascii() or not body.isdigit() or len(body) > 40:
@@ -421,7 +417,7 @@ def conversions() -> list[Overload]:
         d("int", "int64_to_int64", "(int) int", same),
         d("int", "double_to_int64", "(double) int", _int_of_double),
         d("int", "duration_to_int64", "(duration) int", lambda a: a.nanos),
-        d("int", "string_to_int64", "(string) int", _int_of_string),
+        d("int", "string_to_int64", "(string) int", lambda text: check_int(_digits(text, "int"))),
         d("int", "timestamp_to_int64", "(timestamp) int", lambda a: a.nanos // NANOS),
         d("int", "uint64_to_int64", "(uint) int", lambda a: check_int(int(a))),
         d("uint", "uint64_to_uint64", "(uint) uint", same),

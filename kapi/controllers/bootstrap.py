@@ -33,10 +33,6 @@ def namespaces() -> list[Object]:
     return [{"metadata": {"name": name}} for name in NAMESPACES]
 
 
-def priority_classes() -> list[Object]:
-    return [dict(known) for known in SYSTEM_CLASSES]
-
-
 def first_address(cidr: str) -> str:
     """The cluster IP of the kubernetes Service."""
     parsed = parse_network(cidr)
@@ -152,9 +148,9 @@ class BootstrapController:
                 ranges = self._client.resource("networking.k8s.io", "servicecidrs")
                 await self._default_range.reconcile(await self._ensure(ranges, service_cidr(self._ranges)))
         if self._client.has("scheduling.k8s.io", "priorityclasses"):
-            for priority_class in priority_classes():
+            for known in SYSTEM_CLASSES:
                 with refusals:
-                    await self._ensure(self._client.resource("scheduling.k8s.io", "priorityclasses"), priority_class)
+                    await self._ensure(self._client.resource("scheduling.k8s.io", "priorityclasses"), dict(known))
         if self._client.has("", "namespaces") and self._client.has("", "services"):
             with refusals:
                 await self._kubernetes_service()

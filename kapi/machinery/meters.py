@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -211,7 +211,13 @@ def histogram(name: str, bounds: Sequence[float], *, shown: Sequence[float] | No
     return Histogram(name, *_described()[name][1:], bounds, shown=shown)
 
 
-_FAMILIES: dict[str, type[Metric]] = {
+class MetricFamily(Metric):
+    """The common methods of the families of prometheus_client, which has no class for them; only for type checkers."""
+
+    def add_metric(self, labels: Sequence[str], *values: object) -> None: ...
+
+
+_FAMILIES: dict[str, Callable[..., Metric]] = {
     "counter": CounterMetricFamily,
     "gauge": GaugeMetricFamily,
     "histogram": HistogramMetricFamily,
@@ -219,8 +225,9 @@ _FAMILIES: dict[str, type[Metric]] = {
 }
 
 
-def metric_family(name: str, value: float | None = None) -> Any:
+def metric_family(name: str, value: float | None = None) -> MetricFamily:
     """The metric family that ``metrics.txt`` describes, with this value if it has no labels."""
     type_, text, labels = _described()[name]
-    made: Any = _FAMILIES[type_]
-    return made(name, text, labels=labels) if value is None else made(name, text, value=value)
+    made = _FAMILIES[type_]
+    family = made(name, text, labels=labels) if value is None else made(name, text, value=value)
+    return cast(MetricFamily, family)

@@ -72,7 +72,7 @@ def lines(family: Metric) -> Iterator[str]:
     for _, values, names, samples in metrics:
         pairs = ",".join([f'{name}="{value.translate(_VALUE)}"' for name, value in zip(names, values, strict=True)])
         if len(samples) > 1:
-            samples.sort(key=_is_count)
+            samples.sort(key=lambda sample: sample.name.endswith("_count"))
         for sample in samples:
             bound = sample.labels.get(_BOUND)
             if bound is None:
@@ -80,10 +80,6 @@ def lines(family: Metric) -> Iterator[str]:
             else:
                 shown = f'{pairs},{_BOUND}="{bound}"' if pairs else f'{_BOUND}="{bound}"'
             yield f"{sample.name}{f'{{{shown}}}' if shown else ''} {number_text(sample.value)}\n"
-
-
-def _is_count(sample: Sample) -> bool:
-    return bool(sample.name.endswith("_count"))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -200,10 +200,6 @@ class TableColumns(msgspec.Struct, frozen=True):
     order: Callable[[Object], Tree] | None = None  # the sort key of rows; None: the objects' names
 
 
-def _label_selector_text(parent: Object) -> str:
-    return selector_text((parent.get("spec") or {}).get("selector"))
-
-
 class ScaleMapping(msgspec.Struct, frozen=True):
     """The paths of a Scale's values in the parent object; ``selector`` returns the text of ``status.selector``.
 
@@ -212,7 +208,7 @@ class ScaleMapping(msgspec.Struct, frozen=True):
 
     spec_replicas: tuple[str, ...] = ("spec", "replicas")
     status_replicas: tuple[str, ...] = ("status", "replicas")
-    selector: Callable[[Object], str] = _label_selector_text
+    selector: Callable[[Object], str] = lambda parent: selector_text((parent.get("spec") or {}).get("selector"))
     versions: Mapping[str, tuple[str, ...]] | None = None
 
     def field_path(self, api_version: str) -> tuple[str, ...] | None:

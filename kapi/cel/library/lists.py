@@ -151,10 +151,6 @@ def _sort(frame: Frame, items: Value) -> list[Value]:
     return sort_by(frame, items, items)
 
 
-def number_range(count: int) -> list[int]:
-    return list(range(count))
-
-
 def _typed() -> list[Overload]:
     found: list[Overload] = []
     for name in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"):
@@ -179,7 +175,7 @@ LISTS = [
     d("slice", "list_slice", "list(A).(int, int) list(A)", list_slice),
     d("flatten", "list_flatten", "list(list(A)).() list(A)", flatten),
     d("flatten", "list_flatten_int", "list(dyn).(int) list(dyn)", flatten),
-    d("lists.range", "lists_range", "(int) list(int)", number_range),
+    d("lists.range", "lists_range", "(int) list(int)", lambda count: list(range(count))),
     d("reverse", "list_reverse", "list(A).() list(A)", lambda items: list(items)[::-1]),
     d("distinct", "list_distinct", "list(A).() list(A)", distinct),
 ]

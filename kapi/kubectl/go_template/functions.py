@@ -255,10 +255,6 @@ def _eq(*arguments: object) -> bool:
     return False
 
 
-def _ne(left: object, right: object) -> bool:
-    return not _eq(left, right)
-
-
 def _incompatible(left: object, right: object) -> FunctionError:
     return FunctionError(f"incompatible types for comparison: {type_name(left)} and {type_name(right)}")
 
@@ -333,7 +329,7 @@ FUNCTIONS: dict[str, Signature] = {
     "println": Signature(lambda *given: " ".join(sprint([one]) for one in given) + "\n", 0, None),
     "printf": Signature(sprintf, 1, None, (0,)),
     "eq": Signature(_eq, 1, None),
-    "ne": Signature(_ne, 2, 2),
+    "ne": Signature(lambda left, right: not _eq(left, right), 2, 2),
     "lt": Signature(_lt, 2, 2),
     "le": Signature(_le, 2, 2),
     "gt": Signature(lambda left, right: not _le(left, right), 2, 2),

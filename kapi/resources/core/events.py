@@ -113,15 +113,11 @@ TABLE = printing.table(
 )
 
 
-def _source_field(event: Object) -> str:
-    return (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
-
-
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _SELECTABLE = {
     **{f"involvedObject.{name}": selectable(f"involvedObject.{name}") for name in _INVOLVED},
     **{name: selectable(name) for name in ("reason", "reportingComponent", "type")},
-    "source": _source_field,
+    "source": lambda event: (event.get("source") or {}).get("component") or event.get("reportingComponent") or "",
 }
 
 RESOURCE = Resource(

@@ -55,10 +55,6 @@ def _address(text: str) -> Address | None:
     return parse_ip(text)
 
 
-def _ipv6(text: str) -> bool:
-    return isinstance(parse_ip(text), ipaddress.IPv6Address)
-
-
 def _cidr(text: str) -> bool:
     address, slash, length = text.partition("/")
     parsed = _address(address)
@@ -166,7 +162,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "email": is_address,
     "hostname": _hostname,
     "ipv4": lambda text: "." in text and _address(text) is not None,
-    "ipv6": _ipv6,
+    "ipv6": lambda text: isinstance(parse_ip(text), ipaddress.IPv6Address),
     "cidr": _cidr,
     "mac": lambda text: _MAC.fullmatch(text) is not None,
     "uuid": _uuid(""),
