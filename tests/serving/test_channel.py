@@ -199,7 +199,8 @@ class Requests(SynchronousTestCase):
         for code, requests in cases.items():
             for data in requests:
                 data += b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
-                for cut in (len(data), *range(1, len(data), 7)):
+                apart = max(7, len(data) // 100 | 1)  # odd: long ones repeat lines of eight bytes
+                for cut in (len(data), *range(1, len(data), apart)):
                     runner, answer = self.exchange(data[:cut], data[cut:])
                     self.assertEqual(runner.seen, [], data)
                     self.assertTrue(answer.startswith(b"HTTP/1.1 " + code), (data, answer))
