@@ -121,6 +121,21 @@ def test_it_is_asked_about_its_own(registry: CollectorRegistry) -> None:
         finish(chain.admit(attributes({"metadata": {"name": "fine"}}, resource="nodes", kind="Node")))
 
 
+@pytest.mark.parametrize("kind", ["admit", "validate"])
+def test_a_step_is_counted_as_rejecting_when_one_of_its_plugins_is(registry: CollectorRegistry, kind: str) -> None:
+    chain = Chain([Agrees(), Refuses()], Meter(registry))
+    ask(registry, chain, "fine")
+    with pytest.raises(StatusError):
+        ask(registry, chain, kind)
+    steps = {
+        sample.labels["rejected"]: sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == "apiserver_admission_step_admission_duration_seconds_count" and sample.labels["type"] == kind
+    }
+    assert steps == {"false": 1, "true": 1}
+
+
 def test_buckets_are_those_of_upstream() -> None:
     meter = Meter(registry := CollectorRegistry())
     finish(Chain([Agrees()], meter=meter).admit(attributes({"metadata": {"name": "x"}})))

@@ -76,6 +76,17 @@ class TestValidating:
         else:
             self.check(spec, config_map(), binding=binding)
 
+    @pytest.mark.parametrize(
+        ("expression", "message"),
+        [
+            ("'  no  '", "no"), ("'a\\nb'", "fixed"), ("'a' + '\\n'", "a"), ("''", "fixed"), ("'  '", "fixed"),
+            (f"'{'a' * 5120}'", "a" * 5120), (f"'{'a' * 5121}'", "fixed"), (f"'{'é' * 2561}'", "fixed"),
+        ],
+    )  # fmt: skip
+    def test_a_message_of_an_expression_is_short_and_one_line(self, expression: str, message: str) -> None:
+        spec = {"validations": [{"expression": "false", "messageExpression": expression, "message": "fixed"}]}
+        assert self.refusal(spec, config_map()).message.endswith(f"denied request: {message}")
+
     def test_a_false_expression_refuses(self) -> None:
         spec = {"validations": [{"expression": "has(object.data)", "message": "no data"}]}
         self.check(spec, config_map(k="v"))

@@ -30,6 +30,15 @@ def check(rbac: RBACAuthorizer, plural: str, obj: Any, old: Any = None, who: Use
         coroutine.send(None)
 
 
+def test_without_an_authorizer_nobody_may_escalate_or_bind() -> None:
+    rbac = held(rule("bind escalate", "roles", GROUP))
+    new = binding("new", "strong", user("bob"), namespace="x")
+    asked = EscalationCheck(rbac, None).check(GroupResource(GROUP, "rolebindings"), ALICE, "x", "new", new, None)
+    with pytest.raises(Forbidden):
+        asked.send(None)
+    check(rbac, "rolebindings", new)
+
+
 def held(*rules: Any) -> RBACAuthorizer:
     return authorizer(
         role("own", *rules, namespace="x"),

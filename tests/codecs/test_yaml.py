@@ -171,6 +171,14 @@ def test_duplicate_keys_are_reported_with_their_line() -> None:
     assert duplicates == ['line 4: key "k" already set in map']
 
 
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("[{a: ", "}]")])
+def test_the_deepest_levels_that_are_read(opening: str, closing: str) -> None:
+    levels = 240 // len(closing)
+    load(opening * levels + "1" + closing * levels)
+    with pytest.raises(yaml_reading.YAMLError, match="exceeded max depth of 240"):
+        load(opening * levels + "[1]" + closing * levels)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -191,6 +199,7 @@ def test_duplicate_keys_are_reported_with_their_line() -> None:
         ("a: \x01", "yaml: control characters are not allowed"),
         ('{"a": "\\ud83d\\ude00"}', "yaml: found invalid Unicode character escape code"),  # JSON has surrogate pairs
         ('{"a":' * 300 + "1" + "}" * 300, "yaml: exceeded max depth of 240"),
+        ("[" * 242 + "]" * 242, "yaml: exceeded max depth of 240"),
         ("<<: 1\n", "yaml: map merge requires map or sequence of maps as the value"),
         ("a: !!binary x\n", "yaml: !!binary value contains invalid base64 data"),
     ],

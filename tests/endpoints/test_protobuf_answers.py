@@ -198,8 +198,8 @@ def test_the_aggregated_discovery_document() -> None:
                 names = ("resource", "scope", "singularResource")
                 lists = [row.get(name, []) for name in ("verbs", "shortNames", "categories")]
                 assert texts == [*([row[name]] for name in names), *lists]
-                kind = [text.decode() for number in (1, 2, 3) for text in resource.all(2, number)]
-                assert kind == [row["responseKind"][name] for name in ("group", "version", "kind")]
+                kind = [[text.decode() for text in resource.all(2, number)] for number in (1, 2, 3)]
+                assert kind == [[row["responseKind"][name]] for name in ("group", "version", "kind")]
                 subs = [text.decode() for text in resource.all(8, 1)]
                 assert subs == [sub["subresource"] for sub in row.get("subresources", [])]
 

@@ -49,11 +49,18 @@ def test_slices_that_there_are_not(slice: str, why: str) -> None:
     ("text", "shown"),
     [
         ('{""}', ""), ('{"a"}', "a"), ('{"ab"}{"abc"}', "ababc"), (r'{"a\"b"}', 'a"b'), (r'{"\""}{"x"}', '"x'), ("{'a'}", "a"),
-        (r'{"\t"}', "\t"),
+        (r'{"\t"}', "\t"), (r'{"\u0000"}', "\0"), (r'{"\000"}', "\0"), (r'{"\377"}', "\xff"), (r'{"\ud7ff"}', "\ud7ff"),
+        (r'{"\ue000"}', "\ue000"), (r'{"\U0010ffff"}', "\U0010ffff"),
     ],
 )  # fmt: skip
 def test_quoted_text(text: str, shown: str) -> None:
     assert Template(text).expand({}) == shown
+
+
+@pytest.mark.parametrize("text", [r'{"\400"}', r'{"\ud800"}', r'{"\udfff"}', r'{"\U00110000"}', r'{"\x"}'])
+def test_escapes_that_are_no_characters(text: str) -> None:
+    with pytest.raises(JSONPathError, match="invalid syntax"):
+        Template(text)
 
 
 @pytest.mark.parametrize("text", ['{"', '{"a', '{"a\n"}', r'{"a\"}'])

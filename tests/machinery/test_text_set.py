@@ -23,6 +23,19 @@ def test_it_is_a_set(one: set[str], other: set[str]) -> None:
     assert 1 not in made
 
 
+class Alike(str):
+    """Has the hash of another text."""
+
+    def __hash__(self) -> int:
+        return hash("a")
+
+
+def test_a_text_with_the_hash_of_another_is_none_of_them() -> None:
+    made = TextSet(["a", "bb"])
+    assert Alike("a") in made
+    assert not any(Alike(other) in made for other in ("b", "ab", "a,", "", "bb"))
+
+
 def text(number: int, count: int = 2000) -> str:
     return f"n in ({','.join(f'v{number}-{place}' for place in range(count))})"
 
