@@ -111,11 +111,11 @@ class Rows:
     def stored(self) -> Resource:
         return self.all[self.storage]
 
-    def refuse_new(self) -> None:
-        """Refuses new objects in all versions, since the definition is being deleted."""
+    def refuse_new(self, terminating: bool) -> None:
+        """Refuses new objects in all versions while the definition is terminating."""
         for row in elements(self.all.values()):
             assert isinstance(row.strategy, CustomResourceStrategy)
-            row.strategy.refuses_new = row.group_resource
+            row.strategy.refuses_new = row.group_resource if terminating else None
 
     def release(self) -> None:
         """Frees schemas and types in steps; call it when the rows are not served any more.  Requests that use a row keep it.

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import maybeDeferred
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -53,6 +54,7 @@ GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 WORKERS = 5  # definitions whose conditions are written at once
 FINALIZER_WORKERS = 5  # definitions removed at once
 _LARGE_BYTES = 64 * 1024  # bytes of a definition whose event may take long, since it may have many names or versions
+_NOTICE_SECONDS = 0.1  # before instances are listed: creations under way end, and other servers begin to refuse
 _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 
@@ -167,8 +169,6 @@ class CustomResources:
             self._enqueue_waiting(crd)  # a name may be free now
             return
         self._group_names(crd).update(crd)
-        if is_true(crd, "Terminating") and name in self.served:
-            self.served[name].refuse_new()
         if is_true(crd, "Established"):
             import_in_thread("kapi.servers.apiextensions.rows")
             from kapi.servers.apiextensions.rows import serving_state
@@ -176,6 +176,8 @@ class CustomResources:
             known = self.served.get(name)
             if known is None or known.state != serving_state(crd):
                 self._serve(name, crd)
+        if name in self.served:
+            self.served[name].refuse_new(is_true(crd, "Terminating"))
         self._queue.add(name)
 
     def _serve(self, name: str, crd: Object) -> None:
@@ -313,11 +315,12 @@ class CustomResources:
         if rows is None:
             _terminating(crd, "False", "NeverEstablished", "resource was never established", now)
         else:
-            if not is_true(crd, "Terminating"):
-                text = "CustomResource deletion is in progress"
-                _terminating(crd, "True", "InstanceDeletionInProgress", text, now)
+            text = "CustomResource deletion is in progress"
+            _terminating(crd, "True", "InstanceDeletionInProgress", text, now)
+            if before != _changeable(crd):
                 await self._write(crd, before)
                 before = _changeable(crd)
+                await deferLater(self.reactor, _NOTICE_SECONDS)
             if not await self._delete_instances(rows):
                 delay = self._delays.get(name, _POLL_SECONDS)
                 self._delays[name] = min(delay * 2, _MAX_POLL_SECONDS)

@@ -116,7 +116,7 @@ class CustomResourceStrategy(Strategy):
         self.has_status = has_status
         self.scale = scale
         self.reset_fields = ("status",) if has_status else ()
-        self.refuses_new: GroupResource | None = None  # set while the definition is being deleted
+        self.refuses_new: GroupResource | None = None  # set while the definition is terminating
 
     def default(self, obj: Object) -> None:
         self.schema.decoded(obj)

@@ -83,6 +83,28 @@ def test_a_definition_that_is_deleted_takes_its_objects_with_it(api: MemoryAPI) 
     assert api.ask("GET", FOOS).json["items"] == []
 
 
+def test_a_definition_refuses_new_objects_while_its_instances_are_being_deleted(api: MemoryAPI) -> None:
+    crd = definition()
+    crd["metadata"]["finalizers"] = ["example.com/held"]
+    install(api, crd)
+    assert api.ask("DELETE", f"{DEFINITIONS}/foos.example.com").code == 200
+    api.turn(0.05)  # creations that were under way end before the instances are listed
+    assert terminating(api) == ("True", "InstanceDeletionInProgress")
+    new = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}}
+    refused = api.ask("POST", FOOS, new)
+    assert (refused.code, refused.json["reason"]) == (403, "Forbidden")
+    for _ in range(10):
+        api.turn(0.1)
+    assert terminating(api) == ("False", "InstanceDeletionCompleted")
+    assert api.ask("POST", FOOS, new).code == 201  # the definition is held by somebody else's finalizer
+
+
+def terminating(api: MemoryAPI) -> tuple[str, str]:
+    state = api.ask("GET", f"{DEFINITIONS}/foos.example.com").json["status"]
+    [found] = [(item["status"], item["reason"]) for item in state["conditions"] if item["type"] == "Terminating"]
+    return found
+
+
 def test_a_kind_that_is_taken_keeps_a_definition_from_being_served_until_it_is_free(api: MemoryAPI) -> None:
     install(api, definition())
     install(api, definition(plural="others", kind="Foo"))
