@@ -180,7 +180,10 @@ class _Checker(Visitor[CelType]):
             self.subst.assignable(types.DYN, target)
             self.subst.bound.setdefault(target.name, types.DYN)
             return types.DYN
-        self.error(node, f"type '{display(target)}' does not support field selection")
+        if kind == "opaque":  # a message without a description, upstream
+            self.error(node, f"unexpected failed resolution of '{target.name}'")
+        else:
+            self.error(node, f"type '{display(target)}' does not support field selection")
         return types.ERROR
 
     # calls

@@ -11,6 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
@@ -256,6 +257,17 @@ def is_int64(number: int) -> bool:
     return -_INT64 <= number < _INT64
 
 
+class GoValue(NamedTuple):
+    """A value of a Go type that JSON does not have: its forms ``%v`` and ``%#v``, and ``%T``."""
+
+    text: str
+    source: str
+    type: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def value_text(value: object) -> str:
     """A JSON tree in the form of ``%v``: maps with sorted keys, lists without commas, null as ``<nil>``."""
     if value is None:
@@ -282,6 +294,8 @@ def syntax(value: object, mapping: str = "map[string]interface {}") -> str:
     if isinstance(value, dict):
         entries = (f"{quote(key)}:{syntax(value[key], mapping)}" for key in steps(ordered(value)))
         return mapping + "{" + ", ".join(entries) + "}"
+    if isinstance(value, GoValue):
+        return value.source
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(syntax(item, mapping) for item in steps(value)) + "}"
     return "interface {}(nil)" if value is None else value_text(value)
@@ -301,7 +315,7 @@ def type_name(value: object) -> str:
         return "float64"
     if isinstance(value, dict):
         return "map[string]interface {}"
-    return "[]interface {}"
+    return value.type if isinstance(value, GoValue) else "[]interface {}"
 
 
 def file_error(error: OSError) -> str:

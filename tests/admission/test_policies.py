@@ -50,6 +50,9 @@ def cluster(kind: str, spec: Object, binding: Object | None = None) -> FakeClien
     return client
 
 
+UNTYPED = "error applying patch: failed to convert patch object to typed object: "
+
+
 class TestValidating:
     def check(
         self, spec: Object, obj: Object, *, binding: Object | None = None, client: FakeClient | None = None
@@ -355,8 +358,8 @@ class TestValidating:
     @pytest.mark.parametrize(
         ("kind", "ref", "why"),
         [
-            ("v1/Odd", {"name": "x"}, "paramKind kind `&ParamKind{APIVersion:v1,Kind:Odd,}` not known"),
-            ("x.io/v1/Thing", {"name": "x"}, "paramKind kind `&ParamKind{APIVersion:x.io/v1,Kind:Thing,}` not known"),
+            ("v1/Odd", {"name": "x"}, "failed to find resource referenced by paramKind: '/v1, Kind=Odd'"),
+            ("x.io/v1/Thing", {"name": "x"}, "failed to find resource referenced by paramKind: 'x.io/v1, Kind=Thing'"),
             ("v1/Node", {"name": "x", "namespace": "n"},
              "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"),
             ("v1/ConfigMap", {}, "one of name or selector must be provided"),
@@ -383,7 +386,8 @@ class TestValidating:
             self.check(spec, config_map(), client=client)
             return
         error = self.refusal(spec, config_map(), client=client)
-        text = f"ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: {why}"
+        binding, what = ("", "policy") if why.startswith("failed to find") else (" with binding 'b'", "binding")
+        text = f"ValidatingAdmissionPolicy 'p'{binding} denied request: failed to configure {what}: {why}"
         assert error.message == f'configmaps "a" is forbidden: {text}'
 
     def test_what_has_no_namespace_has_no_parameters_of_its_namespace(self) -> None:
@@ -407,6 +411,36 @@ class TestValidating:
                     finish(plugin.validate(asked))
             else:
                 finish(plugin.validate(asked))
+
+    def test_a_namespace_has_the_parameters_of_its_own_name(self) -> None:
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["namespaces"]}
+        spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "params.data.ok == 'y'"}]}
+        spec["paramKind"] = {"apiVersion": "v1", "kind": "ConfigMap"}
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
+        client = cluster("validating", spec, {"validationActions": ["Deny"], "paramRef": {"name": "limit"}})
+        client.put("", "configmaps", config_map("limit", ok="n"))
+        plugin = validating.ValidatingAdmissionPolicy(initializer(client))
+        asked = attributes(space, resource="namespaces", kind="Namespace", namespace="")
+        with pytest.raises(StatusError, match="failed expression"):
+            finish(plugin.validate(asked))
+
+    def test_audit_annotations_have_no_authorizer(self) -> None:
+        """As upstream; validations have one."""
+        spec: Object = {
+            "validations": [{"expression": "true"}],
+            "auditAnnotations": [
+                {"key": "k", "valueExpression": "string(authorizer.path('/x').check('get').allowed())"}
+            ],
+        }
+        assert self.refusal(spec, config_map()).message.endswith("no such attribute(s): authorizer")
+
+    def test_conditions_see_no_namespace(self) -> None:
+        """As upstream; validations see it."""
+        spec: Object = {
+            "matchConditions": [{"name": "c", "expression": "namespaceObject == null"}],
+            "validations": [{"expression": "namespaceObject == null"}],
+        }
+        assert "failed expression: namespaceObject == null" in self.refusal(spec, config_map()).message
 
     def test_parameters_by_their_labels(self) -> None:
         spec: Object = {
@@ -440,7 +474,7 @@ class TestValidating:
                 "spec": {"group": group, "scope": scope, "names": names, "versions": versions},
             }
 
-        known, unknown = "no params found", "not known"
+        known, unknown = "no params found", "failed to find resource"
         for given, where, why in (
             (definition(), "", ""), (definition(scope="Namespaced"), "n", ""), (definition(), "n", known),
             (definition(scope="Namespaced"), "", known), (definition(group="y.io"), "", unknown),
@@ -523,6 +557,17 @@ class TestMutating:
              "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
              ".metadata.managedFields"),
             (False, "dyn(Object{})", "must evaluate to Object but got dyn"),
+            (False, "Object{data: null}", f"{UNTYPED}.data: expected map, got &{{NULL_VALUE}}"),
+            (False, "Object{immutable: null}", f"{UNTYPED}.immutable: expected boolean, got &{{NULL_VALUE}}"),
+            (False, "Object{data: {'a': null}}", f"{UNTYPED}.data.a: expected string, got &value.valueUnstructured{{Value:0}}"),
+            (False, "Object{data: {'a': b'x'}}",
+             f"{UNTYPED}.data.a: expected string, got &value.valueUnstructured{{Value:[]uint8{{0x78}}}}"),
+            (False, "Object{data: {'a': duration('1s')}}",
+             f"{UNTYPED}.data.a: expected string, got &value.valueUnstructured{{Value:1000000000}}"),
+            (False, "Object{metadata: Object.metadata{generation: null}}",
+             f"{UNTYPED}.metadata.generation: expected numeric (int or float), got structpb.NullValue"),
+            (False, "Object{metadata: Object.metadata{creationTimestamp: timestamp('2020-01-01T00:00:00Z')}}",
+             f"{UNTYPED}.metadata.creationTimestamp: expected any scalar, got &{{2020-01-01 00:00:00 +0000 UTC}}"),
             (False, "[Object{}, null][1]", "unsupported return type from ApplyConfiguration expression"),
         ],
     )  # fmt: skip

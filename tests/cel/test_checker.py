@@ -64,6 +64,10 @@ ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})
             "ERROR: <input>:1:8: undeclared reference to 'nothing' (in container '')\n | nothing{a: nowhere.b}\n | .......^",
         ),
         (
+            "quantity('1').x",
+            "ERROR: <input>:1:14: unexpected failed resolution of 'kubernetes.Quantity'\n | quantity('1').x\n | .............^",
+        ),
+        (
             "thing{",
             "ERROR: <input>:1:7: Syntax error: mismatched input '<EOF>' expecting {'}', ',', '?', IDENTIFIER, "
             "ESC_IDENTIFIER}\n | thing{\n | ......^",

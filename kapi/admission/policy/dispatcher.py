@@ -46,10 +46,18 @@ class PolicyPlugin(Plugin, Generic[P]):
     ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
         """The kind and resource under which a policy matches a request, if it does; ``refuse`` is called with an error."""
         try:
-            return await policy.match.find(self.initializer, attributes)
+            meant = await policy.match.find(self.initializer, attributes)
         except status.StatusError as error:
             refuse(policy, None, f"failed to configure policy: {error.message}")
             return None
+        if meant is not None and policy.param_kind is not None:
+            kind = _kind(policy.param_kind)
+            if self._kinds.find(kind) is None:
+                shown = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+                why = f"failed to find resource referenced by paramKind: '{shown}'"
+                refuse(policy, None, f"failed to configure policy: {why}")
+                return None
+        return meant
 
     async def params(
         self, policy: P, binding: Binding, attributes: Attributes, refuse: Callable[[P, Binding | None, str], None]
@@ -58,7 +66,7 @@ class PolicyPlugin(Plugin, Generic[P]):
         try:
             if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
                 return ()
-            return collect_params(self._kinds, policy.param_kind, binding, attributes.namespace)
+            return collect_params(self._kinds, policy.param_kind, binding, attributes.namespace_of_request)
         except (status.StatusError, ParamError) as error:
             refuse(policy, binding, f"failed to configure binding: {error}")
             return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
@@ -39,11 +39,21 @@ class Evaluation:
     """The evaluation of one policy for one request and parameter.  ``budget`` is the remaining cost."""
 
     def __init__(
-        self, bindings: Bindings, composition: Composition, param: Object | None, budget: int = RUNTIME_BUDGET
+        self,
+        bindings: Bindings,
+        composition: Composition,
+        param: Object | None,
+        budget: int = RUNTIME_BUDGET,
+        *,
+        hidden: Collection[str] = (),
+        **others: Value,
     ) -> None:
+        """``others`` stand for variables of ``bindings``; ``hidden`` ones have no value."""
         self._bindings = bindings
         self.budget = budget
-        values: dict[str, Value] = {**bindings.values, "params": param}
+        values: dict[str, Value] = {**bindings.values, "params": param, **others}
+        for name in hidden:
+            del values[name]
         self._variables = values["variables"] = LazyVariables(composition, values, budget)
         self._values = values
 
@@ -94,7 +104,7 @@ async def _hold(
     ignore_failures: bool,
     errors: list[str],
 ) -> bool:
-    evaluation = Evaluation(bindings, composition, param, MATCH_CONDITIONS_BUDGET)
+    evaluation = Evaluation(bindings, composition, param, MATCH_CONDITIONS_BUDGET, namespaceObject=None)  # as upstream
     for condition in conditions:
         try:
             if await evaluation.run(condition) is False:

@@ -6,11 +6,13 @@ Upstream: apiserver ``admission/plugin/policy/mutating/patch``.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from kapi.cel.times import Duration, Timestamp
+from kapi.cel.times import NANOS, Duration, Timestamp
 from kapi.cel.types import StructType
 from kapi.cel.values import Message, Optional
+from kapi.machinery.golang import GoValue
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.expressions import JSON_PATCH
 from kapi.schema import jsonpatch
@@ -58,11 +60,11 @@ def apply_configuration(obj: Object, value: object, type_: Type | None) -> Objec
     if not isinstance(value, Message):
         raise MutationError("unsupported return type from ApplyConfiguration expression")
     _check_names(value)
-    config = plain(value)
-    config["apiVersion"], config["kind"] = obj.get("apiVersion"), obj.get("kind")
+    own = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind")}
+    config = {**plain(value, str), **own}
     shape = DEDUCED if type_ is None else shape_of(type_, Shapes())
     try:
-        typed.validate(shape, config)
+        typed.validate(shape, {**_native(value), **own})
     except typed.SchemaError as error:
         why = f"failed to convert patch object to typed object: {error}"
         raise MutationError(f"error applying patch: {why}") from None
@@ -121,16 +123,37 @@ def _misnamed(value: object, path: str) -> Iterator[str]:
             yield from _misnamed(item, path)
 
 
-def plain(value: object) -> Tree:
-    """A value of an expression as JSON."""
+def _native(value: object) -> Any:
+    """A value of an expression as upstream checks it against the schema: what is not JSON is no text and no number."""
+    if isinstance(value, dict):
+        return {str(key): _native(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_native(item) for item in value]
+    if value is None:
+        return GoValue("NULL_VALUE", "0", "structpb.NullValue")
+    if isinstance(value, bytes):
+        source = ", ".join(map(hex, value))
+        return GoValue("[" + " ".join(map(str, value)) + "]", f"[]uint8{{{source}}}", "[]uint8")
+    if isinstance(value, Duration):
+        return GoValue(str(value), str(value.nanos), "time.Duration")
+    if isinstance(value, Timestamp):
+        utc = value.datetime()
+        clock = f"{utc.hour}, {utc.minute}, {utc.second}, {value.nanos % NANOS}"
+        source = f"time.Date({utc.year}, time.{utc:%B}, {utc.day}, {clock}, time.UTC)"
+        return GoValue(f"{utc:%Y-%m-%d %H:%M:%S} +0000 UTC", source, "time.Time")
+    return plain(value, str)
+
+
+def plain(value: object, other: Callable[[object], Tree] | None = None) -> Tree:
+    """A value of an expression as JSON; ``other`` is called with what cannot be made so.  Raises MutationError."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, Optional):
-        return plain(value.value()) if value.present else None
+        return plain(value.value(), other) if value.present else None
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item, other) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [plain(item, other) for item in value]
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -139,4 +162,6 @@ def plain(value: object) -> Tree:
         return base64.b64encode(value).decode()
     if isinstance(value, (Timestamp, Duration)):
         return str(value)
+    if other is not None:
+        return other(value)
     raise MutationError(f"JSONPath valueExpression evaluated to a type that could not marshal to JSON: {value}")

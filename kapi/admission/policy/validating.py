@@ -60,6 +60,10 @@ class ValidatingPolicy(Policy):
         ]
 
 
+#: what audit annotations may name but have no value for, as upstream
+_HIDDEN = ("authorizer", "authorizer.requestResource")
+
+
 @dataclass(frozen=True, slots=True)
 class _Denial:
     """The reason to refuse a request, and its policy; ``index`` is the index of the validation."""
@@ -165,7 +169,7 @@ class ValidatingAdmissionPolicy(PolicyPlugin[ValidatingPolicy]):
                 results += failed(error, i)
         for shift, (i, place) in enumerate(refused):
             results.insert(place + shift, await self._refused(policy, binding, evaluation, i))
-        evaluation = Evaluation(bindings, policy.composition, param)
+        evaluation = Evaluation(bindings, policy.composition, param, hidden=_HIDDEN)
         for key, expression in policy.annotations:
             try:
                 value = await evaluation.run(expression)

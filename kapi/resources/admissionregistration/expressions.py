@@ -12,7 +12,7 @@ from kapi.cel.environment import PER_CALL_LIMIT, Environment, Program, kubernete
 from kapi.cel.frame import Frame
 from kapi.cel.functions import declarer, table
 from kapi.cel.library.authorizer import AUTHORIZER_TYPE, RESOURCE_CHECK
-from kapi.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, CelType, StructField, StructType, display, list_of, map_of
+from kapi.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, CelType, StructField, StructType, list_of, map_of
 from kapi.machinery import field
 from kapi.machinery.tree import Object, Tree
 
@@ -205,9 +205,9 @@ def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] 
     result = program.result_type
     if wanted and not any(result == type_ for type_ in wanted):
         if len(wanted) == 1:
-            raise CompileError(f"must evaluate to {display(wanted[0])} but got {display(result)}")
+            raise CompileError(f"must evaluate to {wanted[0]} but got {result}")
         shown = " ".join(map(str, wanted))
-        raise CompileError(f"must evaluate to one of [{shown}] but got {display(result)}")
+        raise CompileError(f"must evaluate to one of [{shown}] but got {result}")
     return Expression(text, program)
 
 

@@ -153,7 +153,7 @@ def _scalar_problem(scalar: str, value: object) -> str:
         )
     if scalar == "boolean":
         return "" if isinstance(value, bool) else f"expected boolean, got {_boxed(value)}"
-    return f"expected any scalar, got {_boxed(value)}" if isinstance(value, (dict, list)) else ""
+    return f"expected any scalar, got {_boxed(value)}" if isinstance(value, (dict, list, golang.GoValue)) else ""
 
 
 def _boxed(value: object) -> str:
