@@ -159,6 +159,26 @@ class TestLimitRanger:
         assert "maximum cpu usage per Container is 1, but limit is 2" in text
         assert "cpu max limit to request ratio per Container is 4, but provided ratio is 100" in text
 
+    def test_changes_that_are_limited(self) -> None:
+        client = cluster()
+        spec = {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]}
+        client.put("", "limitranges", {"metadata": {"name": "l", "namespace": "n"}, "spec": spec})
+        claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+        claims = {"resource": "persistentvolumeclaims", "kind": "PersistentVolumeClaim"}
+        plugin = limit_ranger.LimitRanger(initializer(client))
+        text = "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi"
+        for operation, old in ((CREATE, None), (UPDATE, claim)):
+            assert text in refusal(plugin, attributes(claim, old=old, operation=operation, **claims))
+        finish(plugin.validate(attributes(claim, old=claim, operation=UPDATE, subresource="status", **claims)))
+        wide = {"requests": {"cpu": "20m"}, "limits": {"cpu": "2"}}
+        large = pod(containers=[{"name": "c", "image": "i", "resources": wide}])
+        for subresource, limited in (("", False), ("status", False), ("resize", True)):
+            changed = attributes(large, old=large, operation=UPDATE, subresource=subresource)
+            if limited:
+                assert "maximum cpu usage per Container is 1" in refusal(self.plugin(), changed)
+            else:
+                finish(self.plugin().validate(changed))
+
     def test_fractions_count_as_long_as_thousandths_fit_into_64_bits(self) -> None:
         client = cluster()
         spec = {"limits": [{"type": "Container", "max": {"example.com/x": "9220000000000000400m"}}]}

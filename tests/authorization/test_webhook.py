@@ -52,6 +52,11 @@ class WebhookAuthorizerTest(TestCase):
         verdict = webhook.authorize(attributes)
         return verdict if isinstance(verdict, Verdict) else await verdict
 
+    async def test_it_lists_no_rules(self) -> None:
+        found = self.make().rules_for(ALICE, "n")
+        self.assertEqual((found.incomplete, found.resource_rules, found.non_resource_rules), (True, [], []))
+        self.assertEqual(found.errors, ["webhook authorizer does not support user rule resolution"])
+
     async def test_words_are_no_truth_values(self) -> None:
         """``"false"`` must not allow anything."""
         for status in (

@@ -182,6 +182,20 @@ def test_a_document_of_version_3(accept: str, code: int) -> None:
     assert index["apis/a.example.com/v1"]["serverRelativeURL"].startswith("/openapi/v3/apis/a.example.com/v1?hash=")
 
 
+@pytest.mark.parametrize(("given", "code"), [([], 200), ([""], 200), (["AB"], 200), (["ABC"], 301)])
+def test_a_document_of_version_3_has_the_hash_of_its_url(given: list[str], code: int) -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    handler.remote.documents["apis/a.example.com/v1"] = ("AB", packed(b"{}"))
+    ctx = context("/openapi/v3/apis/a.example.com/v1", accept="application/json")
+    ctx.query = {"hash": given} if given else {}
+    found = answer(handler, ctx)
+    headers = dict(found.headers)
+    assert (found.status, headers.get(b"location")) == (
+        code, b"/openapi/v3/apis/a.example.com/v1?hash=AB" if code == 301 else None,
+    )  # fmt: skip
+    assert (b"immutable" in headers.get(b"cache-control", b"")) == (code == 200 and bool(given))
+
+
 def test_a_document_that_is_none_has_no_other_form() -> None:
     handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
     handler.remote.documents["apis/x"] = ("A", packed(b"[1]"))

@@ -57,6 +57,12 @@ def test_quoted_text(text: str, shown: str) -> None:
     assert Template(text).expand({}) == shown
 
 
+def test_the_values_of_the_first_part() -> None:
+    data = {"a": {"b": 1}, "b": 2}
+    for text, values in (("{..b}", [2, 1]), ("{.a.b}", [1]), ("{.b} {.a}", [2]), ("{.c}", [])):
+        assert Template(text).first(data) == values
+
+
 @pytest.mark.parametrize("text", [r'{"\400"}', r'{"\ud800"}', r'{"\udfff"}', r'{"\U00110000"}', r'{"\x"}'])
 def test_escapes_that_are_no_characters(text: str) -> None:
     with pytest.raises(JSONPathError, match="invalid syntax"):

@@ -21,6 +21,25 @@ def pod(**spec: object) -> Object:
     return {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], **spec}}
 
 
+@pytest.mark.parametrize(("seconds", "grace"), [(40, 30), (30, 30), (29, 29), (1, 1), (-1, 1), (-2, 1), (None, 30)])
+def test_a_second_deletion_can_only_shorten_the_first(api: MemoryAPI, seconds: int | None, grace: int) -> None:
+    assert api.ask("POST", PODS, pod()).code == 201
+    first = api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 30}).json["metadata"]
+    assert (first["deletionGracePeriodSeconds"], first["deletionTimestamp"]) == (30, "2023-11-14T22:13:50Z")
+    answer = api.ask("DELETE", f"{PODS}/p", {} if seconds is None else {"gracePeriodSeconds": seconds})
+    assert answer.code == 200
+    kept = api.ask("GET", f"{PODS}/p").json["metadata"]
+    assert kept["deletionGracePeriodSeconds"] == grace
+    assert kept["deletionTimestamp"] == f"2023-11-14T22:13:{20 + grace}Z"
+
+
+@pytest.mark.parametrize("seconds", [-1, -2])
+def test_a_negative_grace_period_is_one_second(api: MemoryAPI, seconds: int) -> None:
+    assert api.ask("POST", PODS, pod()).code == 201
+    metadata = api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": seconds}).json["metadata"]
+    assert metadata["deletionGracePeriodSeconds"] == 1
+
+
 @pytest.mark.parametrize(
     ("seconds", "end", "sooner"),
     [

@@ -105,6 +105,18 @@ def test_what_an_application_uses_up_is_taken_from_the_patch(document: Any, chan
     assert change == left
 
 
+@pytest.mark.parametrize(
+    ("items", "order", "found"),
+    [
+        ("ba", "ab", "ab"), ("xa", "a", "ax"), ("ax", "a", "xa"), ("xab", "ab", "abx"), ("cab", "abc", "abc"),
+        ("bxa", "ab", "axb"),
+    ],
+)  # fmt: skip
+def test_items_without_a_place_move_as_in_an_insertion_sort(items: str, order: str, found: str) -> None:
+    """As Go sorts with upstream's comparison, in which an item without a place is less than any other."""
+    assert "".join(map(str, strategicmerge.in_order(list(items), [], list(order), [], ""))) == found
+
+
 def test_a_patch_that_replaces_everything_is_not_the_result_itself() -> None:
     change = {"$patch": "replace", "name": "a"}
     result = strategicmerge.patched({"name": "b"}, change, ITEM)

@@ -35,6 +35,14 @@ def test_types_belong_outside_of_logic() -> None:
     ]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_an_integer_or_string_has_its_types_in_the_first_of_all(first: bool) -> None:
+    types, other = {"anyOf": [{"type": "integer"}, {"type": "string"}]}, {"minimum": 1}
+    schema = {"x-kubernetes-int-or-string": True, "allOf": [types, other] if first else [other, types]}
+    texts = _texts(structural_errors(Path("s"), {"type": "object", "properties": {"a": schema}}))
+    assert bool(texts) == (not first), texts
+
+
 def test_pruning_names_what_goes_and_spares_what_is_preserved() -> None:
     schema: Schema = {
         "type": "object",
