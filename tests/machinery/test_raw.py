@@ -13,6 +13,8 @@ from kapi.machinery.raw import member_text
         (b'{"a":1,"data":{"b" : [1.50, 2]},"c":2}', b'{"b" : [1.50, 2]}'),
         (b' {"data" :  "x\\u0041" , "a":1} ', b'"x\\u0041"'),
         (b'{"data":1,"data":{"a":2}}', b'{"a":2}'),
+        (b' { "a" : 1 , "data" : 2 , "b" : 3 } ', b"2"),
+        (b'\n\t {\r\n "a"  :  1  ,\n\n  "data"\t:\t\t2 }', b"2"),
         (b'{"d\\u0061ta":1e2}', b"1e2"),
         (b'{"\\ud800":1,"data":[1,  2]}', b"[1,  2]"),  # half a surrogate in another key
         (b'{"a":1}', None),

@@ -235,6 +235,18 @@ def test_client_side_apply_is_taken_over_by_kubectl_only(manager: FieldManager) 
     assert orjson.loads(result["metadata"]["annotations"][lastapplied.ANNOTATION]) == config_map({"k": "x"})
 
 
+@pytest.mark.parametrize(
+    "last", [config_map({"k": "v"}) | {"apiVersion": "v2"}, ["v1"], "v1", config_map({"k": 1}), None], ids=str
+)
+def test_what_was_applied_in_another_form_is_not_taken_over(manager: FieldManager, last: Any) -> None:
+    text = orjson.dumps(last).decode()
+    live = created(
+        manager, config_map({"k": "v"}, annotations={lastapplied.ANNOTATION: text}), "kubectl-client-side-apply"
+    )
+    with pytest.raises(Conflict):
+        manager.apply(live, config_map({"k": "x"}), "kubectl", False, T2)
+
+
 def test_lists_of_a_deployment_merge_by_key() -> None:
     kind = GroupVersionKind("apps", "v1", "Deployment")
     manager = FieldManager(Parser.load("k8s-schema.yaml").type("io.k8s.api.apps.v1.Deployment"), kind)

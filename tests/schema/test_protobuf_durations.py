@@ -1,0 +1,18 @@
+"""Durations in protobuf, in the form in which Go writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.schema import protobuf, protobuf_writing
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0s", "1ns", "999ns", "1µs", "1.5µs", "999.999µs", "1ms", "1.000001ms", "999.999999ms", "1s", "1.5s", "59.999999999s",
+        "1m0s", "1m1s", "59m59s", "1h0m0s", "1h0m1s", "2h45m0s", "100h1m0.5s", "-1ns", "-1.5s", "-2h0m0s",
+    ],
+)  # fmt: skip
+def test_a_duration_is_read_as_it_was_written(text: str) -> None:
+    assert protobuf._duration(protobuf_writing._duration(text), 0) == text
