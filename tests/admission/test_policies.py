@@ -557,6 +557,8 @@ class TestMutating:
              "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
              ".metadata.managedFields"),
             (False, "dyn(Object{})", "must evaluate to Object but got dyn"),
+            (False, "Object{metadata: Object.metadata{finalizers: [dyn(null)]}}",
+             f"{UNTYPED}.metadata.finalizers: element 0: associative list without keys has an element that's an explicit null"),
             (False, "Object{data: null}", f"{UNTYPED}.data: expected map, got &{{NULL_VALUE}}"),
             (False, "Object{immutable: null}", f"{UNTYPED}.immutable: expected boolean, got &{{NULL_VALUE}}"),
             (False, "Object{data: {'a': null}}", f"{UNTYPED}.data.a: expected string, got &value.valueUnstructured{{Value:0}}"),

@@ -128,7 +128,7 @@ def _native(value: object) -> Any:
     if isinstance(value, dict):
         return {str(key): _native(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_native(item) for item in value]
+        return [_native(item) if isinstance(item, (dict, list, tuple)) else plain(item, str) for item in value]
     if value is None:
         return GoValue("NULL_VALUE", "0", "structpb.NullValue")
     if isinstance(value, bytes):
