@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.testing.memory_api import MemoryAPI
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.machinery.tree import Object
+from kapi.testing.memory_api import MemoryAPI, succeed
 
 MAPS = "/api/v1/namespaces/n/configmaps"
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
@@ -72,6 +74,48 @@ def test_of_writes(api: MemoryAPI, method: str, query: str, type: str, wanted: l
     kind = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}[method]
     name = "" if method == "POST" else "/a"
     assert refused(api, method, f"{MAPS}{name}?{query}", {"metadata": {"name": "a"}}, type) == (kind, wanted)
+
+
+class Sees(Plugin):
+    """Remembers the options of the last request."""
+
+    operations = frozenset({CREATE, UPDATE})
+    options: Object | None = None
+
+    def validate(self, attributes: Attributes) -> None:
+        self.options = attributes.options
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "type", "kind", "options"),
+    [
+        ("POST", "", "", "CreateOptions", {}),
+        ("POST", "?fieldValidation=Strict", "", "CreateOptions", {"fieldValidation": "Strict"}),
+        ("POST", "?fieldManager=m&dryRun=All", "", "CreateOptions", {"fieldManager": "m", "dryRun": ["All"]}),
+        ("PUT", "/a?fieldValidation=Ignore", "", "UpdateOptions", {"fieldValidation": "Ignore"}),
+        ("PATCH", "/a?fieldManager=m&force=true", APPLY, "UpdateOptions", {"fieldManager": "m"}),
+        ("PATCH", "/a?fieldValidation=Warn", MERGE, "UpdateOptions", {"fieldValidation": "Warn"}),
+    ],
+)
+def test_admission_sees_those_that_were_sent(method: str, query: str, type: str, kind: str, options: Object) -> None:
+    plugin = Sees()
+    api = MemoryAPI(plugins=[plugin])
+    succeed(api.caches.start())
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    if method != "POST":
+        assert api.ask("POST", MAPS, body).code == 201
+    assert api.ask(method, MAPS + query, body, type=type).code in (200, 201)
+    assert plugin.options == {"kind": kind, "apiVersion": "meta.k8s.io/v1", **options}
+
+
+@pytest.mark.parametrize(
+    ("revision", "code"), [("", 201), ("0", 201), ("1", 500), ("9", 500), ("x", 201), ("-1", 201), ("01", 500)]
+)
+def test_an_object_that_is_created_has_no_revision(api: MemoryAPI, revision: str, code: int) -> None:
+    answer = api.ask("POST", MAPS, {"metadata": {"name": f"r{revision}", "resourceVersion": revision}})
+    assert answer.code == code, answer.json
+    if code == 500:
+        assert answer.json["message"] == "resourceVersion should not be set on objects to be created"
 
 
 def test_of_deletions(api: MemoryAPI) -> None:

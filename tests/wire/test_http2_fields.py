@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kapi.serving.http2_heads import Malformed, answer_block, request_head
-from kapi.wire.http2.fields import Decoder, Undecodable
+from kapi.wire.http2.fields import CONNECTION_FIELDS, Decoder, Undecodable, encoded_field
 
 LARGEST = 65_536
 text = st.binary(max_size=60) | st.sampled_from([b":path", b"/api/v1/pods", b"accept", b"x" * 300, b"authorization"])
@@ -47,6 +47,23 @@ def test_any_bytes(parts: list[bytes]) -> None:
                 mine.decode(block)
             return
         assert mine.decode(block) == expected
+
+
+STATIC = {name for name, _ in hpack.table.HeaderTable.STATIC_TABLE} - CONNECTION_FIELDS
+
+
+@pytest.mark.parametrize("name", [*sorted(STATIC), b"x-other", b"X-Upper", b"x" * 126, b"x" * 127, b"x" * 400])
+def test_a_field_is_written_as_a_literal_that_is_not_kept(name: bytes) -> None:
+    for size in (0, 1, 126, 127, 128, 255, 400):
+        block = encoded_field(name, b"v" * size)
+        assert block[0] >> 4 == 0, "without indexing"
+        (field,) = hpack.Decoder().decode(block, raw=True)
+        assert (bytes(field[0]), bytes(field[1])) == (name.lower(), b"v" * size)
+
+
+def test_line_breaks_in_a_value_become_blanks() -> None:
+    assert hpack.Decoder().decode(encoded_field(b"a", b"b\r\nc\0d"), raw=True) == [(b"a", b"b c d")]
+    assert encoded_field(b"Connection", b"close") == b""
 
 
 def test_numbers_that_do_not_end() -> None:

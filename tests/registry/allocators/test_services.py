@@ -11,6 +11,7 @@ from twisted.trial.unittest import TestCase
 from kapi.controllers.servicerepair import ServiceRepairController
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.services import install
+from kapi.resources.catalogue import BUILT_IN
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.testing.memory_api import MemoryAPI
 
@@ -68,6 +69,34 @@ class ServiceAllocation(TestCase):
         self.assertEqual(len(set(given)), 6)
         refused = self.call("POST", SERVICES, service("late"), 500)
         self.assertIn("range is full", refused["message"])
+
+    async def test_without_types_of_addresses_those_of_services_are_in_use(self) -> None:
+        left_out = ("ipaddresses", "servicecidrs")
+        for missing in (left_out, left_out[:1], left_out[1:]):
+            self.memory = MemoryAPI(row for row in BUILT_IN if row.plural not in missing)
+            install(self.memory.registry, ["10.0.0.0/30", "fd00::/126"], (30000, 30003))
+            await self.memory.caches.start()
+            self.call("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
+            given = {self.call("POST", SERVICES, service(f"s{i}"), 201)["spec"]["clusterIP"] for i in range(2)}
+            self.assertEqual(given, {"10.0.0.1", "10.0.0.2"})
+            self.assertIn("range is full", self.call("POST", SERVICES, service("late"), 500)["message"])
+            six = self.call("POST", SERVICES, service("six", ipFamilies=["IPv6"]), 201)["spec"]
+            self.assertIn(six["clusterIP"], ("fd00::1", "fd00::2", "fd00::3"))
+            self.call("DELETE", f"{SERVICES}/s0", expect=200)
+            self.call("POST", SERVICES, service("later"), 201)
+            taken = self.call("POST", SERVICES, service("same", clusterIP="10.0.0.1"), 422)
+            self.assertIn("provided IP is already allocated", taken["message"])
+
+    async def test_the_port_of_health_checks_may_be_taken(self) -> None:
+        await self.api(ports=(30000, 30001))
+        local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "allocateLoadBalancerNodePorts": False}
+        self.call("POST", SERVICES, service("a", **local, healthCheckNodePort=30000), 201)
+        refused = self.call("POST", SERVICES, service("b", **local, healthCheckNodePort=30000), 500)
+        self.assertIn("failed to allocate requested HealthCheck NodePort 30000: ", refused["message"])
+        made = self.call("POST", SERVICES, service("c", **local), 201)
+        self.assertEqual(made["spec"]["healthCheckNodePort"], 30001)
+        refused = self.call("POST", SERVICES, service("d", **local), 500)
+        self.assertIn("failed to allocate a HealthCheck NodePort 0: ", refused["message"])
 
     async def test_an_address_is_of_the_family_of_its_service(self) -> None:
         await self.api("10.0.0.0/29")
