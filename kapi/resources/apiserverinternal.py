@@ -11,7 +11,7 @@ from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.names import regex_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
 from kapi.resources.shared.rules import Errors, need, report, report_once
@@ -132,15 +132,10 @@ STORAGE_VERSION = Resource(
     status=StorageVersionStatusStrategy,
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "CommonEncodingVersion",
-            _common,
-            FieldText("api.apiserverinternal.v1alpha1.StorageVersionStatus", "commonEncodingVersion"),
-        ),
-        printing.column(
-            "StorageVersions", _servers, "storageVersions lists the reported versions per API server instance."
-        ),
+        printing.column("CommonEncodingVersion", _common, ".status.commonEncodingVersion"),
+        printing.column("StorageVersions", _servers, ".status.storageVersions"),
         printing.AGE,
+        of="api.apiserverinternal.v1alpha1.StorageVersion",
     ),
     gates=("StorageVersionAPI", "APIServerIdentity"),
 )

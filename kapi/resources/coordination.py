@@ -65,8 +65,9 @@ LEASE = Resource(
     strategy=LeaseStrategy(),
     table=printing.table(
         printing.NAME,
-        printing.field_column("Holder", "api.coordination.v1.LeaseSpec", "spec", "holderIdentity"),
+        printing.field_column("Holder", ".spec.holderIdentity"),
         printing.AGE,
+        of="api.coordination.v1.Lease",
     ),
 )
 
@@ -120,10 +121,11 @@ LEASE_CANDIDATE = Resource(
     strategy=LeaseCandidateStrategy(),
     table=printing.table(
         printing.NAME,
-        printing.field_column("LeaseName", "api.coordination.v1alpha2.LeaseCandidateSpec", "spec", "leaseName"),
+        printing.field_column("LeaseName", ".spec.leaseName"),
         printing.column("BinaryVersion", printing.of_spec("binaryVersion")),
         printing.column("EmulationVersion", printing.of_spec("emulationVersion")),
         printing.AGE,
+        of="api.coordination.v1alpha2.LeaseCandidate",
     ),
     gates=("CoordinatedLeaderElection",),
 )

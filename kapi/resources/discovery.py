@@ -8,7 +8,7 @@ from __future__ import annotations
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid, required, too_many
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6, validate_endpoint_ip
 from kapi.resources.shared.features import gate
@@ -221,12 +221,9 @@ ENDPOINT_SLICE = Resource(
             'controller only generates, and kube-proxy only processes, slices of addressType "IPv4" and '
             '"IPv6". No semantics are defined for the "FQDN" type.',
         ),
-        printing.column(
-            "Ports",
-            lambda obj, now: _some([_port(port) for port in elements(obj, "ports")]),
-            FieldText("api.discovery.v1.EndpointSlice", "ports"),
-        ),
-        printing.column("Endpoints", _addresses, FieldText("api.discovery.v1.EndpointSlice", "endpoints")),
+        printing.column("Ports", lambda obj, now: _some([_port(port) for port in elements(obj, "ports")]), ".ports"),
+        printing.column("Endpoints", _addresses, ".endpoints"),
         printing.AGE,
+        of="api.discovery.v1.EndpointSlice",
     ),
 )

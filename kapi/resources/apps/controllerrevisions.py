@@ -52,7 +52,8 @@ RESOURCE = Resource(
     table=table(
         NAME,
         column("Controller", _controller, "Controller of the object"),
-        column("Revision", count("revision"), "Revision indicates the revision of the state represented by Data."),
+        column("Revision", count("revision"), ".revision"),
         AGE,
+        of="api.apps.v1.ControllerRevision",
     ),
 )

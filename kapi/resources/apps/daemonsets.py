@@ -18,12 +18,11 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
 from kapi.resources.shared.printing import AGE, NAME, column, field_column, labels, table, without_annotation
 from kapi.resources.shared.replicas import (
+    SELECTOR,
     ReplicasStatusStrategy,
     ReplicasStrategy,
-    count,
     number_of,
     parse_int,
-    selector_column,
     template_columns,
     template_warnings,
     validate_always_restart,
@@ -169,22 +168,11 @@ RESOURCE = Resource(
     table=replace(
         table(
             NAME,
-            field_column(
-                "Desired", "api.apps.v1.DaemonSetStatus", "status", "desiredNumberScheduled", empty=0, type="integer"
-            ),
-            field_column(
-                "Current", "api.apps.v1.DaemonSetStatus", "status", "currentNumberScheduled", empty=0, type="integer"
-            ),
-            field_column("Ready", "api.apps.v1.DaemonSetStatus", "status", "numberReady", empty=0, type="integer"),
-            column(
-                "Up-to-date",
-                count("status", "updatedNumberScheduled"),
-                "The total number of nodes that are running updated daemon pod",
-                "integer",
-            ),
-            field_column(
-                "Available", "api.apps.v1.DaemonSetStatus", "status", "numberAvailable", empty=0, type="integer"
-            ),
+            field_column("Desired", ".status.desiredNumberScheduled", empty=0, type="integer"),
+            field_column("Current", ".status.currentNumberScheduled", empty=0, type="integer"),
+            field_column("Ready", ".status.numberReady", empty=0, type="integer"),
+            field_column("Up-to-date", ".status.updatedNumberScheduled", empty=0, type="integer"),
+            field_column("Available", ".status.numberAvailable", empty=0, type="integer"),
             column(
                 "Node Selector",
                 lambda obj, now: labels((obj["spec"].get("template") or {}).get("spec", {}).get("nodeSelector")),
@@ -192,7 +180,8 @@ RESOURCE = Resource(
             ),
             AGE,
             *template_columns("spec", "template"),
-            selector_column("api.apps.v1.DaemonSetSpec"),
+            SELECTOR,
+            of="api.apps.v1.DaemonSet",
         ),
         view=without_annotation(GENERATION),
     ),

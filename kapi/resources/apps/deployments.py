@@ -9,7 +9,7 @@ from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContext
+from kapi.resources.definition import SCALE, Resource, StrategyContext
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
@@ -158,11 +158,12 @@ RESOURCE = Resource(
                 plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
                 "Number of the pod with ready state",
             ),
-            field_column("Up-to-date", "api.apps.v1.DeploymentStatus", "status", "updatedReplicas", empty=0),
-            field_column("Available", "api.apps.v1.DeploymentStatus", "status", "availableReplicas", empty=0),
+            field_column("Up-to-date", ".status.updatedReplicas", empty=0),
+            field_column("Available", ".status.availableReplicas", empty=0),
             AGE,
             *template_columns("spec", "template"),
-            column("Selector", _selector, FieldText("api.apps.v1.DeploymentSpec", "selector"), priority=1),
+            column("Selector", _selector, ".spec.selector", priority=1),
+            of="api.apps.v1.Deployment",
         ),
         view=_VIEW,
     ),

@@ -9,9 +9,9 @@ from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
 from kapi.resources.shared.printing import AGE, NAME, field_column, table
 from kapi.resources.shared.replicas import (
+    SELECTOR,
     ReplicasStatusStrategy,
     ReplicasStrategy,
-    selector_column,
     template_columns,
     validate_counts,
     validate_selector,
@@ -58,11 +58,12 @@ RESOURCE = Resource(
     status=ReplicaSetStatusStrategy,
     table=table(
         NAME,
-        field_column("Desired", "api.apps.v1.ReplicaSetSpec", "spec", "replicas", empty=0, type="integer"),
-        field_column("Current", "api.apps.v1.ReplicaSetStatus", "status", "replicas", empty=0, type="integer"),
-        field_column("Ready", "api.apps.v1.ReplicaSetStatus", "status", "readyReplicas", empty=0, type="integer"),
+        field_column("Desired", ".spec.replicas", empty=0, type="integer"),
+        field_column("Current", ".status.replicas", empty=0, type="integer"),
+        field_column("Ready", ".status.readyReplicas", empty=0, type="integer"),
         AGE,
         *template_columns("spec", "template"),
-        selector_column("api.apps.v1.ReplicaSetSpec"),
+        SELECTOR,
+        of="api.apps.v1.ReplicaSet",
     ),
 )

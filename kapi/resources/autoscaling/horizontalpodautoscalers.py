@@ -343,12 +343,13 @@ def _lowest(obj: Object, now: float) -> str:
 STRATEGY = AutoscalerStrategy()
 TABLE = table(
     NAME,
-    column("Reference", _target, FieldText("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef")),
-    column("Targets", _targets, FieldText("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "metrics")),
+    column("Reference", _target, ".spec.scaleTargetRef"),
+    column("Targets", _targets, ".spec.metrics"),
     column("MinPods", _lowest, FieldText("api.autoscaling.v1.HorizontalPodAutoscalerSpec", "minReplicas")),
-    field_column("MaxPods", "api.autoscaling.v2.HorizontalPodAutoscalerSpec", "spec", "maxReplicas", empty=0),
-    field_column("Replicas", "api.autoscaling.v2.HorizontalPodAutoscalerStatus", "status", "currentReplicas", empty=0),
+    field_column("MaxPods", ".spec.maxReplicas", empty=0),
+    field_column("Replicas", ".status.currentReplicas", empty=0),
     AGE,
+    of="api.autoscaling.v2.HorizontalPodAutoscaler",
 )
 STATUS = Subresource("status", kind="HorizontalPodAutoscaler", strategy=AutoscalerStatusStrategy(STRATEGY))
 

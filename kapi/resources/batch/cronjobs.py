@@ -254,22 +254,19 @@ RESOURCE = Resource(
     status=CronJobStatusStrategy,
     table=table(
         NAME,
-        column(
-            "Schedule",
-            lambda obj, now: obj["spec"].get("schedule", ""),
-            "The schedule in Cron format, see https://en.wikipedia.org/wiki/Cron.",
-        ),
-        column("Timezone", _zone, FieldText("api.batch.v1.CronJobSpec", "timeZone")),
-        column("Suspend", _suspended, FieldText("api.batch.v1.CronJobSpec", "suspend"), "boolean"),
+        column("Schedule", lambda obj, now: obj["spec"].get("schedule", ""), ".spec.schedule"),
+        column("Timezone", _zone, ".spec.timeZone"),
+        column("Suspend", _suspended, ".spec.suspend", "boolean"),
         column(
             "Active",
             lambda obj, now: len((obj.get("status") or {}).get("active") or ()),
-            "A list of pointers to currently running jobs.",
+            ".status.active",
             "integer",
         ),
-        column("Last Schedule", _last, "Information when was the last time the job was successfully scheduled."),
+        column("Last Schedule", _last, ".status.lastScheduleTime"),
         AGE,
         *template_columns("spec", "jobTemplate", "spec", "template"),
         column("Selector", _selector, FieldText("api.batch.v1.JobSpec", "selector"), priority=1),
+        of="api.batch.v1.CronJob",
     ),
 )

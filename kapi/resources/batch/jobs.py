@@ -10,7 +10,7 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.batch.job_status import is_true, validate_job_status
-from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import selectors
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal, plain
@@ -19,8 +19,8 @@ from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, column, table
 from kapi.resources.shared.replicas import (
+    SELECTOR,
     hostname_warning,
-    selector_column,
     template_columns,
     validate_fit,
 )
@@ -317,11 +317,12 @@ RESOURCE = Resource(
     table=table(
         NAME,
         column("Status", _condition, "Status of the job."),
-        column("Completions", _completions, FieldText("api.batch.v1.JobStatus", "succeeded")),
+        column("Completions", _completions, ".status.succeeded"),
         column("Duration", _duration, "Time required to complete the job."),
         AGE,
         *template_columns("spec", "template"),
-        selector_column("api.batch.v1.JobSpec"),
+        SELECTOR,
+        of="api.batch.v1.Job",
     ),
     selectable_fields={"status.successful": lambda obj: _succeeded(obj) or "0"},
     unsupported_field='field label "{}" not supported for Job',

@@ -21,7 +21,7 @@ from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
 from kapi.machinery.meters import counter
 from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
+from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.rules import Errors, distinct, need, same, supported
 from kapi.resources.shared.signers import validate_signer_name
@@ -368,12 +368,9 @@ RESOURCE = Resource(
             "can select on this field using `spec.signerName`.",
         ),
         printing.column("Requestor", printing.of_spec("username"), "Base64-encoded PKCS#10 CSR data"),
-        printing.column(
-            "RequestedDuration",
-            _duration,
-            FieldText("api.certificates.v1.CertificateSigningRequestSpec", "expirationSeconds"),
-        ),
+        printing.column("RequestedDuration", _duration, ".spec.expirationSeconds"),
         printing.column("Condition", _state, "Conditions applied to the request, such as approval or denial."),
+        of="api.certificates.v1.CertificateSigningRequest",
     ),
     selectable_fields={"spec.signerName": selectable("spec.signerName")},
 )

@@ -12,7 +12,7 @@ from kapi.machinery import pem
 from kapi.machinery.each import costly
 from kapi.machinery.field import Path, too_long
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import subdomain_name
@@ -107,8 +107,9 @@ RESOURCE = Resource(
         printing.column(
             "SignerName",
             printing.of_spec("signerName", printing.NONE),
-            FieldText("api.certificates.v1beta1.ClusterTrustBundleSpec", "signerName"),
+            ".spec.signerName",
         ),
+        of="api.certificates.v1beta1.ClusterTrustBundle",
     ),
     gates=("ClusterTrustBundle",),
 )

@@ -23,7 +23,7 @@ from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.mail import is_address
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable, validate_user_annotations
 from kapi.resources.shared.names import subdomain_name
@@ -340,26 +340,17 @@ RESOURCE = Resource(
     selectable_fields={name: selectable(name) for name in _SELECTABLE},
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "PodName",
-            printing.of_spec("podName"),
-            "podName is the name of the pod into which the certificate will be mounted.",
-        ),
-        printing.column(
-            "ServiceAccountName",
-            printing.of_spec("serviceAccountName"),
-            "serviceAccountName is the name of the service account the pod is running as.",
-        ),
-        printing.column(
-            "NodeName", printing.of_spec("nodeName"), "nodeName is the name of the node the pod is assigned to."
-        ),
+        printing.field_column("PodName", ".spec.podName"),
+        printing.field_column("ServiceAccountName", ".spec.serviceAccountName"),
+        printing.field_column("NodeName", ".spec.nodeName"),
         printing.column("SignerName", printing.of_spec("signerName"), "signerName indicates the requested signer."),
         printing.column("State", _state, "Is the request Pending, Issued, Denied, or Failed?"),
         printing.column(
             "UnverifiedUserAnnotations",
             lambda obj, now: printing.labels((obj.get("spec") or {}).get("unverifiedUserAnnotations")),
-            FieldText("api.certificates.v1beta1.PodCertificateRequestSpec", "unverifiedUserAnnotations"),
+            ".spec.unverifiedUserAnnotations",
         ),
+        of="api.certificates.v1beta1.PodCertificateRequest",
     ),
     gates=("PodCertificateRequest",),
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path, forbidden, invalid, too_long
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_config_map_key
@@ -78,6 +78,6 @@ RESOURCE = Resource(
     short_names=("cm",),
     strategy=ConfigMapStrategy(),
     table=printing.table(
-        printing.NAME, printing.column("Data", _count, FieldText("api.core.v1.ConfigMap", "data")), printing.AGE
+        printing.NAME, printing.column("Data", _count, ".data"), printing.AGE, of="api.core.v1.ConfigMap"
     ),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings, validate_endpoint_ip
 from kapi.resources.shared.names import is_dns1123_label, is_label_key, is_port_number, subdomain_name
@@ -104,7 +104,8 @@ RESOURCE = Resource(
     strategy=EndpointsStrategy(),
     table=printing.table(
         printing.NAME,
-        printing.column("Endpoints", _listed, FieldText("api.core.v1.Endpoints", "subsets")),
+        printing.column("Endpoints", _listed, ".subsets"),
         printing.AGE,
+        of="api.core.v1.Endpoints",
     ),
 )

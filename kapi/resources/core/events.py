@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.ages import since
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, Strategy, StrategyContext, selectable
+from kapi.resources.definition import Resource, Strategy, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1123_subdomain, is_label_key
 from kapi.resources.shared.rules import Errors, need, report
@@ -90,26 +90,17 @@ def _source(event: Object, now: float) -> str:
 
 
 TABLE = printing.table(
-    printing.column(
-        "Last Seen", _last_seen, "The time at which the most recent occurrence of this event was recorded."
-    ),
-    printing.column(
-        "Type",
-        lambda event, now: event.get("type", ""),
-        "Type of this event (Normal, Warning), new types could be added in the future",
-    ),
-    printing.field_column("Reason", "api.core.v1.Event", "reason"),
-    printing.column("Object", _target, "The object that this event is about."),
-    printing.field_column("Subobject", "api.core.v1.ObjectReference", "involvedObject", "fieldPath", priority=1),
-    printing.column("Source", _source, FieldText("api.core.v1.Event", "source"), priority=1),
-    printing.column(
-        "Message",
-        lambda event, now: (event.get("message") or "").strip(),
-        "A human-readable description of the status of this operation.",
-    ),
-    printing.column("First Seen", _first_seen, FieldText("api.core.v1.Event", "firstTimestamp"), priority=1),
-    printing.column("Count", _count, "The number of times this event has occurred.", priority=1),
+    printing.column("Last Seen", _last_seen, ".lastTimestamp"),
+    printing.column("Type", lambda event, now: event.get("type", ""), ".type"),
+    printing.field_column("Reason", ".reason"),
+    printing.column("Object", _target, ".involvedObject"),
+    printing.field_column("Subobject", ".involvedObject.fieldPath", of="api.core.v1.ObjectReference", priority=1),
+    printing.column("Source", _source, ".source", priority=1),
+    printing.column("Message", lambda event, now: (event.get("message") or "").strip(), ".message"),
+    printing.column("First Seen", _first_seen, ".firstTimestamp", priority=1),
+    printing.column("Count", _count, ".count", priority=1),
     printing.column("Name", printing.name, printing.NAME_TEXT, priority=1, format="name"),
+    of="api.core.v1.Event",
 )
 
 

@@ -321,18 +321,8 @@ RESOURCE = Resource(
         printing.column(
             "Version", lambda node, now: _info(node, "kubeletVersion"), "Kubelet Version reported by the node."
         ),
-        printing.column(
-            "Internal-IP",
-            lambda node, now: _address(node, "InternalIP"),
-            FieldText("api.core.v1.NodeStatus", "addresses"),
-            priority=1,
-        ),
-        printing.column(
-            "External-IP",
-            lambda node, now: _address(node, "ExternalIP"),
-            FieldText("api.core.v1.NodeStatus", "addresses"),
-            priority=1,
-        ),
+        printing.column("Internal-IP", lambda node, now: _address(node, "InternalIP"), ".status.addresses", priority=1),
+        printing.column("External-IP", lambda node, now: _address(node, "ExternalIP"), ".status.addresses", priority=1),
         printing.column(
             "OS-Image",
             lambda node, now: _info(node, "osImage") or printing.UNKNOWN,
@@ -351,5 +341,6 @@ RESOURCE = Resource(
             FieldText("api.core.v1.NodeSystemInfo", "containerRuntimeVersion"),
             priority=1,
         ),
+        of="api.core.v1.Node",
     ),
 )

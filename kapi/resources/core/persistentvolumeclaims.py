@@ -10,7 +10,7 @@ from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.quantities import ceiling, compare
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.claims import default_claim_spec, normalize_data_sources, validate_claim_spec
 from kapi.resources.shared.features import gate
@@ -170,17 +170,13 @@ RESOURCE = Resource(
     table=printing.table(
         printing.NAME,
         printing.column("Status", _phase, "phase represents the current phase of PersistentVolumeClaim."),
-        printing.column(
-            "Volume",
-            printing.value("spec", "volumeName"),
-            "volumeName is the binding reference to the PersistentVolume backing this claim.",
-        ),
+        printing.field_column("Volume", ".spec.volumeName"),
         printing.column(
             "Capacity",
             lambda obj, now: _storage(obj, "status", "capacity") if _bound(obj) else "",
-            "capacity represents the actual resources of the underlying volume.",
+            ".status.capacity",
         ),
-        printing.column("Access Modes", _modes, FieldText("api.core.v1.PersistentVolumeClaimStatus", "accessModes")),
+        printing.column("Access Modes", _modes, ".status.accessModes"),
         printing.column("StorageClass", lambda obj, now: storage_class(obj), "StorageClass of the pvc"),
         printing.column(
             "VolumeAttributesClass",
@@ -195,5 +191,6 @@ RESOURCE = Resource(
             "when not included in claim spec.",
             priority=1,
         ),
+        of="api.core.v1.PersistentVolumeClaim",
     ),
 )

@@ -8,7 +8,7 @@ from kapi.machinery import tree
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import difference, internal
@@ -166,12 +166,12 @@ RESOURCE = Resource(
         printing.column(
             "Capacity",
             lambda obj, now: ((obj.get("spec") or {}).get("capacity") or {}).get("storage", "0"),
-            FieldText("api.core.v1.PersistentVolumeSpec", "capacity"),
+            ".spec.capacity",
         ),
         printing.column(
             "Access Modes",
             lambda obj, now: access_modes((obj.get("spec") or {}).get("accessModes")),
-            FieldText("api.core.v1.PersistentVolumeSpec", "accessModes"),
+            ".spec.accessModes",
         ),
         printing.column(
             "Reclaim Policy",
@@ -188,14 +188,14 @@ RESOURCE = Resource(
             "phase indicates if a volume is available, bound to a claim, or released by a claim. More info: "
             "https://kubernetes.io/docs/concepts/storage/persistent-volumes#phase",
         ),
-        printing.column("Claim", _claim, FieldText("api.core.v1.PersistentVolumeSpec", "claimRef")),
+        printing.column("Claim", _claim, ".spec.claimRef"),
         printing.column("StorageClass", lambda obj, now: storage_class(obj), "StorageClass of the pv"),
         printing.column(
             "VolumeAttributesClass",
             printing.of_spec("volumeAttributesClassName", printing.UNSET),
             "VolumeAttributesClass of the pv",
         ),
-        printing.field_column("Reason", "api.core.v1.PersistentVolumeStatus", "status", "reason"),
+        printing.field_column("Reason", ".status.reason"),
         printing.AGE,
         printing.column(
             "VolumeMode",
@@ -204,5 +204,6 @@ RESOURCE = Resource(
             "in raw block state. Value of Filesystem is implied when not included in spec.",
             priority=1,
         ),
+        of="api.core.v1.PersistentVolume",
     ),
 )

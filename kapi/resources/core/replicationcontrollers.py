@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, FieldText, Resource, ScaleMapping, StrategyContext, selectable
+from kapi.resources.definition import SCALE, Resource, ScaleMapping, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.poddefaults import default_pod_template
@@ -17,7 +17,6 @@ from kapi.resources.shared.replicas import (
     NOT_NEGATIVE,
     ReplicasStatusStrategy,
     ReplicasStrategy,
-    count,
     template_columns,
     template_warnings,
     validate_always_restart,
@@ -90,24 +89,18 @@ RESOURCE = Resource(
     status=ReplicationControllerStatusStrategy,
     table=table(
         NAME,
-        field_column("Desired", "api.core.v1.ReplicationControllerSpec", "spec", "replicas", empty=0, type="integer"),
-        field_column(
-            "Current", "api.core.v1.ReplicationControllerStatus", "status", "replicas", empty=0, type="integer"
-        ),
-        column(
-            "Ready",
-            count("status", "readyReplicas"),
-            "The number of ready replicas for this replication controller.",
-            "integer",
-        ),
+        field_column("Desired", ".spec.replicas", empty=0, type="integer"),
+        field_column("Current", ".status.replicas", empty=0, type="integer"),
+        field_column("Ready", ".status.readyReplicas", empty=0, type="integer"),
         AGE,
         *template_columns("spec", "template"),
         column(
             "Selector",
             lambda obj, now: printing.labels(obj["spec"].get("selector")),
-            FieldText("api.core.v1.ReplicationControllerSpec", "selector"),
+            ".spec.selector",
             priority=1,
         ),
+        of="api.core.v1.ReplicationController",
     ),
     selectable_fields={"status.replicas": lambda obj: _replicas(obj) or "0"},
 )

@@ -11,7 +11,7 @@ from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.pem import blocks
 from kapi.machinery.tree import Object
 from kapi.resources.core.configmaps import MAX_SIZE, decoded_size, validate_frozen
-from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.go_json import object_error
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
@@ -168,8 +168,9 @@ RESOURCE = Resource(
     selectable_fields={"type": selectable("type")},
     table=printing.table(
         printing.NAME,
-        printing.field_column("Type", "api.core.v1.Secret", "type"),
-        printing.column("Data", lambda obj, now: len(obj.get("data") or ()), FieldText("api.core.v1.Secret", "data")),
+        printing.field_column("Type", ".type"),
+        printing.column("Data", lambda obj, now: len(obj.get("data") or ()), ".data"),
         printing.AGE,
+        of="api.core.v1.Secret",
     ),
 )

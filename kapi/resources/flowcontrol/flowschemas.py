@@ -225,14 +225,11 @@ RESOURCE = Resource(
             printing.value("spec", "priorityLevelConfiguration", "name"),
             FieldText("api.flowcontrol.v1.PriorityLevelConfigurationReference", "name"),
         ),
-        printing.column(
-            "MatchingPrecedence", _precedence, FieldText("api.flowcontrol.v1.FlowSchemaSpec", "matchingPrecedence")
-        ),
-        printing.column(
-            "DistinguisherMethod", _method, FieldText("api.flowcontrol.v1.FlowSchemaSpec", "distinguisherMethod")
-        ),
+        printing.column("MatchingPrecedence", _precedence, ".spec.matchingPrecedence"),
+        printing.column("DistinguisherMethod", _method, ".spec.distinguisherMethod"),
         printing.AGE,
         printing.column("MissingPL", _dangling, "references a broken or non-existent PriorityLevelConfiguration"),
         order=lambda obj: (_precedence(obj, 0), obj["metadata"].get("name", "")),
+        of="api.flowcontrol.v1.FlowSchema",
     ),
 )

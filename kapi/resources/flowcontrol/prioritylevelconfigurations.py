@@ -141,7 +141,8 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
         validate_flow_conditions(obj, errors)
 
 
-_QUEUING = ("spec", "limited", "limitResponse", "queuing")
+_LIMITED = "api.flowcontrol.v1.LimitedPriorityLevelConfiguration"
+_QUEUING = "api.flowcontrol.v1.QueuingConfiguration"
 RESOURCE = Resource(
     group="flowcontrol.apiserver.k8s.io",
     version="v1",
@@ -150,28 +151,21 @@ RESOURCE = Resource(
     status=FlowStatusStrategy,
     table=printing.table(
         printing.NAME,
-        printing.field_column("Type", "api.flowcontrol.v1.PriorityLevelConfigurationSpec", "spec", "type"),
+        printing.field_column("Type", ".spec.type"),
         printing.field_column(
-            "NominalConcurrencyShares",
-            "api.flowcontrol.v1.LimitedPriorityLevelConfiguration",
-            "spec",
-            "limited",
-            "nominalConcurrencyShares",
-            empty=printing.NONE,
+            "NominalConcurrencyShares", ".spec.limited.nominalConcurrencyShares", of=_LIMITED, empty=printing.NONE
         ),
-        printing.field_column(
-            "Queues", "api.flowcontrol.v1.QueuingConfiguration", *_QUEUING, "queues", empty=printing.NONE
-        ),
-        printing.field_column(
-            "HandSize", "api.flowcontrol.v1.QueuingConfiguration", *_QUEUING, "handSize", empty=printing.NONE
-        ),
-        printing.field_column(
-            "QueueLengthLimit",
-            "api.flowcontrol.v1.QueuingConfiguration",
-            *_QUEUING,
-            "queueLengthLimit",
-            empty=printing.NONE,
+        *(
+            printing.field_column(
+                name, f".spec.limited.limitResponse.queuing.{field}", of=_QUEUING, empty=printing.NONE
+            )
+            for name, field in (
+                ("Queues", "queues"),
+                ("HandSize", "handSize"),
+                ("QueueLengthLimit", "queueLengthLimit"),
+            )
         ),
         printing.AGE,
+        of="api.flowcontrol.v1.PriorityLevelConfiguration",
     ),
 )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
 from kapi.resources.shared.names import is_port_name, is_port_number
@@ -143,8 +143,9 @@ RESOURCE = Resource(
         printing.column(
             "Pod-Selector",
             lambda obj, now: printing.label_selector((obj.get("spec") or {}).get("podSelector") or {}),
-            FieldText("api.networking.v1.NetworkPolicySpec", "podSelector"),
+            ".spec.podSelector",
         ),
         printing.AGE,
+        of="api.networking.v1.NetworkPolicy",
     ),
 )

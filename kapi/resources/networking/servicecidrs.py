@@ -90,10 +90,9 @@ SERVICE_CIDR = Resource(
     status=StatusOnlyStrategy,
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "CIDRs", lambda obj, now: ",".join(_cidrs(obj)), FieldText("api.networking.v1.ServiceCIDRSpec", "cidrs")
-        ),
+        printing.column("CIDRs", lambda obj, now: ",".join(_cidrs(obj)), ".spec.cidrs"),
         printing.AGE,
+        of="api.networking.v1.ServiceCIDR",
     ),
 )
 

@@ -71,7 +71,7 @@ RESOURCE = Resource(
     table=printing.table(
         printing.NAME,
         *(
-            printing.field_column(name, "api.resource.v1.DeviceTaint", "spec", "taint", name.lower())
+            printing.field_column(name, f".spec.taint.{name.lower()}", of="api.resource.v1.DeviceTaint")
             for name in ("Key", "Value", "Effect")
         ),
         printing.column("TimeAdded", _added, FieldText("api.resource.v1.DeviceTaint", "timeAdded")),

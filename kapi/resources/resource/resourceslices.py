@@ -377,9 +377,10 @@ RESOURCE = Resource(
     unsupported_field="field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {}",
     table=printing.table(
         printing.NAME,
-        printing.field_column("Node", "api.resource.v1.ResourceSliceSpec", "spec", "nodeName"),
-        printing.field_column("Driver", "api.resource.v1.ResourceSliceSpec", "spec", "driver"),
-        printing.field_column("Pool", "api.resource.v1.ResourcePool", "spec", "pool", "name"),
+        printing.field_column("Node", ".spec.nodeName"),
+        printing.field_column("Driver", ".spec.driver"),
+        printing.field_column("Pool", ".spec.pool.name", of="api.resource.v1.ResourcePool"),
         printing.AGE,
+        of="api.resource.v1.ResourceSlice",
     ),
 )

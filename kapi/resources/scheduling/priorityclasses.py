@@ -94,10 +94,8 @@ RESOURCE = Resource(
     strategy=PriorityClassStrategy(),
     table=printing.table(
         printing.NAME,
-        printing.field_column("Value", "api.scheduling.v1.PriorityClass", "value", empty=0, type="integer"),
-        printing.field_column(
-            "Global-Default", "api.scheduling.v1.PriorityClass", "globalDefault", empty=False, type="boolean"
-        ),
+        printing.field_column("Value", ".value", empty=0, type="integer"),
+        printing.field_column("Global-Default", ".globalDefault", empty=False, type="boolean"),
         printing.AGE,
         printing.column(
             "PreemptionPolicy",
@@ -105,5 +103,6 @@ RESOURCE = Resource(
             "preemptionPolicy is the Policy for preempting pods with lower priority. One of Never, "
             "PreemptLowerPriority. Defaults to PreemptLowerPriority if unset.",
         ),
+        of="api.scheduling.v1.PriorityClass",
     ),
 )

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from kapi.machinery.ages import since
 from kapi.machinery.each import elements
 from kapi.machinery.selectors import selector_text
@@ -50,7 +52,10 @@ def column(
     priority: int = 0,
     format: str = "",
 ) -> PrintedColumn:
-    """A column and the function that makes its cells.  See ``Column`` for the types, formats and priorities."""
+    """A column and the function that makes its cells.  See ``Column`` for the types, formats and priorities.
+
+    The description is a text, or the path of the field that it is the description of: ".spec.replicas".
+    """
     return PrintedColumn(Column(name, type, description, format, priority), cell)
 
 
@@ -67,17 +72,12 @@ def value(*path: str, empty: Tree = "") -> Reader:
 
 
 def field_column(
-    name: str,
-    definition: str,
-    *path: str,
-    empty: Tree = "",
-    type: str = "string",
-    priority: int = 0,
-    format: str = "",
+    name: str, path: str, *, of: str = "", empty: Tree = "", type: str = "string", priority: int = 0, format: str = ""
 ) -> PrintedColumn:
-    """The column of a field, with the field's description in the definition that the path leads to."""
-    text = FieldText(definition, path[-1])
-    return column(name, value(*path, empty=empty), text, type, priority=priority, format=format)
+    """The column of a field (".spec.replicas"), with the field's description; ``of``: that in another definition."""
+    parts = path[1:].split(".")
+    text = FieldText(of, parts[-1]) if of else path
+    return column(name, value(*parts, empty=empty), text, type, priority=priority, format=format)
 
 
 def name(obj: Object, now: float) -> str:
@@ -132,12 +132,19 @@ def of_spec(name: str, empty: str = "") -> Reader:
     return lambda obj, now: (obj.get("spec") or {}).get(name) or empty
 
 
-def table(*columns: PrintedColumn, order: Callable[[Object], Tree] | None = None) -> TableColumns:
-    """The table of a kind; ``order`` sorts the rows of a list."""
+def _described(column: Column, definition: str) -> Column:
+    """The column with the text of a path: that of ".spec.replicas" is in the definition of the spec."""
+    if not isinstance(column.description, str) or not column.description.startswith("."):
+        return column
+    *parts, field = column.description[1:].split(".")
+    return replace(column, description=FieldText(definition + "".join(map(str.capitalize, parts)), field))
+
+
+def table(*columns: PrintedColumn, of: str = "", order: Callable[[Object], Tree] | None = None) -> TableColumns:
+    """The table of a kind, whose definition is ``of``, without "io.k8s."; ``order`` sorts the rows of a list."""
+    described = [_described(printed.column, of) for printed in columns]
     cells = [printed.cell for printed in columns]
-    return TableColumns(
-        [printed.column for printed in columns], lambda obj, now: [cell(obj, now) for cell in cells], order=order
-    )
+    return TableColumns(described, lambda obj, now: [cell(obj, now) for cell in cells], order=order)
 
 
 def without_annotation(key: str) -> Callable[[Object], Object]:

@@ -12,7 +12,7 @@ from typing import ClassVar
 from kapi.machinery import field, golang
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import FieldText, StrategyContext
+from kapi.resources.definition import StrategyContext
 from kapi.resources.shared import selectors
 from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.internal import plain as sorted_maps
@@ -205,14 +205,10 @@ def template_columns(*path: str, priority: int = 1) -> tuple[PrintedColumn, Prin
     )
 
 
-def selector_column(definition: str) -> PrintedColumn:
-    """The column of the selector of pods; ``definition`` is the spec's."""
-    return column(
-        "Selector",
-        lambda obj, now: label_selector(obj["spec"].get("selector")),
-        FieldText(definition, "selector"),
-        priority=1,
-    )
+#: the selector of pods
+SELECTOR = column(
+    "Selector", lambda obj, now: label_selector(obj["spec"].get("selector")), ".spec.selector", priority=1
+)
 
 
 # -- strategies --------------------------------------------------------------------------------------------------------

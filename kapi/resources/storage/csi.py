@@ -8,7 +8,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.field import Path, duplicate, invalid
 from kapi.machinery.quantities import compare
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import drop_disabled, gated
@@ -132,30 +132,18 @@ CSI_DRIVER = Resource(
     returns_deleted=True,
     table=printing.table(
         printing.NAME,
-        printing.field_column(
-            "AttachRequired", "api.storage.v1.CSIDriverSpec", "spec", "attachRequired", empty=True, type="boolean"
-        ),
-        printing.field_column(
-            "PodInfoOnMount", "api.storage.v1.CSIDriverSpec", "spec", "podInfoOnMount", empty=False, type="boolean"
-        ),
-        printing.field_column(
-            "StorageCapacity", "api.storage.v1.CSIDriverSpec", "spec", "storageCapacity", empty=False, type="boolean"
-        ),
-        printing.column("TokenRequests", _audiences, FieldText("api.storage.v1.CSIDriverSpec", "tokenRequests")),
-        printing.field_column(
-            "RequiresRepublish",
-            "api.storage.v1.CSIDriverSpec",
-            "spec",
-            "requiresRepublish",
-            empty=False,
-            type="boolean",
-        ),
+        printing.field_column("AttachRequired", ".spec.attachRequired", empty=True, type="boolean"),
+        printing.field_column("PodInfoOnMount", ".spec.podInfoOnMount", empty=False, type="boolean"),
+        printing.field_column("StorageCapacity", ".spec.storageCapacity", empty=False, type="boolean"),
+        printing.column("TokenRequests", _audiences, ".spec.tokenRequests"),
+        printing.field_column("RequiresRepublish", ".spec.requiresRepublish", empty=False, type="boolean"),
         printing.column(
             "Modes",
             lambda obj, now: printing.joined((obj.get("spec") or {}).get("volumeLifecycleModes")),
-            FieldText("api.storage.v1.CSIDriverSpec", "volumeLifecycleModes"),
+            ".spec.volumeLifecycleModes",
         ),
         printing.AGE,
+        of="api.storage.v1.CSIDriver",
     ),
 )
 

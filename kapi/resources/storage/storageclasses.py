@@ -109,9 +109,7 @@ STORAGE_CLASS = Resource(
     returns_deleted=True,
     table=printing.table(
         printing.column("Name", _name, printing.NAME_TEXT, format="name"),
-        printing.column(
-            "Provisioner", printing.value("provisioner"), "provisioner indicates the type of the provisioner."
-        ),
+        printing.field_column("Provisioner", ".provisioner"),
         printing.column(
             "ReclaimPolicy",
             printing.value("reclaimPolicy", empty="Delete"),
@@ -128,9 +126,10 @@ STORAGE_CLASS = Resource(
         printing.column(
             "AllowVolumeExpansion",
             printing.value("allowVolumeExpansion", empty=False),
-            "allowVolumeExpansion shows whether the storage class allow volume expand.",
+            ".allowVolumeExpansion",
         ),
         printing.AGE,
+        of="api.storage.v1.StorageClass",
     ),
 )
 
@@ -158,7 +157,8 @@ VOLUME_ATTRIBUTES_CLASS = Resource(
     returns_deleted=True,
     table=printing.table(
         printing.NAME,
-        printing.column("DriverName", printing.value("driverName"), "Name of the CSI driver This field is immutable."),
+        printing.field_column("DriverName", ".driverName"),
         printing.AGE,
+        of="api.storage.v1beta1.VolumeAttributesClass",
     ),
 )

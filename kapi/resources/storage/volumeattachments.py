@@ -97,18 +97,15 @@ RESOURCE = Resource(
     returns_deleted=True,
     table=printing.table(
         printing.NAME,
-        printing.field_column("Attacher", "api.storage.v1.VolumeAttachmentSpec", "spec", "attacher", format="name"),
+        printing.field_column("Attacher", ".spec.attacher", format="name"),
         printing.column(
             "PV",
             printing.value("spec", "source", "persistentVolumeName"),
             "persistentVolumeName represents the name of the persistent volume to attach.",
         ),
-        printing.column(
-            "Node", printing.of_spec("nodeName"), "nodeName represents the node that the volume should be attached to."
-        ),
-        printing.field_column(
-            "Attached", "api.storage.v1.VolumeAttachmentStatus", "status", "attached", empty=False, type="boolean"
-        ),
+        printing.field_column("Node", ".spec.nodeName"),
+        printing.field_column("Attached", ".status.attached", empty=False, type="boolean"),
         printing.AGE,
+        of="api.storage.v1.VolumeAttachment",
     ),
 )

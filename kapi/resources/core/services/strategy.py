@@ -34,7 +34,7 @@ from kapi.resources.core.services.validation import (
     validate_load_balancer_status,
     validate_service,
 )
-from kapi.resources.definition import FieldText, Strategy, StrategyContext
+from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import cidr_warnings, ip_warnings
 from kapi.resources.shared.features import gate
@@ -115,24 +115,17 @@ TABLE = printing.table(
         "externalName. Several other fields do not apply to ExternalName services. More info: "
         "https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-types",
     ),
-    printing.column(
-        "Cluster-IP",
-        lambda service, now: (cluster_ips(service) or [NONE])[0],
-        FieldText("api.core.v1.ServiceSpec", "clusterIP"),
-    ),
-    printing.column("External-IP", _external_ip, FieldText("api.core.v1.ServiceSpec", "externalIPs")),
-    printing.column(
-        "Port(s)",
-        lambda service, now: joined(_port(port) for port in ports(service)),
-        FieldText("api.core.v1.ServiceSpec", "ports"),
-    ),
+    printing.column("Cluster-IP", lambda service, now: (cluster_ips(service) or [NONE])[0], ".spec.clusterIP"),
+    printing.column("External-IP", _external_ip, ".spec.externalIPs"),
+    printing.column("Port(s)", lambda service, now: joined(_port(port) for port in ports(service)), ".spec.ports"),
     printing.AGE,
     printing.column(
         "Selector",
         lambda service, now: printing.labels((service.get("spec") or {}).get("selector")),
-        FieldText("api.core.v1.ServiceSpec", "selector"),
+        ".spec.selector",
         priority=1,
     ),
+    of="api.core.v1.Service",
 )
 
 
