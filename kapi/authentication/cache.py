@@ -10,58 +10,31 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kapi.machinery.memo import ExpiringCache
 from kapi.machinery.meters import DEFAULT_BOUNDS, Counter, Histogram, cumulative
 
 Value = TypeVar("Value")
 
 
-class ExpiringCache(Generic[Value]):
-    """When it is full, the least recently used entry is removed."""
+class TokenCache(ExpiringCache[bytes, Value]):
+    """The results for tokens, by keyed digests that do not reveal them."""
 
     def __init__(self, size: int = 4096, clock: Callable[[], float] = time.time) -> None:
-        self._size = size
-        self._clock = clock
-        self._entries: OrderedDict[bytes, tuple[float, Value]] = OrderedDict()
+        super().__init__(size, clock)
         self._key = secrets.token_bytes(32)
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def digest(self, *parts: str) -> bytes:
-        """The key of an entry; it does not reveal the parts."""
+        """The key of an entry."""
         message = b"".join(
             len(data).to_bytes(8, "big") + data for data in (part.encode("utf-8", "surrogateescape") for part in parts)
         )
         return hmac.digest(self._key, message, hashlib.sha256)
-
-    def get(self, digest: bytes) -> Value | None:
-        entry = self._entries.get(digest)
-        if entry is None:
-            return None
-        if entry[0] <= self._clock():
-            del self._entries[digest]
-            return None
-        self._entries.move_to_end(digest)
-        return entry[1]
-
-    def put(self, digest: bytes, value: Value, seconds: float, expires: float = 0.0) -> None:
-        """``expires``: unix seconds at which the entry ends at the latest; 0 = no limit."""
-        end = self._clock() + seconds
-        if expires:
-            end = min(end, expires)
-        if end <= self._clock():
-            return
-        self._entries[digest] = (end, value)
-        self._entries.move_to_end(digest)
-        while len(self._entries) > self._size:
-            self._entries.popitem(last=False)
 
 
 Answer = TypeVar("Answer")

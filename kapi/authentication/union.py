@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from kapi.authentication.interface import (
     Authenticated,
@@ -18,6 +20,7 @@ from kapi.request.context import RequestContext
 from kapi.request.user import UserInfo
 
 _CACHE_SIZE = 1024
+Answer = TypeVar("Answer")
 
 
 class UnionAuthenticator:
@@ -60,25 +63,12 @@ class UnionAuthenticator:
     async def _resume(
         self, ctx: RequestContext, waiting: Awaitable[RequestAnswer], position: int, errors: list[AuthenticationError]
     ) -> RequestAnswer:
-        step: RequestAnswer | Awaitable[RequestAnswer] = waiting
-        while True:
-            try:
-                answer = await step if inspect.isawaitable(step) else step
-                if answer is not None:
-                    return with_authenticated_group(answer)
-            except AuthenticationError as error:
-                errors.append(error)
-            while True:
-                if position >= len(self.authenticators):
-                    last = self._end(ctx, errors)
-                    return await last if inspect.isawaitable(last) else last
-                authenticator = self.authenticators[position]
-                position += 1
-                try:
-                    step = authenticator.authenticate(ctx)
-                    break
-                except AuthenticationError as error:
-                    errors.append(error)
+        others = (partial(each.authenticate, ctx) for each in self.authenticators[position:])
+        answer = await _first(waiting, others, errors)
+        if answer is not None:
+            return with_authenticated_group(answer)
+        last = self._end(ctx, errors)
+        return await last if inspect.isawaitable(last) else last
 
     def _end(self, ctx: RequestContext, errors: list[AuthenticationError]) -> RequestAnswer | Awaitable[RequestAnswer]:
         if errors:
@@ -104,36 +94,36 @@ class UnionTokenAuthenticator:
                 continue
             if isinstance(answer, Authenticated):
                 return answer
-            return self._resume(token, audiences, answer, position, errors)
+            others = (partial(each.authenticate_token, token, audiences) for each in self.authenticators[position:])
+            return self._resume(answer, others, errors)
         if errors:
             raise AuthenticationError.joined(errors)
         return None
 
+    @staticmethod
     async def _resume(
-        self,
-        token: str,
-        audiences: tuple[str, ...],
         waiting: Awaitable[TokenAnswer],
-        position: int,
+        others: Iterable[Callable[[], TokenAnswer | Awaitable[TokenAnswer]]],
         errors: list[AuthenticationError],
     ) -> TokenAnswer:
-        step: TokenAnswer | Awaitable[TokenAnswer] = waiting
-        while True:
-            try:
-                answer = await step if inspect.isawaitable(step) else step
-                if answer is not None:
-                    return answer
-            except AuthenticationError as error:
-                errors.append(error)
-            while True:
-                if position >= len(self.authenticators):
-                    if errors:
-                        raise AuthenticationError.joined(errors)
-                    return None
-                authenticator = self.authenticators[position]
-                position += 1
-                try:
-                    step = authenticator.authenticate_token(token, audiences)
-                    break
-                except AuthenticationError as error:
-                    errors.append(error)
+        answer = await _first(waiting, others, errors)
+        if answer is None and errors:
+            raise AuthenticationError.joined(errors)
+        return answer
+
+
+async def _first(
+    waiting: Awaitable[Answer | None],
+    others: Iterable[Callable[[], Answer | None | Awaitable[Answer | None]]],
+    errors: list[AuthenticationError],
+) -> Answer | None:
+    """The first answer of the authenticator that waits and of those after it; their errors are added to ``errors``."""
+    for ask in (lambda: waiting, *others):
+        try:
+            step = ask()
+            answer = await step if inspect.isawaitable(step) else step
+            if answer is not None:
+                return answer
+        except AuthenticationError as error:
+            errors.append(error)
+    return None

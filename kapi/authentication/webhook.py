@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.authentication.cache import TOKEN_CACHES, ExpiringCache
+from kapi.authentication.cache import TOKEN_CACHES, TokenCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer, intersect
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.tree import Object
@@ -107,7 +107,7 @@ class WebhookTokenAuthenticator:
         self.version = version
         self.ttl = ttl
         self.api_audiences = api_audiences
-        self._cache: ExpiringCache[Authenticated | str] = ExpiringCache(clock=clock)
+        self._cache: TokenCache[Authenticated | str] = TokenCache(clock=clock)
         self._lookups: SharedLookups[Authenticated | None] = SharedLookups()
 
     def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +15,7 @@ from kapi.authorization.interface import Attributes, Decision, RuleSet, Verdict
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.memo import ExpiringCache
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
@@ -124,8 +124,7 @@ class WebhookAuthorizer:
         self.unauthorized_ttl = unauthorized_ttl
         self.on_error = on_error
         self.conditions = conditions
-        self._clock = clock
-        self._cached: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
+        self._cached: ExpiringCache[bytes, Object] = ExpiringCache(_CACHE_SIZE, clock)
 
     def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
         review = access_review(attributes, self.version)
@@ -161,12 +160,9 @@ class WebhookAuthorizer:
 
     def _decide(self, review: Object, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
         key = sha256(orjson.dumps(review["spec"], option=orjson.OPT_SORT_KEYS)).digest()  # selectors may be long
-        entry = self._cached.get(key)
-        if entry is not None:
-            if entry[0] > self._clock():
-                self._cached.move_to_end(key)
-                return _verdict(entry[1])
-            del self._cached[key]
+        known = self._cached.get(key)
+        if known is not None:
+            return _verdict(known)
         return self._request(review, key, _cacheable(attributes))
 
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
@@ -185,10 +181,8 @@ class WebhookAuthorizer:
                 self._meter.webhook_fail_open.add(self.name, error.result)
             return Verdict(self.on_error, "", str(error))
         ttl = self.authorized_ttl if status.get("allowed") else self.unauthorized_ttl
-        if cacheable and ttl > 0 and len(str(status.get("reason") or "")) <= _MAX_CACHED_LENGTH:
-            self._cached[key] = (self._clock() + ttl, status)
-            while len(self._cached) > _CACHE_SIZE:
-                self._cached.popitem(last=False)
+        if cacheable and len(str(status.get("reason") or "")) <= _MAX_CACHED_LENGTH:
+            self._cached.put(key, status, ttl)
         return _verdict(status)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
 from twisted.logger import Logger
 
 from kapi.machinery import status
+from kapi.machinery.memo import RecentlyUsed
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
@@ -123,7 +123,9 @@ class CoreEventRecorder:
         self._events = client.resource("", "events")
         self._component = component
         self._now = now
-        self._known: OrderedDict[tuple[object, ...], tuple[str, str, int]] = OrderedDict()  # namespace, name, count
+        self._known: RecentlyUsed[tuple[object, ...], tuple[str, str, int]] = RecentlyUsed(
+            CACHE_SIZE
+        )  # namespace, name, count
         self._last_name = 0
 
     async def record(self, event: CoreEvent) -> None:
@@ -134,21 +136,16 @@ class CoreEventRecorder:
                 namespace, name, count = known
                 try:
                     await self._events.patch(name, {"count": count + 1, "lastTimestamp": self._now()}, namespace)
-                    self._remember(key, namespace, name, count + 1)
+                    self._known.keep(key, (namespace, name, count + 1))
                     return
                 except status.NotFound:
                     pass  # it has expired
             made = self._event(event)
             namespace, name = made["metadata"]["namespace"], made["metadata"]["name"]
             await self._events.create(made, namespace)
-            self._remember(key, namespace, name, 1)
+            self._known.keep(key, (namespace, name, 1))
         except status.StatusError as error:
             self.log.info("cannot record {reason}: {message}", reason=event.reason, message=error.message)
-
-    def _remember(self, key: tuple[object, ...], namespace: str, name: str, count: int) -> None:
-        self._known[key] = namespace, name, count
-        if len(self._known) > CACHE_SIZE:
-            self._known.popitem(last=False)
 
     def _event(self, event: CoreEvent) -> Object:
         now = self._now()

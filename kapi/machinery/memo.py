@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps
 from typing import Generic, ParamSpec, Protocol, TypeVar, cast
@@ -58,6 +60,48 @@ class BoundedCache(dict[Key, Value], Generic[Key, Value]):
         if len(self) >= self._size:
             self.clear()
         self[key] = value
+
+
+class RecentlyUsed(OrderedDict[Key, Value]):
+    """At most ``size`` values: ``keep`` drops the least recently kept one."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    def keep(self, key: Key, value: Value) -> None:
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > self._size:
+            self.popitem(last=False)
+
+
+class ExpiringCache(Generic[Key, Value]):
+    """Values for a time.  When it is full, the least recently used one is dropped.  ``clock`` returns seconds."""
+
+    def __init__(self, size: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._entries: RecentlyUsed[Key, tuple[float, Value]] = RecentlyUsed(size)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Key) -> Value | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if entry[0] <= self._clock():
+            del self._entries[key]
+            return None
+        self._entries.move_to_end(key)
+        return entry[1]
+
+    def put(self, key: Key, value: Value, seconds: float, expires: float = 0.0) -> None:
+        """``expires``: the time of ``clock`` at which the value ends at the latest; 0 = no limit."""
+        now = self._clock()
+        end = min(now + seconds, expires) if expires else now + seconds
+        if end > now:
+            self._entries.keep(key, (end, value))
 
 
 class _Statistics(Protocol):

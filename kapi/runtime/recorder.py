@@ -7,7 +7,7 @@ dropped and counted.  A repeated event increments the count of the first one; th
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -15,6 +15,7 @@ from twisted.logger import Logger
 
 from kapi.client.dynamic import DynamicClient, ResourceInterface
 from kapi.client.limiter import TokenBucket
+from kapi.machinery.memo import RecentlyUsed
 from kapi.machinery.status import NotFound
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object
@@ -39,8 +40,8 @@ class EventRecorder:
     ) -> None:
         self._client, self._component, self._host, self._now = client, component, host, now
         self._queue: deque[Object] = deque()
-        self._known: OrderedDict[tuple[str, ...], Object] = OrderedDict()
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._known: RecentlyUsed[tuple[str, ...], Object] = RecentlyUsed(MAX_KNOWN)
+        self._buckets: RecentlyUsed[str, TokenBucket] = RecentlyUsed(MAX_KNOWN)
         self._events: ResourceInterface | None = None
         self._running: Deferred[None] | None = None
         self._sending = False
@@ -86,12 +87,8 @@ class EventRecorder:
             self._running.addErrback(trap_cancelled)
 
     def _may(self, uid: str) -> bool:
-        bucket = self._buckets.get(uid)
-        if bucket is None:
-            bucket = self._buckets[uid] = TokenBucket(self._client.session.reactor, RATE, BURST)
-            if len(self._buckets) > MAX_KNOWN:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(uid)
+        bucket = self._buckets.get(uid) or TokenBucket(self._client.session.reactor, RATE, BURST)
+        self._buckets.keep(uid, bucket)
         if bucket.reserve() > 0:
             bucket.give_back()
             return False
@@ -135,7 +132,4 @@ class EventRecorder:
                 return
             except NotFound:
                 pass  # it has expired
-        self._known[key] = await events.create(event)
-        self._known.move_to_end(key)
-        if len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
+        self._known.keep(key, await events.create(event))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
-from kapi.authentication.cache import ExpiringCache, TokenCacheFigures
+from kapi.authentication.cache import TokenCache, TokenCacheFigures
 from kapi.authentication.interface import AuthenticationError
 
 
@@ -22,7 +22,7 @@ def value(figures: TokenCacheFigures, name: str, status: str) -> float:
 
 
 def test_a_full_cache_forgets_what_was_used_least_recently() -> None:
-    cache: ExpiringCache[str] = ExpiringCache(2, lambda: 0.0)
+    cache: TokenCache[str] = TokenCache(2, lambda: 0.0)
     for key in (b"a", b"b"):
         cache.put(key, key.decode(), 10)
     assert cache.get(b"a") == "a"

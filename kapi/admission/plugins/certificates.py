@@ -12,19 +12,25 @@ from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.authorization.interface import Attributes as Question
 from kapi.machinery.pem import signing_request
 from kapi.machinery.tree import Object
-from kapi.request.user import UserInfo
 
 _SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
-async def may(initializer: Initializer, user: UserInfo, verb: str, signer: str) -> bool:
-    """Asks for the signer itself and then for its whole domain (``example.com/*``)."""
+async def _check(initializer: Initializer, attributes: Attributes, verb: str, signer: str, doing: str) -> None:
+    """Raises the refusal for a user with no right to the signer and to its whole domain (``example.com/*``)."""
     domain = signer.partition("/")[0] + "/*"
     for name in (signer, domain):
-        question = Question(user, verb, group="certificates.k8s.io", version="*", resource="signers", name=name)
+        question = Question(
+            attributes.user, verb, group="certificates.k8s.io", version="*", resource="signers", name=name
+        )
         if await initializer.is_allowed(question):
-            return True
-    return False
+            return
+    raise denied(attributes, f'user not permitted to {doing} signerName "{signer}"')
+
+
+def _signer(obj: Object | None) -> str:
+    signer: str = ((obj or {}).get("spec") or {}).get("signerName", "")
+    return signer
 
 
 class CertificateApproval(InitializedPlugin):
@@ -36,12 +42,8 @@ class CertificateApproval(InitializedPlugin):
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.subresource != "approval" or attributes.resource.resource != "certificatesigningrequests":
             return None
-        return self._check(attributes)
-
-    async def _check(self, attributes: Attributes) -> None:
-        signer = ((attributes.old or {}).get("spec") or {}).get("signerName", "")
-        if not await may(self.initializer, attributes.user, "approve", signer):
-            raise denied(attributes, f'user not permitted to approve requests with signerName "{signer}"')
+        signer = _signer(attributes.old)
+        return _check(self.initializer, attributes, "approve", signer, "approve requests with")
 
 
 class CertificateSigning(InitializedPlugin):
@@ -59,12 +61,8 @@ class CertificateSigning(InitializedPlugin):
             after.get("conditions") or []
         ):
             return None
-        return self._check(attributes)
-
-    async def _check(self, attributes: Attributes) -> None:
-        signer = ((attributes.old or {}).get("spec") or {}).get("signerName", "")
-        if not await may(self.initializer, attributes.user, "sign", signer):
-            raise denied(attributes, f'user not permitted to sign requests with signerName "{signer}"')
+        signer = _signer(attributes.old)
+        return _check(self.initializer, attributes, "sign", signer, "sign requests with")
 
 
 class CertificateSubjectRestriction(Plugin):
@@ -97,14 +95,10 @@ class ClusterTrustBundleAttest(InitializedPlugin):
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.resource.resource != "clustertrustbundles" or attributes.resource.group != "certificates.k8s.io":
             return None
-        signer = ((attributes.obj or {}).get("spec") or {}).get("signerName", "")
+        signer = _signer(attributes.obj)
         if not signer or attributes.operation == UPDATE and _only_collection_fields(attributes):
             return None
-        return self._check(attributes, signer)
-
-    async def _check(self, attributes: Attributes, signer: str) -> None:
-        if not await may(self.initializer, attributes.user, "attest", signer):
-            raise denied(attributes, f'user not permitted to attest for signerName "{signer}"')
+        return _check(self.initializer, attributes, "attest", signer, "attest for")
 
 
 def _only_collection_fields(attributes: Attributes) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.machinery.field import FieldError, Path, invalid, not_supported
 from kapi.machinery.golang import aggregate
+from kapi.machinery.memo import RecentlyUsed
 from kapi.machinery.status import TooManyRequests
 from kapi.machinery.tree import Object, Tree
 
@@ -36,19 +36,17 @@ class _Limit:
 
     def __init__(self, kind: str, rate: float, burst: int, size: int, clock: Callable[[], float]) -> None:
         self.kind = kind
-        self._rate, self._burst, self._size, self._clock = rate, burst, size, clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (tokens, time)
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._buckets: RecentlyUsed[str, tuple[float, float]] = RecentlyUsed(size)  # key -> (tokens, time)
 
     def problem_of(self, attributes: Attributes) -> str:
         """Takes a token; the error text when there is none."""
         key = _KEYS[self.kind](attributes)
         now = self._clock()
-        tokens, then = self._buckets.pop(key, (float(self._burst), now))
+        tokens, then = self._buckets.get(key, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + max(0.0, now - then) * self._rate)
         full = tokens >= 1
-        self._buckets[key] = (tokens - 1 if full else tokens, now)
-        if len(self._buckets) > self._size:
-            self._buckets.popitem(last=False)
+        self._buckets.keep(key, (tokens - 1 if full else tokens, now))
         return "" if full else f"limit reached on type {self.kind} for key {key}"
 
 

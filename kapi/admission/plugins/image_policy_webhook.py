@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable
 
 import orjson
@@ -14,6 +13,7 @@ from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.each import elements, entries
 from kapi.machinery.golang import duration_text
+from kapi.machinery.memo import ExpiringCache
 from kapi.machinery.tree import Object, Tree
 from kapi.wire.egress import CONTROL_PLANE
 
@@ -42,13 +42,12 @@ class ImagePolicyWebhook(Plugin):
         self._deny_ttl = _seconds(given, "denyTTL", 1.0, 30.0, 1.0, _MAX_TTL_SECONDS)
         endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
         assert initializer.reactor is not None
-        self._clock = initializer.monotonic
         client = EndpointClient(
             initializer.reactor, endpoint, _TIMEOUT_SECONDS, initializer.egress.proxy(CONTROL_PLANE)
         )
         self._reviews = ReviewClient(initializer.reactor, client, "ImageReview", "image policy webhook", backoff)
         self._default_allow = bool(given.get("defaultAllow", False))
-        self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
+        self._known: ExpiringCache[bytes, Object] = ExpiringCache(_CACHE_SIZE, initializer.monotonic)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         resource = attributes.resource
@@ -69,10 +68,8 @@ class ImagePolicyWebhook(Plugin):
 
     async def _review(self, attributes: Attributes, spec: Object) -> None:
         key = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
-        known = self._known.get(key)
-        if known is not None and known[0] > self._clock():
-            verdict = known[1]
-        else:
+        verdict = self._known.get(key)
+        if verdict is None:
             try:
                 verdict = await self._reviews.status({**_REVIEW, "spec": spec})
             except ReviewError as error:
@@ -83,9 +80,7 @@ class ImagePolicyWebhook(Plugin):
                 metadata.setdefault("annotations", {})["alpha.image-policy.k8s.io/failed-open"] = "true"
                 return
             ttl = self._allow_ttl if verdict.get("allowed") else self._deny_ttl
-            self._known[key] = (self._clock() + ttl, verdict)
-            if len(self._known) > _CACHE_SIZE:
-                self._known.popitem(last=False)
+            self._known.put(key, verdict, ttl)
         for name, value in entries(verdict, "auditAnnotations"):
             attributes.annotate(_PREFIX + name, value)
         if not verdict.get("allowed"):

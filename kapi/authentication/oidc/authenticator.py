@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kapi import cel
-from kapi.authentication.cache import TOKEN_CACHES, ExpiringCache
+from kapi.authentication.cache import TOKEN_CACHES, TokenCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer
 from kapi.authentication.oidc import ALGORITHMS
 from kapi.authentication.oidc.configuration import Expressions
@@ -84,7 +84,7 @@ class OIDCAuthenticator:
         self._algorithms = frozenset(algorithms) & frozenset(ALGORITHMS)
         self._api_audiences = api_audiences
         self._clock = clock
-        self._cache: ExpiringCache[UserInfo] = ExpiringCache(clock=clock)
+        self._cache: TokenCache[UserInfo] = TokenCache(clock=clock)
 
     def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
         parsed = parse_unverified(token)
