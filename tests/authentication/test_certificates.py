@@ -147,6 +147,16 @@ def test_a_broken_bundle_leaves_the_old_one_in_force() -> None:
     authority.verify([CA.client("jane")])
 
 
+def test_the_first_and_the_last_second_of_a_certificate_count() -> None:
+    certificate = CA.client("jane", days=1)
+    first, last = (at.timestamp() for at in (certificate.not_valid_before_utc, certificate.not_valid_after_utc))
+    for now, left in ((first, last - first), (last, 0.0)):
+        assert CertificateAuthority(CA.pem, clock=lambda now=now: now).verify([certificate]) == left
+    for now in (first - 1, last + 1):
+        with pytest.raises(AuthenticationError, match="expired or is not yet valid"):
+            CertificateAuthority(CA.pem, clock=lambda now=now: now).verify([certificate])
+
+
 def test_what_was_verified_is_not_believed_beyond_its_validity() -> None:
     now = [NOW.timestamp()]
     authority = CertificateAuthority(CA.pem, clock=lambda: now[0])

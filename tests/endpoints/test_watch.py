@@ -34,6 +34,28 @@ def seen(watch: Any) -> list[tuple[str, str]]:
     return [(event["type"], event["object"]["metadata"].get("name", "")) for event in watch.events]
 
 
+@pytest.mark.parametrize(
+    ("uri", "query", "scope"),
+    [
+        (MAPS, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "namespace"),
+        ("/api/v1/configmaps", "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+         "cluster"),
+        (MAPS, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", ""),
+        (MAPS, "&allowWatchBookmarks=true&resourceVersion=0", "namespace"),
+        (MAPS, "&allowWatchBookmarks=true&resourceVersion=1", ""),
+        (MAPS, "", ""),
+    ],
+)  # fmt: skip
+def test_how_long_initial_events_take_is_measured_when_their_end_is_told(
+    api: MemoryAPI, uri: str, query: str, scope: str
+) -> None:
+    put(api, "a")
+    api.ask("GET", f"{uri}?watch=1&timeoutSeconds=60{query}")
+    api.turn()
+    sent = api.registry.stores[GroupResource("", "configmaps")].cache.sent
+    assert [name for one in sent.values() for name in one.lists] == ([scope] if scope else [])
+
+
 def test_without_a_version_a_watch_begins_with_what_there_is(api: MemoryAPI) -> None:
     put(api, "a")
     watch = api.ask("GET", f"{MAPS}?watch=1&timeoutSeconds=60")
