@@ -55,7 +55,7 @@ class MigrationStatusStrategy(StatusOnlyStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status, before = obj.get("status") or {}, old.get("status") or {}
         revision, here = status.get("resourceVersion") or "", _STATUS.child("resourceVersion")
-        if not _COMPARABLE.fullmatch(revision):
+        if revision and not _COMPARABLE.fullmatch(revision):
             errors.append(invalid(here, revision, f"resource version is not well formed: {revision}"))
         conditions, place = status.get("conditions") or [], _STATUS.child("conditions")
         validate_conditions(conditions, place, errors)
@@ -64,8 +64,6 @@ class MigrationStatusStrategy(StatusOnlyStrategy):
         now, was = _true(conditions), _true(before.get("conditions") or [])
         for wrong, text in (
             ({"Succeeded", "Failed"} <= now, "Both success and failed conditions cannot be true at the same time"),
-            ({"Succeeded", "Running"} <= now, "Running condition cannot be true when success condition is true"),
-            ({"Failed", "Running"} <= now, "Running condition cannot be true when failed condition is true"),
             ("Succeeded" in was - now, "Success condition cannot be set to false once it is true"),
             ("Failed" in was - now, "Failed condition cannot be set to false once it is true"),
         ):
