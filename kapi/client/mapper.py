@@ -146,10 +146,17 @@ class _Table:
         return list(dict.fromkeys(f"{one.name}.{one.group}".rstrip(".") for one in known))[1:]
 
     def kind(self, api_version: str, kind: str) -> APIResource | None:
+        """Also in lower case, in the preferred version without one, and for lists, whose name is a guess, as upstream."""
         group, version = GroupVersion.parse(api_version)
-        for one in self.resources:
-            if one.kind == kind and one.group == group and one.version == version:
+        known = [one for one in self.resources if one.group == group and version in (one.version, "")]
+        for one in known:
+            if kind in (one.kind, one.kind.lower()):
                 return one
+        item = kind.removesuffix("List")
+        for one in known if kind != item else ():
+            if item in (one.kind, ""):
+                name, namespaced = f"{kind.lower()}s", one.namespaced and bool(item)
+                return APIResource(group, one.version, name, kind, namespaced)
         return None
 
     def category(self, name: str) -> list[APIResource]:

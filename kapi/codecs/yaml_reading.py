@@ -84,6 +84,9 @@ def loads(data: bytes, max_nodes: float = MAX_NODES, max_bytes: float = math.inf
             return _from_json(data), []
         except (ValueError, RecursionError):
             pass
+    if _LINE_BOM in data:
+        tree, duplicates = loads(data.replace(_LINE_BOM, b"\n" + _STAND_IN.encode()), max_nodes, max_bytes)
+        return _with_bom(tree), [_with_bom(one) for one in duplicates]
     engage()  # a short text may become a large tree
     parser = _yaml.CParser(data)
     try:
@@ -94,6 +97,19 @@ def loads(data: bytes, max_nodes: float = MAX_NODES, max_bytes: float = math.inf
         raise YAMLError(f"yaml: {_reader_problem(error)}") from None
     finally:
         parser.dispose()
+
+
+_LINE_BOM, _STAND_IN = b"\n\xef\xbb\xbf", "\U0010fffd"  # the character is one that no text has
+
+
+def _with_bom(node: Any) -> Any:
+    """The tree of a document with byte order marks at the beginning of lines, which libyaml drops and go-yaml reads as text."""
+    checkpoint()
+    if isinstance(node, str):
+        return node.replace(_STAND_IN, "\ufeff")
+    if isinstance(node, dict):
+        return {_with_bom(key): _with_bom(value) for key, value in node.items()}
+    return [_with_bom(item) for item in node] if isinstance(node, list) else node
 
 
 def _from_json(data: bytes) -> Tree:

@@ -30,6 +30,9 @@ from kapi.machinery.tree import Tree
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:$|[Tt ]|[ \t]+[0-9])")
 _TEXT, _MAPPING, _SEQUENCE, _NUMBER = (f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "float"))
 _READ_AS_INTEGERS = range(-(1 << 63), 1 << 64)
+_BOM = "\ufeff"
+#: the letters of Go's escapes, by character; others are escaped by their number
+_ESCAPES = dict(zip('\0\a\b\t\n\v\f\r\x1b"\\\x85\xa0\u2028\u2029', '0abtnvfre"\\N_LP', strict=True))
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
 
 
@@ -104,6 +107,7 @@ class _Writer:
         self.stream = io.StringIO()
         self._dumper: Any = _Dumper(self.stream, default_flow_style=False, allow_unicode=True, width=80)
         self._emit = self._dumper.emit
+        self._escaped: list[str] = []  # texts that begin with a byte order mark
 
     def document(self, tree: object) -> str:
         emit = self._emit
@@ -115,7 +119,8 @@ class _Writer:
             emit(StreamEndEvent())
         finally:
             self._dumper.dispose()
-        return self.stream.getvalue()
+        text = self.stream.getvalue()
+        return _PLACE.sub(lambda found: _all_escaped(self._escaped[int(found[1])]), text) if self._escaped else text
 
     def _node(self, node: object) -> None:
         emit = self._emit
@@ -139,7 +144,22 @@ class _Writer:
             self._scalar(scalar.tag, scalar.value, scalar.style)
 
     def _scalar(self, tag: str, text: str, style: str | None) -> None:
+        if text.startswith(_BOM):
+            self._escaped.append(text)
+            text = f"{_BOM}\0{len(self._escaped) - 1}"
         self._emit(ScalarEvent(None, tag, (True, tag == _TEXT), text, style=style))
+
+
+_PLACE = re.compile(r'"\\uFEFF\\0(\d+)"')
+
+
+def _all_escaped(text: str) -> str:
+    """A text that begins with a byte order mark: go-yaml takes each of its characters for one."""
+    return '"' + "".join("\\" + (_ESCAPES.get(one) or _number_escape(ord(one))) for one in text) + '"'
+
+
+def _number_escape(number: int) -> str:
+    return f"x{number:02X}" if number <= 0xFF else f"u{number:04X}" if number <= 0xFFFF else f"U{number:08X}"
 
 
 def dump_yaml(tree: object) -> bytes:

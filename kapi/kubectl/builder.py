@@ -5,20 +5,20 @@ Each method adds one part of the command line; ``do`` checks that the parts go t
 
 from __future__ import annotations
 
-import contextlib
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ConnectionFailed, NoMatch
 from kapi.client.rest import RESTClient
-from kapi.client.session import Session
+from kapi.client.session import Session, base_path
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
 from kapi.kubectl.messages import SCHEME, STDIN_TWICE, CommandError, aggregate, standard_message
-from kapi.kubectl.object_meta import check_object
+from kapi.kubectl.object_meta import check_object, check_type
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
     Chain,
@@ -27,10 +27,11 @@ from kapi.kubectl.visitor import (
     Flattened,
     Items,
     Named,
-    NoObject,
     Result,
     Selector,
     Visitor,
+    decode,
+    decoding,
     expand_paths,
     is_url,
     read_documents,
@@ -40,6 +41,9 @@ from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object, dig
 from kapi.process.reactor import Reactor
+
+if TYPE_CHECKING:
+    from kapi.kubectl.schema_validation import Validator
 
 _SEPARATE = (
     "there is no need to specify a resource type as a separate argument when passing arguments in resource/name form "
@@ -60,7 +64,8 @@ class Builder:
         self._types: list[str] = []
         self._names: list[str] = []
         self._tuples: list[tuple[str, str]] = []
-        self._everything = self._implied = self._latest = self._flatten = self._single_type = self._validated = False
+        self._everything = self._implied = self._latest = self._flatten = self._single_type = False
+        self._validator: Validator | None = None
         self._local = False
         self._scheme = ""
         self._errors: list[BaseException] = []
@@ -158,9 +163,12 @@ class Builder:
                 self._tuples.append((kind, name))
         return self
 
-    def validated(self, validated: bool) -> Builder:
-        """Whether a file's object without apiVersion or kind is reported as a validation error."""
-        self._validated = validated
+    def validated(self, fields: str) -> Builder:
+        """Documents of files that are not valid are errors.  ``fields``: the query parameter ``fieldValidation``."""
+        if fields != "Ignore":
+            from kapi.kubectl.schema_validation import Validator
+
+            self._validator = Validator(self._factory, fields)
         return self
 
     def single_resource_type(self) -> Builder:
@@ -271,22 +279,31 @@ class Builder:
         for source in sources:
             try:
                 name = self._factory.source_name(source)
-                lists: dict[int, list[Visitor]] = {}
-                for obj, number in read_documents(await self._read(source), name):
-                    if isinstance(obj, NoObject):
-                        if self._validated:
-                            raise _unvalidated(name, "invalid object to validate")
-                        visitors.append(Failed(obj))
-                    elif matches(dig(obj, "metadata", "labels") or {}):
-                        if number and number not in lists:
-                            lists[number] = []
-                            visitors.append(Items(lists[number]))
-                        (lists[number] if number else visitors).append(await self._visitor(obj, name, number > 0))
+                for tree, text in read_documents(await self._read(source), name):
+                    if self._validator is not None and (problem := await self._validator.problem(tree)):
+                        raise _unvalidated(name, problem)
+                    try:
+                        visitors += await self._document(*decode(tree, text, name), name, matches)
+                    except CommandError as error:
+                        visitors.append(Failed(error))
             except CommandError as error:
                 visitors.append(Failed(error))
         return self._result(
             visitors, single=len(sources) == 1 and (self._latest or self._local), targets=True, files=len(sources)
         )
+
+    async def _document(
+        self, obj: Object, items: list[Object] | None, source: str, matches: Callable[[dict[str, str]], bool]
+    ) -> list[Visitor]:
+        """The visitor of an object or list of a file whose labels match, none for others.  Raises CommandError."""
+        if items is None:
+            return [await self._visitor(obj, source, False)] if matches(dig(obj, "metadata", "labels") or {}) else []
+        if not self._local:
+            await self._mapping_of(obj, source)
+        if any(isinstance(item.get("items"), list) for item in items):
+            raise CommandError("*unstructured.Unstructured is not a list: no Items field in this object")
+        chosen = (item for item in items if matches(dig(item, "metadata", "labels") or {}))
+        return [Items([await self._visitor(item, source, True) for item in chosen])]
 
     async def _visitor(self, obj: Object, source: str, listed: bool) -> Visitor:
         try:
@@ -310,35 +327,23 @@ class Builder:
         """Raises CommandError."""
         if is_url(source):
             return await download(source, self._factory.reactor)
-        data = read_bytes(source, self._factory.stdin)
+        data = read_bytes(source, self._factory.stdin).removeprefix(BOM_UTF8)
         if data.isascii() or data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
             return data
         return data.decode(errors="replace").encode()  # as kubectl reads what is not UTF-8
 
     async def _from_object(self, obj: Object, source: str, listed: bool) -> Info:
-        if self._validated and (what := unset(obj)):
-            raise _unvalidated(source, what)
-        version, kind = obj.get("apiVersion") or "", obj.get("kind")
-        if not kind or not isinstance(kind, str) or str(version).count("/") > 1:
-            raise without_kind(obj, source)
-        with _decoding(source):
+        version, kind = str(obj.get("apiVersion") or ""), obj.get("kind")
+        if listed:
+            check_type(obj)
+        with decoding(source):
             check_object(obj)
         if self._local:
-            return self._local_info(obj, version, kind, source)
+            return self._local_info(obj, version, str(kind), source)
         if self._scheme:
             _check_known(obj, self._scheme, source)
-        try:
-            mapping = await self._factory.mapper.kind_for(version, kind)
-        except NoMatch as error:
-            if listed:
-                raise CommandError(f"unable to recognize {error}") from None
-            metadata = obj.get("metadata") or {}
-            raise CommandError(
-                f'resource mapping not found for name: "{metadata.get("name", "")}" namespace: '
-                f'"{metadata.get("namespace", "")}" from "{source}": no matches for kind "{kind}" in version "{version}"\n'
-                "ensure CRDs are installed first"
-            ) from None
-        metadata = obj["metadata"] = obj.get("metadata") or {}
+        mapping = await self._mapping_of(obj, "" if listed else source)
+        metadata = obj.get("metadata") or {}
         namespace = metadata.get("namespace") or ""
         if mapping.namespaced:
             if self._enforce and namespace and namespace != self._namespace:
@@ -348,9 +353,9 @@ class Builder:
                 )
             if not namespace:
                 namespace = metadata["namespace"] = self._namespace or self._factory.namespace
-        client = self._factory.client(mapping.group_version)
+            obj["metadata"] = metadata
         return Info(
-            client,
+            RESTClient(self._factory.session, base_path(version)),
             mapping,
             namespace,
             metadata.get("name") or "",
@@ -359,12 +364,27 @@ class Builder:
             source=source,
         )
 
+    async def _mapping_of(self, obj: Object, source: str) -> APIResource:
+        """The resource of an object of a file; without ``source`` of an item of a list.  Raises CommandError."""
+        version, kind = obj.get("apiVersion") or "", obj["kind"]
+        try:
+            return await self._factory.mapper.kind_for(version, kind)
+        except NoMatch as error:
+            if not source:
+                raise CommandError(f"unable to recognize {error}") from None
+            metadata = obj.get("metadata") or {}
+            raise CommandError(
+                f'resource mapping not found for name: "{metadata.get("name", "")}" namespace: '
+                f'"{metadata.get("namespace", "")}" from "{source}": no matches for kind "{kind}" in version "{version}"\n'
+                "ensure CRDs are installed first"
+            ) from None
+
     def _local_info(self, obj: Object, version: str, kind: str, source: str) -> Info:
         """An Info of an object, with the kind from the object itself.  Raises CommandError."""
         if self._scheme:
             from kapi.kubectl.local_patch import decoded
 
-            with _decoding(source):
+            with decoding(source):
                 obj = decoded(obj)
         group = GroupVersion.parse(version)
         mapping = APIResource(*group, kind.lower(), kind, namespaced=False)
@@ -409,22 +429,13 @@ def selecting_builder(factory: Factory, program: str) -> Builder:
     return builder.fields(flags.get_string("field-selector")).select_all(flags.get_bool("all"))
 
 
-@contextlib.contextmanager
-def _decoding(source: str) -> Iterator[None]:
-    """Adds the name of the file to errors; "" for an object of the server."""
-    try:
-        yield
-    except CommandError as error:
-        raise CommandError(f'unable to decode "{source}": {error}') if source else error from None
-
-
 def _check_known(obj: Object, scheme: str, source: str = "") -> None:
     """Raises CommandError for an object of a kind outside of Kubernetes' own API."""
     if "." not in str(obj.get("apiVersion") or ""):
         return  # no custom resource has such a group
     from kapi.kubectl.local_patch import check_known
 
-    with _decoding(source):
+    with decoding(source):
         check_known(obj, scheme)
 
 
@@ -433,27 +444,6 @@ def _unvalidated(source: str, what: str) -> CommandError:
         f'error validating "{source}": error validating data: {what}; if you choose to ignore these errors, '
         "turn validation off with --validate=false"
     )
-
-
-def unset(obj: Object) -> str:
-    """What is wrong with apiVersion and kind; "" when the object has both."""
-    found = []
-    for name in ("apiVersion", "kind"):
-        value = obj.get(name)
-        if not value:
-            found.append(f"{name} not set")
-        elif not isinstance(value, str):
-            found.append(f"{name} isn't string type")
-        elif name == "apiVersion" and value.count("/") > 1:
-            found.append(f"unexpected GroupVersion string: {value}")
-    return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
-
-
-def without_kind(obj: Object, source: str) -> CommandError:
-    import orjson
-
-    text = orjson.dumps(obj, option=orjson.OPT_SORT_KEYS).decode()
-    return CommandError(f"unable to decode \"{source}\": Object 'Kind' is missing in '{text}'")
 
 
 TIMEOUT_SECONDS = 30.0

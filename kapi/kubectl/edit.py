@@ -17,15 +17,16 @@ from dataclasses import dataclass, field
 from twisted.internet.threads import deferToThreadPool
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.builder import builder_of, unset, without_kind
+from kapi.kubectl.builder import builder_of
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import no_printer, printer_for
+from kapi.kubectl.schema_validation import Validator
 from kapi.kubectl.updates import Updates
-from kapi.kubectl.visitor import NoObject, read_documents
+from kapi.kubectl.visitor import decode, read_documents
 from kapi.kubectl.writing import field_manager, recorded, validation, with_last_applied
 from kapi.machinery.golang import quote
 from kapi.machinery.status import Invalid, NotFound
@@ -128,7 +129,7 @@ class Editing:
                     self._factory.err.write(f"Edit cancelled, {why}.\n")
                     return 0
             try:
-                objects = self._read(edited)
+                objects = await self._read(edited)
             except CommandError as error:
                 self._refuse(error, results)
                 continue
@@ -147,15 +148,14 @@ class Editing:
                 os.remove(file)
                 return 0
 
-    def _read(self, edited: bytes) -> list[Object]:
+    async def _read(self, edited: bytes) -> list[Object]:
         """The objects in the file.  Raises CommandError."""
-        objects = _objects(edited, "edited-file")
-        for obj in objects:
-            if self._fields != "Ignore" and (problem := unset(obj)):
-                raise CommandError(problem)
-            if not obj.get("kind"):
-                raise without_kind(obj, "edited-file")
-        return objects
+        if self._fields != "Ignore":
+            validator = Validator(self._factory, self._fields)
+            for tree, _ in read_documents(edited, "edited-file"):
+                if problem := await validator.problem(tree):
+                    raise CommandError(problem)
+        return _objects(edited, "edited-file")
 
     def _refuse(self, error: CommandError, results: Results) -> None:
         """Handles a file that cannot be parsed: with validation this is an error of the first object."""
@@ -164,7 +164,6 @@ class Editing:
             results.reasons.append((f"The edited file had a syntax error: {problem}", []))
             return
         problem = problem.removeprefix("error parsing edited-file: ").removeprefix("error converting YAML to JSON: ")
-        problem = "invalid object to validate" if isinstance(error, NoObject) else problem
         what = f"{_resource(self._infos[0])} {quote(self._infos[0].name)}"
         other = f'<nil>: Invalid value: "The edited file failed validation": {problem}'
         results.reasons.append((f"{what} was not valid", [other]))
@@ -294,12 +293,11 @@ def _without_managers(obj: Object) -> Object:
 
 
 def _objects(text: bytes, source: str) -> list[Object]:
-    """Raises CommandError, NoObject for what is no object."""
+    """The objects of all documents, and the items of lists.  Raises CommandError."""
     found = []
-    for obj, _ in read_documents(text, source):
-        if isinstance(obj, NoObject):
-            raise obj
-        found.append(obj)
+    for tree, raw in read_documents(text, source):
+        obj, items = decode(tree, raw, source)
+        found += [obj] if items is None else items
     return found
 
 

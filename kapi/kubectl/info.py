@@ -51,10 +51,10 @@ class Info:
         return f"{kind_text(self.mapping)}/{self.name}"
 
     def request(self, made: Request, name: str | None = None) -> Request:
+        """For the object, or with a ``name`` for another one; "" is the whole resource.  Raises ValueError without a name."""
         made = made.namespace(self.namespace).resource(self.mapping.name)
-        which = self.name if name is None else name
-        if which:
-            made = made.name(which)
+        if name != "":
+            made = made.name(self.name if name is None else name)
         return made.subresource(self.subresource)
 
     async def get(self, transform: Transform | None = None) -> None:
@@ -110,8 +110,8 @@ def items_of(obj: Object) -> list[Object]:
     """The items of a list, each with the kind and version that the list implies."""
     kind, version = str(obj.get("kind", "")).removesuffix("List"), obj.get("apiVersion", "")
     found = []
-    for item in obj["items"]:
-        if kind and "kind" not in (item or {}):
-            item = {"apiVersion": version, "kind": kind, **(item or {})}
+    for item in obj["items"] or ():
+        if not any(item and isinstance(item.get(name), str) and item[name] for name in ("kind", "apiVersion")):
+            item = {**(item or {}), "apiVersion": version, "kind": kind}
         found.append(item)
     return found

@@ -40,3 +40,14 @@ def _usual(name: str, value: Tree) -> bool:
     if name == "finalizers":
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
     return name == "creationTimestamp" and isinstance(value, str) and bool(_TIME.fullmatch(value))
+
+
+def check_type(obj: Object) -> None:
+    """Raises CommandError for an item of a list without kind or version."""
+    for name, missing in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        value = obj.get(name)
+        if not value or not isinstance(value, str):
+            raise CommandError(
+                'unable to get type info from the object "*unstructured.Unstructured": '
+                f"Object '{missing}' is missing in 'object has no {name} field{' ' if name == 'kind' else ''}'"
+            )

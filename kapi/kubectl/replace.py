@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
@@ -63,7 +65,7 @@ async def run(factory: Factory, program: str) -> int:
         return await send_raw(factory, factory.client().put())
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten()
-    builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))
+    builder.validated(fields)
     result = await builder.subresource(flags.get_string("subresource")).do()
     options = {
         "fieldManager": field_manager(flags, "replace"),
@@ -90,7 +92,7 @@ async def run(factory: Factory, program: str) -> int:
             continue
         factory.out.write(printer.print(info.object or {}))
     raise_errors(result.errors)
-    if not found:
+    if force and not found:
         raise CommandError("no objects passed to replace")
     return 0
 
@@ -101,8 +103,9 @@ async def _replace(info: Info, options: Object) -> None:
     if not info.name:
         raise CommandError(f'error when replacing "{info.source}": resource name may not be empty')
     if not dig(obj, "metadata", "resourceVersion"):
-        current = await info.request(info.client.get()).do()
-        obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}}
+        with contextlib.suppress(StatusError):  # the answer to the PUT tells of an object that is not there
+            current = await info.request(info.client.get()).do()
+            obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}}
     info.object = await info.request(info.client.put()).params(options).body(obj).do()
 
 

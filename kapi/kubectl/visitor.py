@@ -14,6 +14,7 @@ from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
 from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, aggregate, raise_errors
 from kapi.kubectl.object_meta import check_object
+from kapi.machinery.go_json import json_text
 from kapi.machinery.status import BadRequest, NotFound
 from kapi.machinery.tree import Object, Tree
 
@@ -205,19 +206,15 @@ def expand_paths(path: str, recursive: bool) -> list[str]:
     return files
 
 
-class NoObject(CommandError):
-    """A document that is not an object, such as a list."""
-
-
-def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject, int]]:
-    """The objects of a file of JSON values or YAML documents, each with the number of its list or 0; an error for what is none.
+def read_documents(data: bytes, source: str) -> Iterator[tuple[Tree, bytes]]:
+    """The JSON values or YAML documents of a file, without nulls, each with the text that is JSON, or b"" for YAML.
 
     Raises CommandError at the first error.
     """
     from kapi.codecs import yaml_reading
 
     is_json = data.lstrip()[:1] == b"{"
-    for number, part in enumerate(parts(data), 1):
+    for part in parts(data):
         if not part.strip():
             continue
         try:
@@ -225,32 +222,41 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Object | NoObject
         except ValueError as error:
             problem = "unexpected EOF" if is_json and _is_cut(part) else f"error converting YAML to JSON: {error}"
             raise CommandError(f"error parsing {source}: {problem}") from None
-        if tree is None:
-            continue
+        if tree is not None:
+            yield tree, part.strip() if is_json else b""
+
+
+def decode(tree: Tree, text: bytes, source: str) -> tuple[Object, list[Object] | None]:
+    """The object of a document, and the items of a list.  Raises CommandError."""
+    with decoding(source):
         if not isinstance(tree, dict):
-            yield _no_object(source, tree, "value of type unstructured.detector"), 0
-        elif tree.get("items") is not None and not isinstance(tree["items"], list):
-            yield _no_object(source, tree["items"], "struct field decodeList.items of type []json.RawMessage"), 0
-        elif is_list(tree):
-            try:
-                check_object(tree)
-            except CommandError as error:
-                raise CommandError(f'unable to decode "{source}": {error}') from None
-            for item in tree["items"]:
-                if item is not None and not isinstance(item, dict):
-                    yield _no_object(source, item, "value of type map[string]interface {}"), 0
-                    break
-            else:
-                for item in items_of(tree) if tree["kind"] != "List" else tree["items"]:
-                    yield item or {}, number
-        else:
-            yield tree, 0
+            raise _unexpected(tree, "value of type unstructured.detector")
+        items = tree.get("items")
+        if items is not None and not isinstance(items, list):
+            raise _unexpected(items, "struct field decodeList.items of type []json.RawMessage")
+        for item in items or ():
+            if item is not None and not isinstance(item, dict):
+                raise _unexpected(item, "value of type map[string]interface {}")
+        kind = tree.get("kind")
+        if not kind or not isinstance(kind, str) or str(tree.get("apiVersion")).count("/") > 1:
+            raise CommandError(f"Object 'Kind' is missing in '{text.decode() or json_text(tree)}'")
+        check_object(tree)
+        return tree, items_of(tree) if "items" in tree else None
 
 
-def _no_object(source: str, value: Tree, wanted: str) -> NoObject:
+@contextlib.contextmanager
+def decoding(source: str) -> Iterator[None]:
+    """Adds the name of the file to errors; "" for an object of the server."""
+    try:
+        yield
+    except CommandError as error:
+        raise CommandError(f'unable to decode "{source}": {error}') if source else error from None
+
+
+def _unexpected(value: Tree, wanted: str) -> CommandError:
     from kapi.codecs.json_reading import kind_of
 
-    return NoObject(f'unable to decode "{source}": json: cannot unmarshal {kind_of(value)} into Go {wanted}')
+    return CommandError(f"json: cannot unmarshal {kind_of(value)} into Go {wanted}")
 
 
 def _is_cut(text: bytes) -> bool:

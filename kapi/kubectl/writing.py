@@ -75,7 +75,7 @@ def file_builder(factory: Factory, program: str, command: str, *, needed: bool =
     if needed and not flags.get_list("filename"):
         raise CommandError("must specify one of -f and -k")
     builder = builder_of(factory, program).labels(flags.get_string("selector"))
-    return builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))
+    return builder.validated(validation(flags.get_string("validate")))
 
 
 def with_source(what: str, info: Info, error: StatusError) -> StatusError:

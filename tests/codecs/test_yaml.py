@@ -309,3 +309,31 @@ def test_keys_of_any_length_can_be_ordered() -> None:
 @pytest.mark.parametrize("text", ["0x1FFFFFFFFFFFFFFFFF", "-0x8000000000000001", "0b" + "1" * 70, "1e400", "._1", "="])
 def test_what_is_read_as_text_has_no_quotes(text: str) -> None:
     assert dump_yaml({"a": text}).decode() == f"a: {text}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("\ufeffa: b\n", {"a": "b"}),
+        ("a: b\n\ufeffc: d\n", {"a": "b", "\ufeffc": "d"}),
+        ('a: "x\n\ufeffy"\n\ufeffb: [c,\n\ufeffd]\n', {"a": "x \ufeffy", "\ufeffb": ["c", "\ufeffd"]}),
+        ("a: x\ufeffy\nb: \ufeffz\nc: |\n \ufeffl\n", {"a": "x\ufeffy", "b": "\ufeffz", "c": "\ufeffl\n"}),
+    ],
+)
+def test_a_byte_order_mark_is_one_at_the_very_beginning_and_else_text(text: str, tree: object) -> None:
+    assert load(text) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("x\ufeffy", r'"x\uFEFFy"'),
+        ("\ufeff1", r'"\uFEFF\x31"'),
+        ('\ufeff\n"\\ ä\u2028\u20ac\U0001f600', r'"\uFEFF\n\"\\\x20\xE4\L\u20AC\U0001F600"'),
+        ("\ufeff" + "a" * 100, r'"\uFEFF' + r"\x61" * 100 + '"'),
+    ],
+)
+def test_after_a_byte_order_mark_all_characters_are_escaped(text: str, written: str) -> None:
+    """go-yaml takes each for a mark when the text begins with one."""
+    assert dump_yaml({"a": text, "b": [text]}).decode() == f"a: {written}\nb:\n- {written}\n"
+    assert load(dump_yaml({text: text}).decode()) == {text: text}
