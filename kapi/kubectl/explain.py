@@ -17,7 +17,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, like, shared
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.golang import value_text
-from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.jsonpath import JSONPathError, read_fields
 from kapi.machinery.tree import Object, Tree
 
@@ -273,7 +273,12 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_string("api-version"):
         group, version = GroupVersion.parse(flags.get_string("api-version"))
     if flags.get_string("output") == "plaintext-openapiv2":
-        raise CommandError("--output=plaintext-openapiv2 is not supported: the server documents itself in OpenAPI v3")
+        from kapi.kubectl.explain_v2 import ModelText
+        from kapi.kubectl.openapi_v2 import Models
+
+        model = ModelText(await Models.read(factory), recursive=flags.get_bool("recursive"), depth=depth)
+        factory.out.write(model.explain(GroupVersionKind(group, version, found.kind), fields))
+        return 0
     named = f"{group}/{version}, Resource={found.name}"
     document = await factory.openapi(group, version)
     if document is None:

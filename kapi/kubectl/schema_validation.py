@@ -11,17 +11,21 @@ from collections.abc import Iterator
 
 from kapi.client.errors import NoMatch
 from kapi.kubectl.factory import Factory
+from kapi.kubectl.openapi_v2 import Models, inner, reference, shape
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 
 _INVALID = "invalid object to validate"
 _LIST = GroupVersionKind("", "v1", "List")
-_REFERENCE = "#/definitions/"
 #: types of JSON and YAML values, in this order: a bool is an int, too
 _TYPES = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "map"))
-_ACCEPTED = {"integer": ("integer", "number"), "number": ("integer", "number")}
-_PRIMITIVE = ("boolean", "integer", "number", "string")
+#: types of values that a type accepts, beside itself
+_ACCEPTED = {
+    "integer": ("integer", "number"),
+    "number": ("integer", "number"),
+    "string": ("boolean", "integer", "number", "string"),
+}
 
 
 class Validator:
@@ -29,8 +33,7 @@ class Validator:
 
     def __init__(self, factory: Factory, fields: str) -> None:
         self._factory, self._fields = factory, fields
-        self._definitions: Object | None = None
-        self._names: dict[GroupVersionKind, str] = {}  # of definitions
+        self._models: Models | None = None
 
     async def problem(self, document: Tree) -> str:
         """What is wrong with a document of a file, or "".  Raises StatusError and ClientError."""
@@ -74,14 +77,10 @@ class Validator:
         return mapping.kind == kind.kind and "patch" in mapping.verbs
 
     async def _of_kind(self, obj: Object, kind: GroupVersionKind) -> list[str]:
-        if self._definitions is None:
-            document = await self._factory.client().get().abs_path("/openapi/v2").do()
-            self._definitions = document.get("definitions") or {}
-            for name, schema in sorted(self._definitions.items()):
-                for one in schema.get("x-kubernetes-group-version-kind") or ():
-                    self._names[GroupVersionKind(one["group"], one["version"], one["kind"])] = name
-        name = self._names.get(kind)
-        return [] if name is None else list(_model_problems(self._definitions, name, obj, kind.kind))
+        if self._models is None:
+            self._models = await Models.read(self._factory)
+        name = self._models.name_of(kind)
+        return [] if name is None else list(_problems(self._models, self._models.schema(name), name, obj, kind.kind))
 
 
 def _kind_problems(obj: Object) -> list[str]:
@@ -102,44 +101,36 @@ def _kind_of(obj: Object) -> GroupVersionKind:
     return GroupVersionKind(*GroupVersion.parse(obj["apiVersion"]), obj["kind"])
 
 
-def _model_problems(definitions: Object, name: str, value: Tree, path: str) -> Iterator[str]:
-    """What is wrong with a value of a definition's type; ``path`` is that of the value."""
-
-    def problems(schema: Object, place: str, value: Tree, path: str) -> Iterator[str]:
-        """``place`` is the schema's path, from its definition on."""
-        while reference := schema.get("$ref"):
-            place = reference.removeprefix(_REFERENCE)
-            schema = definitions[place]
-        kind, fields = schema.get("type"), schema.get("properties")
-        if kind is None and fields is None:
-            return  # any value
-        wanted = kind if kind in (*_PRIMITIVE, "array") else "map"
-        actual = next(name for type_, name in _TYPES if isinstance(value, type_))
-        if actual not in _ACCEPTED.get(wanted, (wanted,)) and not (wanted == "string" and actual in _PRIMITIVE):
-            yield f"ValidationError({path}): invalid type for {place}: got {quote(actual)}, expected {quote(wanted)}"
-        elif isinstance(value, list):
-            for number, item in enumerate(value):
-                where = f"{path}[{number}]"
-                if item is None:
-                    yield f'ValidationError({path}): unknown object type "nil" in {where}'
-                else:
-                    yield from problems(schema["items"], place, item, where)
-        elif isinstance(value, dict):
-            inner = schema.get("additionalProperties")
-            for key, item in sorted(value.items()):
-                where = f"{path}.{key}"
-                if item is None:
-                    if fields is None:
-                        yield f'unknown object type "nil" in {where}'
-                elif fields is None:
-                    if isinstance(inner, dict):
-                        yield from problems(inner, place, item, where)
-                elif key not in fields:
-                    yield f"ValidationError({path}): unknown field {quote(key)} in {place}"
-                else:
-                    yield from problems(fields[key], f"{place}.{key}", item, where)
-            for key in schema.get("required") or () if fields is not None else ():
-                if value.get(key) is None:
-                    yield f"ValidationError({path}): missing required field {quote(key)} in {place}"
-
-    yield from problems(definitions[name], name, value, path)
+def _problems(models: Models, schema: Object, place: str, value: Tree, path: str) -> Iterator[str]:
+    """What is wrong with a value; ``place`` is the schema's path, from its definition on, ``path`` that of the value."""
+    while name := reference(schema):
+        schema, place = models.schema(name), name
+    form = shape(schema)
+    if form == "any":
+        return
+    wanted = "map" if form == "fields" else form
+    actual = next(name for type_, name in _TYPES if isinstance(value, type_))
+    if actual not in _ACCEPTED.get(wanted, (wanted,)):
+        yield f"ValidationError({path}): invalid type for {place}: got {quote(actual)}, expected {quote(wanted)}"
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            where = f"{path}[{number}]"
+            if item is None:
+                yield f'ValidationError({path}): unknown object type "nil" in {where}'
+            else:
+                yield from _problems(models, inner(schema), place, item, where)
+    elif isinstance(value, dict):
+        for key, item in sorted(value.items()):
+            where = f"{path}.{key}"
+            if item is None:
+                if form == "map":
+                    yield f'unknown object type "nil" in {where}'
+            elif form == "map":
+                yield from _problems(models, inner(schema), place, item, where)
+            elif key not in schema["properties"]:
+                yield f"ValidationError({path}): unknown field {quote(key)} in {place}"
+            else:
+                yield from _problems(models, schema["properties"][key], f"{place}.{key}", item, where)
+        for key in schema.get("required") or () if form == "fields" else ():
+            if value.get(key) is None:
+                yield f"ValidationError({path}): missing required field {quote(key)} in {place}"
