@@ -68,8 +68,8 @@ if TYPE_CHECKING:  # what type checkers read
     from kapi.machinery.status import TooManyRequests as TooManyRequests
     from kapi.machinery.status import Unauthorized as Unauthorized
     from kapi.wire.transport import Transport as Transport
+    from kapi.wire.upgrade import WebSocketClosed as WebSocketClosed
     from kapi.wire.websocket import WebSocket as WebSocket
-    from kapi.wire.websocket import WebSocketClosed as WebSocketClosed
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -93,6 +93,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "kapi.machinery.status": "AlreadyExists BadRequest Conflict Expired Forbidden InternalError Invalid "
         "MethodNotAllowed NotFound ServiceUnavailable StatusError Timeout TooManyRequests Unauthorized",
         "kapi.wire.transport": "Transport",
-        "kapi.wire.websocket": "WebSocket WebSocketClosed",
+        "kapi.wire.upgrade": "WebSocketClosed",
+        "kapi.wire.websocket": "WebSocket",
     },
 )

@@ -5,8 +5,8 @@ They use TCP or TLS, directly or through a proxy (CONNECT over TCP or TLS, SOCKS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred
@@ -18,6 +18,8 @@ from kapi.wire.pool import Connect, Pool
 from kapi.wire.transport import Header, Response, Stream
 
 if TYPE_CHECKING:
+    from kapi.wire.spdy import SPDYStreams
+    from kapi.wire.upgrade import Upgraded
     from kapi.wire.websocket import WebSocket
 import base64
 from urllib.parse import unquote
@@ -30,6 +32,7 @@ from kapi.client.credentials import ClientCertificate
 from kapi.process.reactor import Reactor
 from kapi.wire.dial import Dialer
 
+Made = TypeVar("Made", bound="Upgraded")
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes of a whole answer
 
 
@@ -62,12 +65,31 @@ class Connections(Pool):
         """A WebSocket, or the answer of a server that refuses it.  Cancelling ends the connection."""
         from kapi.wire.websocket import WebSocket
 
-        made = WebSocket(self._reactor, "GET", self._base + target, [self._host, *headers], protocols)
+        return await self._upgraded(
+            WebSocket(self._reactor, "GET", self._base + target, [self._host, *headers], protocols)
+        )
+
+    async def spdy(
+        self,
+        target: str,
+        headers: Sequence[Header],
+        protocols: Sequence[str],
+        streams: Mapping[int, Mapping[str, str]],
+        greetings: Sequence[bytes] = (),
+    ) -> SPDYStreams | Response:
+        """Streams of SPDY, or the answer of a server that refuses them.  Cancelling ends the connection."""
+        from kapi.wire.spdy import SPDYStreams
+
+        return await self._upgraded(
+            SPDYStreams(self._base + target, [self._host, *headers], protocols, streams, greetings)
+        )
+
+    async def _upgraded(self, made: Made) -> Made | Response:
         factory = Factory.forProtocol(lambda: made)
         factory.noisy = False
         await self._connect(factory)
-        found: WebSocket | Response = await made.opened
-        return found
+        found = await made.opened
+        return found if isinstance(found, Response) else made
 
 
 def connector(reactor: Reactor, config: Config) -> Connect:

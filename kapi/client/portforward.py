@@ -21,10 +21,13 @@ from kapi.client.remotecommand import V4
 from kapi.client.rest import Request, RESTClient
 from kapi.process.reactor import Reactor
 from kapi.request.transport import StreamTransport, close_when_sent
-from kapi.wire.websocket import WebSocket, WebSocketClosed
+from kapi.wire.spdy import SPDYStreams
+from kapi.wire.upgrade import WebSocketClosed
+from kapi.wire.websocket import WebSocket
 
 DATA, ERROR = 0, 1
 _TUNNEL = "SPDY/3.1+portforward.k8s.io"  # what kubectl opens; no port is connected before a stream asks for it
+_STREAMS = ("portforward.k8s.io",)  # of SPDY
 _PORT_BYTES = 2  # bytes of the port, with which each channel begins
 log = Logger()
 
@@ -38,7 +41,7 @@ class _Local(Protocol):
     def __init__(self, forward: PortForward) -> None:
         self._forward = forward
         self._running: Deferred[None] | None = None
-        self._socket: WebSocket | None = None
+        self._socket: WebSocket | SPDYStreams | None = None
         self._resumed: Deferred[None] | None = None
         self._full = self._gone = False
 
@@ -115,21 +118,28 @@ class PortForward:
         self._report = report or (lambda text: log.warn("port forwarding: {text}", text=text))
         self._ports: list[IListeningPort] = []  # the local ports
 
-    async def connect(self) -> WebSocket:
+    async def connect(self) -> WebSocket | SPDYStreams:
         """A connection to the Pod's port.  Raises StatusError and ClientError."""
-        return await self._request().param("ports", self.port).websocket(V4)
+        try:
+            return await self._request(self._client.get()).param("ports", self.port).websocket(V4)
+        except StatusError:  # as of a user who may only create
+            names = {ERROR: "error", DATA: "data"}
+            more = {"port": str(self.port), "requestid": "0"}
+            streams = {channel: {"streamtype": name, **more} for channel, name in names.items()}
+            begin = [bytes((channel,)) + self.port.to_bytes(_PORT_BYTES, "little") for channel in names]
+            return await self._request(self._client.post()).spdy(_STREAMS, streams, begin)
 
     async def check(self) -> None:
-        """Opens a connection to the Pod and ends it, if possible without one to its port.  Raises StatusError and ClientError."""
+        """Opens a connection to the Pod without one to its port, and ends it.  Raises StatusError and ClientError."""
+        socket: WebSocket | SPDYStreams
         try:
-            socket = await self._request().websocket(_TUNNEL)
-        except StatusError:  # as of a kubelet before 1.36, which does not know tunnels
-            socket = await self.connect()
+            socket = await self._request(self._client.get()).websocket(_TUNNEL)
+        except StatusError:  # as before, or of a kubelet before 1.36, which does not know tunnels
+            socket = await self._request(self._client.post()).spdy(_STREAMS, {})
         socket.close()
 
-    def _request(self) -> Request:
-        request = self._client.get().namespace(self._namespace).resource("pods").name(self._pod)
-        return request.subresource("portforward")
+    def _request(self, made: Request) -> Request:
+        return made.namespace(self._namespace).resource("pods").name(self._pod).subresource("portforward")
 
     async def listen(self, reactor: Reactor, local_port: int = 0, address: str = "127.0.0.1") -> int:
         """Listens at one more address; port 0 is any free one.  Returns the port.  Raises Twisted's CannotListenError."""

@@ -14,19 +14,21 @@ from collections.abc import Sequence
 
 import orjson
 
-from kapi.client.errors import UnexpectedAnswer, from_status
-from kapi.client.rest import RESTClient
+from kapi.client.errors import StatusError, UnexpectedAnswer, from_status
+from kapi.client.rest import Request, RESTClient
+from kapi.wire.spdy import SPDYStreams
 from kapi.wire.websocket import WebSocket
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+_STREAMS = {STDIN: "stdin", STDOUT: "stdout", STDERR: "stderr", ERROR: "error", RESIZE: "resize"}
 MAX_WRITE = 32 * 1024  # bytes of input in a message
 
 
 class RemoteCommand:
     """``async for channel, data in command`` gives the data of STDOUT and STDERR until the command ends."""
 
-    def __init__(self, socket: WebSocket) -> None:
+    def __init__(self, socket: WebSocket | SPDYStreams) -> None:
         self._socket = socket
         #: None while it runs
         self.exit_code: int | None = None
@@ -75,7 +77,9 @@ class RemoteCommand:
 
 
 def _exit_code(data: bytes) -> int:
-    """The exit code in the Status that ends a command.  Raises its StatusError when there is none."""
+    """The exit code in the Status that ends a command; 0 without one.  Raises the StatusError of other failures."""
+    if not data:
+        return 0
     try:
         status = orjson.loads(data)
     except ValueError:
@@ -117,8 +121,15 @@ async def _streams(
     stdin: bool = False,
     tty: bool = False,
 ) -> RemoteCommand:
-    request = client.get().namespace(namespace).resource("pods").name(pod).subresource(what)
-    for word in command:
-        request.append_param("command", word)
-    request.params({"container": container, "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty})
-    return RemoteCommand(await request.websocket(V5, V4))
+    def request(made: Request) -> Request:
+        made.namespace(namespace).resource("pods").name(pod).subresource(what)
+        for word in command:
+            made.append_param("command", word)
+        return made.params({"container": container, "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty})
+
+    try:
+        return RemoteCommand(await request(client.get()).websocket(V5, V4))
+    except StatusError:  # as of a user who may only create, or of an old kubelet
+        wanted = {ERROR: True, STDIN: stdin, STDOUT: True, STDERR: not tty, RESIZE: tty}
+        streams = {channel: {"streamtype": _STREAMS[channel]} for channel, is_wanted in wanted.items() if is_wanted}
+        return RemoteCommand(await request(client.post()).spdy((V5, V4), streams))

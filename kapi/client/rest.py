@@ -10,7 +10,7 @@ Every answer of 400 and above is raised as the StatusError of its reason; no ans
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -41,6 +41,7 @@ from kapi.wire.answer import BadAnswer
 from kapi.wire.transport import Response, Stream, Transport
 
 if TYPE_CHECKING:
+    from kapi.wire.spdy import SPDYStreams
     from kapi.wire.websocket import WebSocket
 
 Result = TypeVar("Result")
@@ -251,21 +252,32 @@ class Request:
 
     async def websocket(self, *protocols: str) -> WebSocket:
         """A WebSocket with one of the protocols.  Raises StatusError, ClientError, ConfigError."""
+        return await self._upgraded(getattr(self._session.transport, "websocket", None), "a WebSocket", protocols)
+
+    async def spdy(
+        self, protocols: Sequence[str], streams: Mapping[int, Mapping[str, str]], greetings: Sequence[bytes] = ()
+    ) -> SPDYStreams:
+        """Streams of SPDY, with their headers, by channel.  Raises as ``websocket``."""
+        connect = getattr(self._session.transport, "spdy", None)
+        return await self._upgraded(connect, "streams", protocols, streams, greetings)
+
+    async def _upgraded(
+        self, connect: Callable[..., Awaitable[Result | Response]] | None, what: str, *arguments: object
+    ) -> Result:
         session = self._session
-        connect = getattr(session.transport, "websocket", None)
         if connect is None:
-            raise UnexpectedAnswer("this transport has no WebSockets")
+            raise UnexpectedAnswer(f"this transport cannot ask for {what}")
         await session.throttle(self._limited)
-        for _ in range(2):
-            answer = await self._sent(connect(self.target, await self._all_headers(), protocols))
+        authenticated_anew = False
+        while True:
+            answer = await self._sent(connect(self.target, await self._all_headers(), *arguments))
             if not isinstance(answer, Response):
-                found: WebSocket = answer
-                return found
-            if answer.code != 401 or not session.rejected():
-                break
-        if answer.code < 400:
-            raise UnexpectedAnswer(f"unexpected answer {answer.code} to a request for a WebSocket")
-        raise self._refusal(answer)
+                return answer
+            if answer.code < 400:
+                raise UnexpectedAnswer(f"unexpected answer {answer.code} to a request for {what}")
+            if answer.code != 401 or authenticated_anew or not session.rejected():
+                raise self._refusal(answer)
+            authenticated_anew = True
 
     def _refusal(self, response: Response) -> StatusError:
         """The error for an answer of 400 or more."""

@@ -22,7 +22,7 @@ from kapi.kubectl.pods_of import container_of, write_bytes
 from kapi.kubectl.remote_streams import upgrading
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, dig
-from kapi.wire.websocket import WebSocketClosed
+from kapi.wire.upgrade import WebSocketClosed
 
 FLAGS = (
     *shared("container"),

@@ -17,7 +17,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import write_bytes
-from kapi.wire.websocket import WebSocketClosed
+from kapi.wire.upgrade import WebSocketClosed
 
 FLAGS = (*shared("container stdin tty quiet pod-running-timeout"),)
 MAX_READ = 32 * 1024  # bytes of input that are read at once

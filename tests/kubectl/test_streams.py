@@ -218,7 +218,7 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
             running.wait(120)
 
 
-def test_a_kubelet_without_tunnels_is_asked_for_a_port(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kubelet_without_tunnels_is_asked_for_streams(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.kubelet, "tunnels", False)
     cluster.kubelet.asked.clear()
     with subprocess.Popen(
@@ -228,7 +228,60 @@ def test_a_kubelet_without_tunnels_is_asked_for_a_port(cluster: Cluster, monkeyp
         assert running.stdout is not None
         try:
             assert running.stdout.readline().endswith(b" -> 8080\n")
-            assert questions(cluster.kubelet) == [[""], ["port=8080"]]
+            assert questions(cluster.kubelet) == [[""], [""]]
+        finally:
+            running.terminate()
+
+
+ONLY_CREATE = (
+    ("create", "role", "streams", "--verb=get,list", "--resource=pods"),
+    ("create", "role", "connect", "--verb=create", "--resource=pods/exec,pods/portforward"),
+    ("create", "rolebinding", "streams", "--role=streams", "--user=alice"),
+    ("create", "rolebinding", "connect", "--role=connect", "--user=alice"),
+)
+
+
+@pytest.fixture
+def alice(cluster: Cluster) -> str:
+    """The flag of a user who may create connections, but not get them."""
+    for command in ONLY_CREATE:
+        cluster.run_kubectl(*command)
+    return "--token=alicetoken"
+
+
+@pytest.mark.parametrize(
+    ("line", "stdin"),
+    [
+        ("exec p -c c -- echo", b""),
+        ("exec p -c c -- fail 3", b""),
+        ("exec -i p -c c -- cat", b"x" * 300_000),
+        ("exec q1 -- fail 7", b""),
+        ("exec lost -- echo", b""),
+        ("attach p -c c", b""),
+    ],
+)
+def test_who_may_only_create_gets_streams(cluster: Cluster, alice: str, line: str, stdin: bytes) -> None:
+    """A WebSocket would be a GET."""
+    line = line.replace(" -- ", f" {alice} -- ") if " -- " in line else f"{line} {alice}"
+    cluster.kubelet.asked.clear()
+    said, asked = cluster.run(*line.split(), stdin=stdin), questions(cluster.kubelet)
+    assert said == cluster.run_kubectl(*line.split(), stdin=stdin)
+    assert asked == questions(cluster.kubelet)
+
+
+def test_who_may_only_create_gets_ports_forwarded(cluster: Cluster, alice: str) -> None:
+    with subprocess.Popen(
+        [*KAPI, "port-forward", "p", ":8080", "--address=127.0.0.1", alice],
+        stdout=subprocess.PIPE, env=cluster.server.environment(),
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        try:
+            line = running.stdout.readline()
+            assert line.endswith(b" -> 8080\n")
+            for sent in (b"one", b"two"):
+                with socket.create_connection(("127.0.0.1", int(line.split(b":")[1].split()[0])), 120) as one:
+                    one.sendall(sent)
+                    assert one.recv(100) == sent.upper()
         finally:
             running.terminate()
 

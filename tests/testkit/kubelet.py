@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -54,6 +55,53 @@ class Kubelet:
         self._thread.join()
 
 
+class Streams:
+    """The frames of SPDY/3.1 on a connection, without flow control."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection, self._raw = connection, b""
+
+    def _frames(self) -> Iterator[tuple[int, int, bytes]]:
+        """Type or stream, flags, and body of each frame."""
+        while True:
+            while len(self._raw) < 8 or len(self._raw) < (end := 8 + int.from_bytes(self._raw[5:8], "big")):
+                more = self._connection.recv(65536)
+                if not more:
+                    return
+                self._raw += more
+            head, body, self._raw = self._raw[:8], self._raw[8:end], self._raw[end:]
+            yield int.from_bytes(head[:4], "big"), head[4], body
+
+    def opened(self, count: int) -> list[int]:
+        """The ids of the next streams, each of which is answered; fewer when the connection ends."""
+        found = []
+        for first, _, body in self._frames():
+            if first == 0x80030001:
+                found.append(int.from_bytes(body[:4], "big"))
+                self._connection.sendall(b"\x80\x03\x00\x02\x00\x00\x00" + bytes((4 + len(EMPTY),)) + body[:4] + EMPTY)
+                self._connection.sendall(b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x02")  # a ping
+                if len(found) == count:
+                    break
+        return found
+
+    def data(self) -> Iterator[tuple[int, bytes]]:
+        """Data by stream, empty at its end."""
+        for first, flags, body in self._frames():
+            if first >> 31 == 0:
+                if body:
+                    yield first, body
+                if flags & 1:
+                    yield first, b""
+
+    def send(self, stream: int, data: bytes) -> None:
+        """Without data it ends the stream."""
+        self._connection.sendall(stream.to_bytes(4, "big") + bytes((not data,)) + len(data).to_bytes(3, "big") + data)
+
+
+#: a block without headers
+EMPTY = zlib.compress(b"\0\0\0\0")
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Any
@@ -75,6 +123,50 @@ class _Handler(BaseHTTPRequestHandler):
         elif what == "portForward":
             self._forward(query)
         self.close_connection = True
+
+    def do_POST(self) -> None:
+        """Streams of SPDY.  A client opens them in the order that upstream's do, so their headers need not be read."""
+        self.server.kubelet.asked.append(self.path)
+        parsed = urlsplit(self.path)
+        query = parse_qs(parsed.query, keep_blank_values=True)
+        self.close_connection = True
+        self.streams = Streams(self.connection)
+        self.send_response(101)
+        self.send_header("Upgrade", "SPDY/3.1")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("X-Stream-Protocol-Version", self.headers.get_all("X-Stream-Protocol-Version")[0])
+        self.end_headers()
+        self.wfile.flush()
+        if parsed.path.startswith("/portForward"):
+            self._forward_streams()
+            return
+        channels = [ERROR, *([STDIN] if "input" in query else []), STDOUT, *([STDERR] if "error" in query else [])]
+        opened = dict(zip(channels, self.streams.opened(len(channels)), strict=True))
+        status: dict[str, Any] = {"metadata": {}, "status": "Success"}
+        name, *words = query["command"]
+        if name == "cat":
+            for stream, data in self.streams.data():
+                if stream == opened[STDIN] and not data:
+                    break
+                self.streams.send(opened[STDOUT], data)
+        elif name == "fail":
+            self.streams.send(opened[STDERR], b"oops\n")
+            text = f"command terminated with non-zero exit code: exit status {words[0]}"
+            causes = [{"reason": "ExitCode", "message": words[0]}]
+            status |= {"status": "Failure", "message": text, "reason": "NonZeroExitCode", "details": {"causes": causes}}
+        self.streams.send(opened[ERROR], json.dumps(status).encode())
+        self.streams.send(opened[ERROR], b"")
+        self.streams.send(opened[STDOUT], b"last")  # a status may come before the end of the output
+        for stream in opened.values():
+            self.streams.send(stream, b"")
+        for _ in self.streams.data():
+            pass
+
+    def _forward_streams(self) -> None:
+        found = self.streams.opened(2)
+        for stream, data in self.streams.data() if found else ():
+            if stream == found[1] and data:
+                self.streams.send(stream, data.upper())
 
     def _logs(self, query: dict[str, list[str]]) -> None:
         lines = [b"one\n", b"two\n", b"three"]

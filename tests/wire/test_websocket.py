@@ -14,9 +14,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 from wsproto.utilities import generate_accept_token
 
-from kapi.wire import websocket
+from kapi.wire import upgrade, websocket
 from kapi.wire.answer import MAX_HEAD, BadAnswer
-from kapi.wire.websocket import WebSocket, WebSocketClosed
+from kapi.wire.upgrade import WebSocketClosed
+from kapi.wire.websocket import WebSocket
 
 
 class WebSocketTests(SynchronousTestCase):
@@ -100,15 +101,15 @@ class WebSocketTests(SynchronousTestCase):
         self.assertTrue(self.transport.disconnected)
 
     def test_an_endless_refusal_is_cut(self) -> None:
-        self.socket.dataReceived(b"HTTP/1.1 500 No\r\n\r\n" + b"x" * (websocket.MAX_REFUSAL + 1))
+        self.socket.dataReceived(b"HTTP/1.1 500 No\r\n\r\n" + b"x" * (upgrade.MAX_REFUSAL + 1))
         self.assertTrue(self.transport.disconnecting)
 
     def test_an_endless_refusal_in_chunks_is_cut(self) -> None:
-        chunk = b"%x\r\n%s\r\n" % (websocket.MAX_REFUSAL + 1, b"x" * (websocket.MAX_REFUSAL + 1))
+        chunk = b"%x\r\n%s\r\n" % (upgrade.MAX_REFUSAL + 1, b"x" * (upgrade.MAX_REFUSAL + 1))
         self.socket.dataReceived(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
         self.assertTrue(self.transport.disconnecting)
         self.socket.connectionLost(Failure(ConnectionDone()))
-        self.assertEqual(len(self.successResultOf(self.socket.opened).body), websocket.MAX_REFUSAL)
+        self.assertEqual(len(self.successResultOf(self.socket.opened).body), upgrade.MAX_REFUSAL)
 
     def test_a_handshake_that_is_none(self) -> None:
         for more in ({"accept": b"wrong"}, {"protocol": b"v3"}, {"protocol": b""}):
@@ -134,7 +135,7 @@ class WebSocketTests(SynchronousTestCase):
         self.failureResultOf(waiting, BadAnswer)
 
     def test_a_reader_that_is_slow_makes_the_server_wait(self) -> None:
-        self.patch(websocket, "MAX_BUFFERED", 10)
+        self.patch(upgrade, "MAX_BUFFERED", 10)
         self.answer()
         self.socket.dataReceived(bytes(self.server.send_data(b"x" * 11, fin=True)))
         self.assertEqual(self.transport.producerState, "paused")
