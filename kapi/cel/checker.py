@@ -76,7 +76,6 @@ class _Checker(Visitor[CelType]):
         self.subst = Substitution()
         self.issues: list[Issue] = []
         self.locals: list[tuple[str, CelType]] = []
-        self.formats = 0  # nesting of calls of format(), in whose arguments literals may have elements of several types
 
     def error(self, node: Expr | int, message: str) -> None:
         self.issues.append(Issue(node if isinstance(node, int) else node.offset, message))
@@ -189,15 +188,6 @@ class _Checker(Visitor[CelType]):
     # calls
 
     def call(self, node: Call) -> CelType:
-        if node.function != "format":
-            return self.plain_call(node)
-        self.formats += 1
-        try:
-            return self.plain_call(node)
-        finally:
-            self.formats -= 1
-
-    def plain_call(self, node: Call) -> CelType:
         if node.function == "_?._":
             return self.optional_select(node)
         if node.target is not None:
@@ -270,14 +260,11 @@ class _Checker(Visitor[CelType]):
 
     # aggregates
 
-    def joined(self, previous: CelType | None, current: CelType, at: Expr | int) -> CelType:
+    def joined(self, previous: CelType | None, current: CelType) -> CelType:
         if previous is None:
             return current
         if self.subst.assignable(previous, current):
             return types.most_general(self.subst.resolve(previous), self.subst.resolve(current))
-        if self.scope.homogeneous and not self.formats:
-            self.mismatch(at, previous, current)
-            return previous
         return types.DYN
 
     def unwrapped(self, element: CelType, node: Expr) -> CelType:
@@ -295,18 +282,18 @@ class _Checker(Visitor[CelType]):
             found = self.visit(item)
             if index in node.optional:
                 found = self.unwrapped(found, item)
-            elem = self.joined(elem, found, item)
+            elem = self.joined(elem, found)
         return types.list_of(elem if elem is not None else self.subst.fresh())
 
     def map(self, node: MapExpr) -> CelType:
         key: CelType | None = None
         value: CelType | None = None
         for key_node, value_node, optional, _ in node.entries:
-            key = self.joined(key, self.visit(key_node), key_node)
+            key = self.joined(key, self.visit(key_node))
             found = self.visit(value_node)
             if optional:
                 found = self.unwrapped(found, value_node)
-            value = self.joined(value, found, value_node)
+            value = self.joined(value, found)
         if key is None or value is None:
             key, value = self.subst.fresh(), self.subst.fresh()
         return types.map_of(key, value)

@@ -5,11 +5,14 @@ Upstream: cel-go ``cel/validator.go``, ``ext/formatting.go``, ``interpreter/deco
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
+
 from kapi.cel.errors import CompileErrors, EvaluationError, Issue, ProgramError, Source
 from kapi.cel.library.formatting import check_format
 from kapi.cel.standard import compile_pattern
-from kapi.cel.syntax import Call, Expr, Literal, children
-from kapi.cel.types import Value
+from kapi.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr, children
+from kapi.cel.types import CelType, Value, display
 from kapi.machinery.checkpoint import checkpoint
 
 _TIMES = frozenset(("timestamp", "duration"))
@@ -18,17 +21,20 @@ _PATTERNS = frozenset(("find", "findAll"))
 
 
 def check_literals(tree: Expr, source: Source) -> None:
-    """Raises CompileErrors for a bad literal pattern, timestamp, duration or format."""
+    """Raises CompileErrors for a bad literal pattern, timestamp, duration or format, and a list or map of several types."""
     issues: list[Issue] = []
-    stack = [tree]
+    stack = [(tree, False)]
     while stack:
         checkpoint()
-        node = stack.pop()
+        node, formatted = stack.pop()
         if isinstance(node, Call):
             issue = _check(node)
             if issue is not None:
                 issues.append(issue)
-        stack.extend(children(node))
+            formatted = formatted or node.function == "format"
+        elif not formatted:
+            issues.extend(_mixed(node))
+        stack.extend((child, formatted) for child in children(node))
     if issues:
         raise CompileErrors(source, issues)
 
@@ -47,6 +53,28 @@ def _check(call: Call) -> Issue | None:
     except EvaluationError:
         return Issue(argument.offset, f"invalid {call.function} argument")
     return None
+
+
+def _mixed(node: Expr) -> Iterator[Issue]:
+    """The elements of a literal that are of another type than its first one; of a list the first of them."""
+    if isinstance(node, ListExpr):
+        elements = ((item, index in node.optional) for index, item in enumerate(node.elements))
+        yield from itertools.islice(_others(elements), 1)
+    elif isinstance(node, MapExpr):
+        yield from _others((key, False) for key, _, _, _ in node.entries)
+        yield from _others((value, optional) for _, value, optional, _ in node.entries)
+
+
+def _others(elements: Iterable[tuple[Expr, bool]]) -> Iterator[Issue]:
+    """``elements`` are pairs: the element, and whether it is an optional one."""
+    first: CelType | None = None
+    for element, optional in elements:
+        checkpoint()
+        assert element.type is not None
+        found = element.type.params[0] if optional and element.type.params else element.type
+        first = first or found
+        if found != first:
+            yield Issue(element.offset, f"expected type '{display(first)}' but found '{display(found)}'")
 
 
 def _converted(call: Call, value: object) -> Value:

@@ -548,7 +548,7 @@ class TestMutating:
             (True, "dyn([JSONPatch{}])", "must evaluate to list(JSONPatch) but got dyn"),
             (
                 True,
-                "[JSONPatch{}, null]",
+                "[JSONPatch{}] + [null]",
                 "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch",
             ),
             (True, "[JSONPatch{op: 'add', path: '/data/x', value: type(1)}]",
@@ -570,7 +570,7 @@ class TestMutating:
              f"{UNTYPED}.metadata.generation: expected numeric (int or float), got structpb.NullValue"),
             (False, "Object{metadata: Object.metadata{creationTimestamp: timestamp('2020-01-01T00:00:00Z')}}",
              f"{UNTYPED}.metadata.creationTimestamp: expected any scalar, got &{{2020-01-01 00:00:00 +0000 UTC}}"),
-            (False, "[Object{}, null][1]", "unsupported return type from ApplyConfiguration expression"),
+            (False, "([Object{}] + [null])[1]", "unsupported return type from ApplyConfiguration expression"),
         ],
     )  # fmt: skip
     def test_what_an_expression_may_not_make(self, json: bool, expression: str, why: str) -> None:

@@ -64,6 +64,23 @@ ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})
             "ERROR: <input>:1:8: undeclared reference to 'nothing' (in container '')\n | nothing{a: nowhere.b}\n | .......^",
         ),
         (
+            "[1, dyn(2), dyn('a')]",
+            "ERROR: <input>:1:8: expected type 'int' but found 'dyn'\n | [1, dyn(2), dyn('a')]\n | .......^",
+        ),
+        (
+            "[dyn(1), 'a']",
+            "ERROR: <input>:1:10: expected type 'dyn' but found 'string'\n | [dyn(1), 'a']\n | .........^",
+        ),
+        (
+            "[optional.of(1), null]",
+            "ERROR: <input>:1:18: expected type 'optional_type(int)' but found 'null'\n"
+            " | [optional.of(1), null]\n | .................^",
+        ),
+        (
+            "{'a': 1, 'b': dyn(1)}",
+            "ERROR: <input>:1:18: expected type 'int' but found 'dyn'\n | {'a': 1, 'b': dyn(1)}\n | .................^",
+        ),
+        (
             "quantity('1').x",
             "ERROR: <input>:1:14: unexpected failed resolution of 'kubernetes.Quantity'\n | quantity('1').x\n | .............^",
         ),

@@ -296,7 +296,7 @@ def test_a_long_chain_of_logic_is_no_deep_expression() -> None:
 @pytest.mark.parametrize(
     ("expression", "wanted"),
     [
-        ("[dyn(1), 1.0, true, '1', 1u].distinct()", [1, True, "1"]),
+        ("([dyn(1)] + [dyn(1.0)] + [dyn(true)] + [dyn('1')] + [dyn(1u)]).distinct()", [1, True, "1"]),
         ("[{'a': dyn([1])}, {'a': dyn([1.0])}, {'a': dyn([true])}].distinct().size()", 2),
         ("[duration('60s'), duration('1m')].distinct().size()", 1),
         ("[optional.of(1), optional.of(1), optional.none()].distinct().size()", 2),
