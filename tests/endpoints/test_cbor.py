@@ -268,6 +268,10 @@ def test_what_is_refused_below_names_the_kind(on: MemoryAPI) -> None:
         (DEPLOYMENTS, {"spec": {"replicas": {}}}, "map into Go struct field v1.Deployment.spec of type int32"),
         (PODS, {"spec": {"containers": [{"name": "a"}, {"name": -7}]}},
          "negative integer into Go struct field v1.Pod.spec of type string"),
+        (PODS, {"spec": {"containers": [{"name": "a"}, {"image": -7}]}},
+         "negative integer into Go struct field v1.Pod.spec of type string"),
+        (PODS, {"spec": {"containers": [{"name": "a"}, {"name": "b", "livenessProbe": {"exec": {"command": [-7]}}}]}},
+         "negative integer into Go struct field v1.Pod.spec of type string"),
     ],
 )  # fmt: skip
 def test_values_of_another_type(on: MemoryAPI, path: str, body: Any, why: str) -> None:

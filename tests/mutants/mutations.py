@@ -93,6 +93,8 @@ class _Ranges(ast.NodeVisitor):
                 for each in ast.walk(node.value):
                     if isinstance(each, ast.Constant) and isinstance(each.value, int) and each.value >= _MIN_AMOUNT:
                         self._leave_out(each)
+            elif isinstance(node, ast.Compare):
+                self._leave_out_bounds(node)
             elif isinstance(node, ast.keyword) and node.arg in _UNSEEN:
                 self._leave_out(node.value)
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "zip":
@@ -109,6 +111,14 @@ class _Ranges(ast.NodeVisitor):
         self._names.append(name)
         self.generic_visit(node)
         self._names.pop()
+
+    def _leave_out_bounds(self, node: ast.Compare) -> None:
+        """Whether ``size > _MAX_CACHED_BYTES`` holds at the bound itself."""
+        for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+            amount = any(not _AMOUNTS.isdisjoint(_words(side)) for side in (left, right))
+            if amount and isinstance(operator, ast.Gt | ast.GtE | ast.Lt | ast.LtE):
+                begin = left.end_lineno or 0, left.end_col_offset or 0
+                self.untested.append((begin, (right.lineno, right.col_offset)))
 
     def _leave_out(self, node: ast.AST | None) -> None:
         if isinstance(node, ast.expr | ast.stmt):
@@ -127,13 +137,17 @@ def _is_cache(node: ast.AST) -> bool:
 
 def _is_amount(node: ast.Assign) -> bool:
     """``_MAX_CACHED_BYTES = 16 * 1024``: a product."""
-    names = {word for target in node.targets for word in ast.unparse(target).split("_")}
+    names = {word for target in node.targets for word in _words(target)}
     kinds = (ast.Constant, ast.Name, ast.BinOp, ast.Mult, ast.Load)
     return (
         not names.isdisjoint(_AMOUNTS)
         and names.isdisjoint({"DEFAULT", "SECONDS"})
         and all(isinstance(each, kinds) for each in ast.walk(node.value))
     )
+
+
+def _words(name: ast.expr) -> set[str]:
+    return set(ast.unparse(name).rpartition(".")[2].split("_")) if isinstance(name, ast.Name | ast.Attribute) else set()
 
 
 def _is_log(node: ast.AST) -> bool:
@@ -151,7 +165,7 @@ def _operator(name: str) -> Any:
 
 def mutations_of(path: Path, source: str) -> list[Mutation]:
     """All of one file, but for those in annotations, assertions (they are for the type checker), calls of a logger, and
-    what tells how a class or a cache is made or how much is done in one piece.
+    what tells how a class or a cache is made or how much is done in one piece, with the bounds of that.
     """
     ranges = _Ranges()
     ranges.visit(ast.parse(source))

@@ -68,6 +68,10 @@ def told(one: Literal[5], log):
 
 
 _MAX_CACHED_BYTES = 16 * 1024
+
+
+def kept(data):
+    return 16 if len(data) <= _MAX_CACHED_BYTES else 7
 '''
 LATE = """
 LIMIT = 3
