@@ -116,3 +116,8 @@ def test_stages_are_in_the_order_of_releases() -> None:
 def test_kinds_are_stored_in_a_version_that_the_release_before_has(kind: str, version: str, stored: str) -> None:
     group, name = kind.split()
     assert stored_version(group, version, name) == stored
+
+
+def test_three_earlier_releases_can_be_emulated_and_the_last_may_serve_beside() -> None:
+    emulated, beside = EffectiveVersion()
+    assert (emulated.major, emulated.minor - beside.minor, emulated.minor - OLDEST.minor) == (1, 1, 3)

@@ -71,7 +71,7 @@ _MAX_CACHED_BYTES = 16 * 1024
 
 
 def kept(data):
-    return 16 if len(data) <= _MAX_CACHED_BYTES else 7
+    return len(data) <= _MAX_CACHED_BYTES
 '''
 LATE = """
 LIMIT = 3

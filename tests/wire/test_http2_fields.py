@@ -61,6 +61,12 @@ def test_a_field_is_written_as_a_literal_that_is_not_kept(name: bytes) -> None:
         assert (bytes(field[0]), bytes(field[1])) == (name.lower(), b"v" * size)
 
 
+def test_any_status_is_read_as_it_was_written() -> None:
+    for status in range(100, 600):
+        block, _ = answer_block(status, [])
+        assert list(hpack.Decoder().decode(block, raw=True)) == [(b":status", b"%d" % status)]
+
+
 def test_line_breaks_in_a_value_become_blanks() -> None:
     assert hpack.Decoder().decode(encoded_field(b"a", b"b\r\nc\0d"), raw=True) == [(b"a", b"b c d")]
     assert encoded_field(b"Connection", b"close") == b""
