@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kapi.cel.times import NANOS, Duration, Timestamp
 from kapi.cel.types import StructType
@@ -123,7 +122,7 @@ def _misnamed(value: object, path: str) -> Iterator[str]:
             yield from _misnamed(item, path)
 
 
-def _native(value: object) -> Any:
+def _native(value: object) -> Tree:
     """A value of an expression as upstream checks it against the schema: what is not JSON is no text and no number."""
     if isinstance(value, dict):
         return {str(key): _native(item) for key, item in value.items()}
