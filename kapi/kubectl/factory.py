@@ -175,7 +175,7 @@ class Factory:
         """Checks flags of all commands.  Raises CommandError, ClientError and StatusError."""
         flags = self.flags
         if flags.given("kustomize") and self.command != "run":
-            from kapi.kubectl.kustomize import built_file
+            from kapi.kubectl.kustomization import built_file
 
             errors: list[BaseException] = []
             if flags.get_list("filename"):
