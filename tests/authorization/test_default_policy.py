@@ -8,20 +8,19 @@ import pytest
 
 from kapi.authorization.rbac import bootstrap
 from kapi.authorization.rbac.bootstrap import (
-    cluster_role_bindings,
     reconcile_policy,
     reconciled_binding,
     reconciled_role,
 )
-from kapi.authorization.rbac.bootstrap_roles import DEFAULT_GATES, default_roles
+from kapi.authorization.rbac.bootstrap_roles import DEFAULT_GATES, default_policy
 from kapi.machinery.tree import copy
 from kapi.testing.memory_api import succeed
 from tests.authorization.secured import SecuredAPI
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-DEFAULT = default_roles()
-EVERY_ROLE = (*DEFAULT.cluster, *DEFAULT.controllers)
-BINDINGS = cluster_role_bindings()
+DEFAULT = default_policy()
+EVERY_ROLE = (*DEFAULT.cluster_roles, *DEFAULT.controller_roles)
+BINDINGS = DEFAULT.cluster_role_bindings
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +31,14 @@ def api() -> SecuredAPI:
 def test_every_binding_names_a_role_that_is_there() -> None:
     names = {role["metadata"]["name"] for role in EVERY_ROLE}
     assert all(binding["roleRef"]["name"] in names for binding in BINDINGS)
-    local = {(role["metadata"]["namespace"], role["metadata"]["name"]) for role in DEFAULT.namespaced}
-    for binding in bootstrap.ROLE_BINDINGS:
+    local = {(role["metadata"]["namespace"], role["metadata"]["name"]) for role in DEFAULT.roles}
+    for binding in DEFAULT.role_bindings:
         assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) in local
 
 
 def test_users_roles_do_not_write_endpoints() -> None:
     """CVE-2021-25740: whoever may edit a namespace may not point a Service at foreign addresses."""
-    for role in DEFAULT.cluster:
+    for role in DEFAULT.cluster_roles:
         if role["metadata"]["name"].startswith("system:aggregate-to-"):
             for rule in role["rules"] or ():
                 if {"endpoints", "endpointslices"} & set(rule.get("resources") or ()):
@@ -103,7 +102,7 @@ def test_a_binding_to_another_role_is_made_anew(api: SecuredAPI) -> None:
 
 
 def test_missing_selectors_and_subjects_are_added() -> None:
-    admin = next(role for role in DEFAULT.cluster if role["metadata"]["name"] == "admin")
+    admin = next(role for role in DEFAULT.cluster_roles if role["metadata"]["name"] == "admin")
     poor = copy(admin)
     poor["aggregationRule"]["clusterRoleSelectors"] = []
     merged = reconciled_role(poor, admin)
@@ -116,7 +115,7 @@ def test_missing_selectors_and_subjects_are_added() -> None:
 
 
 def test_a_role_that_is_none_of_several_is_no_longer_aggregated() -> None:
-    basic = next(role for role in DEFAULT.cluster if role["metadata"]["name"] == "system:basic-user")
+    basic = next(role for role in DEFAULT.cluster_roles if role["metadata"]["name"] == "system:basic-user")
     aggregated = {**copy(basic), "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
     assert reconciled_role(aggregated, basic) == basic
     own = {"apiGroups": [""], "verbs": ["get"], "resources": ["deployments"]}
@@ -171,8 +170,8 @@ def test_a_role_that_became_an_aggregated_one_keeps_what_an_administrator_added(
 
 
 def _roles(*gates: str) -> dict[str, Any]:
-    roles = default_roles(DEFAULT_GATES | {*gates})
-    return {role["metadata"]["name"]: role["rules"] for role in (*roles.cluster, *roles.controllers)}
+    roles = default_policy(DEFAULT_GATES | {*gates})
+    return {role["metadata"]["name"]: role["rules"] for role in (*roles.cluster_roles, *roles.controller_roles)}
 
 
 @pytest.mark.parametrize(
@@ -199,14 +198,14 @@ def test_components_may_use_what_a_feature_gate_adds(gates: list[str], role: str
 
 
 def test_a_role_needs_all_its_gates() -> None:
-    without = default_roles((DEFAULT_GATES | {"StorageVersionAPI"}) - {"APIServerIdentity"})
-    assert not any("storage-version" in role["metadata"]["name"] for role in without.controllers)
+    without = default_policy((DEFAULT_GATES | {"StorageVersionAPI"}) - {"APIServerIdentity"})
+    assert not any("storage-version" in role["metadata"]["name"] for role in without.controller_roles)
 
 
 def test_controllers_of_gates_and_service_accounts_have_their_bindings() -> None:
     bindings = {
         binding["metadata"]["name"]: binding
-        for binding in cluster_role_bindings(DEFAULT_GATES | {"ClusterTrustBundle"})
+        for binding in default_policy(DEFAULT_GATES | {"ClusterTrustBundle"}).cluster_role_bindings
     }
     publisher = bindings["system:controller:kube-apiserver-serving-clustertrustbundle-publisher"]["subjects"]
     assert [subject["name"] for subject in publisher] == ["kube-apiserver-serving-clustertrustbundle-publisher"]

@@ -11,106 +11,13 @@ from collections.abc import Callable, Iterable
 
 from twisted.logger import Logger
 
-from kapi.authorization.rbac.bootstrap_roles import (
-    AUTOUPDATE,
-    DEFAULT_GATES,
-    GROUP,
-    account,
-    cluster_binding,
-    default_roles,
-    group,
-    namespaced_binding,
-    user,
-)
+from kapi.authorization.rbac.bootstrap_roles import AUTOUPDATE, DEFAULT_GATES, GROUP, default_policy
 from kapi.authorization.rbac.covers import missing_rules
 from kapi.authorization.rbac.policy import PolicyRule, rules_of
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
 from kapi.machinery.tree import Object, copy
 from kapi.runtime.interface import Client, ResourceClient
 from kapi.runtime.persistent import Refusals, all_of
-
-_CONTROLLER = "system:controller:"
-
-_CLUSTER_ROLE_BINDINGS = (
-    cluster_binding("cluster-admin", "cluster-admin", group("system:masters")),
-    cluster_binding("system:basic-user", "system:basic-user", group("system:authenticated")),
-    cluster_binding("system:discovery", "system:discovery", group("system:authenticated")),
-    cluster_binding(
-        "system:kube-controller-manager",
-        "system:kube-controller-manager",
-        user("system:kube-controller-manager"),
-    ),
-    cluster_binding("system:kube-dns", "system:kube-dns", account("kube-dns", "kube-system")),
-    cluster_binding("system:kube-scheduler", "system:kube-scheduler", user("system:kube-scheduler")),
-    cluster_binding("system:monitoring", "system:monitoring", group("system:monitoring")),
-    cluster_binding("system:node", "system:node"),
-    cluster_binding("system:node-proxier", "system:node-proxier", user("system:kube-proxy")),
-    cluster_binding(
-        "system:public-info-viewer",
-        "system:public-info-viewer",
-        group("system:authenticated"),
-        group("system:unauthenticated"),
-    ),
-    cluster_binding(
-        "system:service-account-issuer-discovery",
-        "system:service-account-issuer-discovery",
-        group("system:serviceaccounts"),
-    ),
-    cluster_binding("system:volume-scheduler", "system:volume-scheduler", user("system:kube-scheduler")),
-)
-_TRUST_BUNDLES = cluster_binding(
-    "system:cluster-trust-bundle-discovery", "system:cluster-trust-bundle-discovery", group("system:serviceaccounts")
-)
-
-ROLE_BINDINGS = (
-    namespaced_binding(
-        "kube-public",
-        "system:controller:bootstrap-signer",
-        "system:controller:bootstrap-signer",
-        account("bootstrap-signer", "kube-system"),
-    ),
-    namespaced_binding(
-        "kube-system",
-        "system::extension-apiserver-authentication-reader",
-        "extension-apiserver-authentication-reader",
-        user("system:kube-controller-manager"),
-        user("system:kube-scheduler"),
-    ),
-    namespaced_binding(
-        "kube-system",
-        "system::leader-locking-kube-controller-manager",
-        "system::leader-locking-kube-controller-manager",
-        user("system:kube-controller-manager"),
-        account("kube-controller-manager", "kube-system"),
-        account("leader-election-controller", "kube-system"),
-    ),
-    namespaced_binding(
-        "kube-system",
-        "system::leader-locking-kube-scheduler",
-        "system::leader-locking-kube-scheduler",
-        user("system:kube-scheduler"),
-        account("kube-scheduler", "kube-system"),
-    ),
-    namespaced_binding(
-        "kube-system",
-        "system:controller:bootstrap-signer",
-        "system:controller:bootstrap-signer",
-        account("bootstrap-signer", "kube-system"),
-    ),
-    namespaced_binding(
-        "kube-system",
-        "system:controller:cloud-provider",
-        "system:controller:cloud-provider",
-        account("cloud-provider", "kube-system"),
-    ),
-    namespaced_binding(
-        "kube-system",
-        "system:controller:token-cleaner",
-        "system:controller:token-cleaner",
-        account("token-cleaner", "kube-system"),
-    ),
-)
-
 
 log = Logger()
 _MAX_ATTEMPTS = 5
@@ -124,20 +31,12 @@ _AGGREGATED = {
 _SPLIT = {"system:discovery": "system:public-info-viewer"}
 
 
-def cluster_role_bindings(gates: frozenset[str] = DEFAULT_GATES) -> tuple[Object, ...]:
-    """Each controller's service account holds the role of its name."""
-    names = [role["metadata"]["name"] for role in default_roles(gates).controllers]
-    return (
-        *_CLUSTER_ROLE_BINDINGS,
-        *([_TRUST_BUNDLES] if "ClusterTrustBundle" in gates else ()),
-        *(cluster_binding(name, name, account(name.removeprefix(_CONTROLLER), "kube-system")) for name in names),
-    )
-
-
 @functools.cache
 def node_rules(gates: frozenset[str] = DEFAULT_GATES) -> tuple[PolicyRule, ...]:
     """The static rules of the Node authorizer, which are the rules of ``system:node``."""
-    return next(rules_of(role) for role in default_roles(gates).cluster if role["metadata"]["name"] == "system:node")
+    return next(
+        rules_of(role) for role in default_policy(gates).cluster_roles if role["metadata"]["name"] == "system:node"
+    )
 
 
 def _tree(rule: PolicyRule) -> Object:
@@ -213,21 +112,24 @@ async def reconcile_policy(
     ``gates``: the enabled feature gates.  ``progress`` is called after each role and binding.
     """
     refusals = Refusals()
-    cluster_roles, roles, controller_roles = default_roles(gates)
+    policy = default_policy(gates)
+    bindings = policy.role_bindings
     with refusals:
         await _inherit(client)
     with refusals:
-        await _reconcile_all(client, "clusterroles", (*cluster_roles, *controller_roles), reconciled_role, progress)
+        await _reconcile_all(
+            client, "clusterroles", (*policy.cluster_roles, *policy.controller_roles), reconciled_role, progress
+        )
     with refusals:
-        await _reconcile_all(client, "clusterrolebindings", cluster_role_bindings(gates), reconciled_binding, progress)
+        await _reconcile_all(client, "clusterrolebindings", policy.cluster_role_bindings, reconciled_binding, progress)
     if client.has("", "namespaces"):
-        for namespace in sorted({each["metadata"]["namespace"] for each in (*roles, *ROLE_BINDINGS)}):
+        for namespace in sorted({each["metadata"]["namespace"] for each in (*policy.roles, *bindings)}):
             with refusals:
                 await _ensure_namespace(client, namespace)
         with refusals:
-            await _reconcile_all(client, "roles", roles, reconciled_role, progress)
+            await _reconcile_all(client, "roles", policy.roles, reconciled_role, progress)
         with refusals:
-            await _reconcile_all(client, "rolebindings", ROLE_BINDINGS, reconciled_binding, progress)
+            await _reconcile_all(client, "rolebindings", bindings, reconciled_binding, progress)
     refusals.check()
 
 

@@ -1,4 +1,6 @@
-"""The default roles of users, components and controllers (upstream: ``bootstrappolicy/{policy,controller_policy}.go``).
+"""The default roles and bindings of users, components and controllers.
+
+Upstream: ``bootstrappolicy/{policy,controller_policy}.go``.
 
 They are in the table ``bootstrap_roles.txt``; some exist only while feature gates are on.
 """
@@ -17,7 +19,7 @@ _API_VERSION = f"{GROUP}/v1"
 _AGGREGATE = f"{GROUP}/aggregate-to-"
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 BOOTSTRAPPING = "kubernetes.io/bootstrapping"
-_IF = "if="
+_IF, _ROLE = "if=", "role="
 _MAX_CACHED = 8  # sets of gates
 _TABLE = Path(__file__).with_name("bootstrap_roles.txt")
 #: the gates that are enabled by default
@@ -69,17 +71,19 @@ def _role(words: list[str]) -> Object:
     return role
 
 
-class DefaultRoles(NamedTuple):
-    """The parts of the table: roles of users and components, in namespaces, of controllers."""
+class DefaultPolicy(NamedTuple):
+    """The parts of the table; each controller's service account has a binding to the role of its name."""
 
-    cluster: tuple[Object, ...]
-    namespaced: tuple[Object, ...]
-    controllers: tuple[Object, ...]
+    cluster_roles: tuple[Object, ...]  # of users and components
+    roles: tuple[Object, ...]
+    controller_roles: tuple[Object, ...]
+    cluster_role_bindings: tuple[Object, ...]
+    role_bindings: tuple[Object, ...]
 
 
 @functools.lru_cache(_MAX_CACHED)
-def default_roles(gates: frozenset[str] = DEFAULT_GATES) -> DefaultRoles:
-    """The roles that exist while these feature gates are enabled."""
+def default_policy(gates: frozenset[str] = DEFAULT_GATES) -> DefaultPolicy:
+    """The roles and bindings that exist while these feature gates are enabled."""
     parts: list[list[Object]] = []
     skipped = False  # the following rules belong to a role that does not exist
     for line in _TABLE.read_text().splitlines():
@@ -96,34 +100,32 @@ def default_roles(gates: frozenset[str] = DEFAULT_GATES) -> DefaultRoles:
             conditions = [word for word in words if word.startswith(_IF)]
             skipped = not all(_on(word, gates) for word in conditions)
             if not skipped:
-                parts[-1].append(_role([word for word in words if word not in conditions]))
-    cluster, namespaced, controllers = map(tuple, parts)
-    return DefaultRoles(cluster, namespaced, controllers)
+                make = _binding if words[0].endswith("Binding") else _role
+                parts[-1].append(make([word for word in words if word not in conditions]))
+    roles, namespaced, controllers, cluster_bindings, bindings = map(tuple, parts)
+    names = [role["metadata"]["name"] for role in controllers]
+    own = [_binding(["ClusterRoleBinding", name, f"ServiceAccount/{name.rpartition(':')[2]}"]) for name in names]
+    return DefaultPolicy(roles, namespaced, controllers, (*cluster_bindings, *own), bindings)
 
 
-def _binding(kind: str, metadata: Object, role_kind: str, role: str, subjects: tuple[Object, ...]) -> Object:
-    binding: Object = {"kind": kind, "apiVersion": _API_VERSION, "metadata": metadata}
-    if subjects:
-        binding["subjects"] = list(subjects)
-    binding["roleRef"] = {"apiGroup": GROUP, "kind": role_kind, "name": role}
-    return binding
+def _binding(words: list[str]) -> Object:
+    """A binding, from its line."""
+    kind, *names = words
+    namespace = names.pop(0) if kind == "RoleBinding" else ""
+    name, *others = names
+    metadata, role_kind = _metadata(name, namespace), kind.removesuffix("Binding")
+    subjects = [_subject(*word.split("/")) for word in others if not word.startswith(_ROLE)]
+    role = next((word.removeprefix(_ROLE) for word in others if word.startswith(_ROLE)), name)
+    return {
+        "kind": kind,
+        "apiVersion": _API_VERSION,
+        "metadata": metadata,
+        **({"subjects": subjects} if subjects else {}),
+        "roleRef": {"apiGroup": GROUP, "kind": role_kind, "name": role},
+    }
 
 
-def cluster_binding(name: str, role: str, *subjects: Object) -> Object:
-    return _binding("ClusterRoleBinding", _metadata(name), "ClusterRole", role, subjects)
-
-
-def namespaced_binding(namespace: str, name: str, role: str, *subjects: Object) -> Object:
-    return _binding("RoleBinding", _metadata(name, namespace), "Role", role, subjects)
-
-
-def user(name: str) -> Object:
-    return {"kind": "User", "apiGroup": GROUP, "name": name}
-
-
-def group(name: str) -> Object:
-    return {"kind": "Group", "apiGroup": GROUP, "name": name}
-
-
-def account(name: str, namespace: str) -> Object:
-    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+def _subject(kind: str, name: str) -> Object:
+    if kind == "ServiceAccount":
+        return {"kind": kind, "name": name, "namespace": "kube-system"}
+    return {"kind": kind, "apiGroup": GROUP, "name": name}
