@@ -139,14 +139,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return config.getoption("quick") and leaves_out(collection_path, Durations.recorded()) or None
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A bound for every test that has none of its own (where pytest-timeout is not installed, none has)."""
-    if config.pluginmanager.hasplugin("timeout"):
-        for item in items:
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_MAX_SECONDS))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Without collections of garbage, which find none in modules and tests: a sixth of the time."""
@@ -194,11 +186,15 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Children get the default action of an interrupt, also where a shell started pytest with it ignored (``nohup pytest &``).
+    """A bound for each test without one of its own (pytest-timeout reads it next; where it is not installed, none has).
 
+    Children get the default action of an interrupt, also where a shell started pytest with it ignored (``nohup pytest &``).
     An ignored signal is inherited by a new program, a handled one is not; pytest itself goes on ignoring it.
     """
+    if config.getoption("timeout", 0) is None:
+        config.option.timeout = _MAX_SECONDS
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: None)
     if config.getoption("--hypothesis-profile", None) != "search":
