@@ -21,7 +21,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.each import costly, entries
 from kapi.machinery.field import Path
 from kapi.machinery.golang import aggregate, quote, type_name
-from kapi.machinery.meters import Counter, Histogram
+from kapi.machinery.meters import counter, exponential, histogram
 from kapi.machinery.tree import Object, Tree
 from kapi.registry.conversion import Unconverted
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
@@ -32,23 +32,10 @@ Post = Callable[[Mapping[str, Tree], Object, float], Awaitable[Object]]
 #: starts a coroutine that goes on when the request that started it is cancelled
 Begin = Callable[[Coroutine[Deferred[object], object, None]], Deferred[None]]
 
-REQUESTS = Counter(
-    "apiserver_conversion_webhook_request_total",
-    "[ALPHA] Counter for conversion webhook requests with success/failure and failure error type",
-    ("result", "failure_type"),
-)
-SECONDS = Histogram(
-    "apiserver_conversion_webhook_duration_seconds",
-    "[ALPHA] Conversion webhook request latency",
-    ("result", "failure_type"),
-    (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0),
-)
-CONVERSION_SECONDS = Histogram(
-    "apiserver_crd_conversion_webhook_duration_seconds",
-    "[ALPHA] CRD webhook conversion duration in seconds",
-    ("crd_name", "from_version", "to_version", "succeeded"),
-    tuple(0.001 * 2**power for power in range(15)),
-)
+_SECONDS_BOUNDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0)
+REQUESTS = counter("apiserver_conversion_webhook_request_total")
+SECONDS = histogram("apiserver_conversion_webhook_duration_seconds", _SECONDS_BOUNDS)
+CONVERSION_SECONDS = histogram("apiserver_crd_conversion_webhook_duration_seconds", exponential(0.001, 2, 15))
 COLLECTORS = (REQUESTS, SECONDS, CONVERSION_SECONDS)
 _TIMEOUT_SECONDS = 30.0
 _CACHE_SIZE = 4096  # conversions; it grows while a list with more objects is answered
