@@ -59,9 +59,10 @@ class SPDYStreams(Upgraded):
     def agree(self, answer: Answer) -> str:
         if not header(answer, b"upgrade").lower().startswith(b"spdy/3.1"):
             raise BadAnswer("unable to upgrade connection: the answer is none to a request for SPDY/3.1")
-        packed = zlib.compressobj()
+        packer = zlib.compressobj()  # one for all streams: a block is packed with those before it
         for channel, number in self._ids.items():
-            block = _block(packed, self._streams[channel])
+            # without SPDY's dictionary, which a reader does not insist on
+            block = packer.compress(_block(self._streams[channel])) + packer.flush(zlib.Z_SYNC_FLUSH)
             self._control(_SYN_STREAM, struct.pack(">IIH", number, 0, 0) + block)
         for message in self._greetings:
             self._queue(message)
@@ -140,8 +141,6 @@ class SPDYStreams(Upgraded):
             self.transport.loseConnection()
 
 
-def _block(packed: zlib._Compress, headers: Mapping[str, str]) -> bytes:
-    """A block of headers, packed with those before it, without SPDY's dictionary, which a reader does not insist on."""
-    pairs = (text.encode() for pair in headers.items() for text in pair)
-    plain = struct.pack(">I", len(headers)) + b"".join(struct.pack(">I", len(text)) + text for text in pairs)
-    return packed.compress(plain) + packed.flush(zlib.Z_SYNC_FLUSH)
+def _block(headers: Mapping[str, str]) -> bytes:
+    texts = (text.encode() for pair in headers.items() for text in pair)
+    return struct.pack(">I", len(headers)) + b"".join(struct.pack(">I", len(text)) + text for text in texts)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.filters.tracing import _attributes, _verb_attributes, span_name
 from tests.filters.requests import request
+
+pytest.importorskip("opentelemetry")  # an extra of the package
+
+from kapi.filters.tracing import _attributes, _verb_attributes, span_name
 
 
 @pytest.mark.parametrize(

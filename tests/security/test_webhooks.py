@@ -124,7 +124,7 @@ def test_names_identities_and_kinds_are_not_exchanged(admin: Attacker, hook: Hoo
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [(0, 400), (1, 400), (99, 400), (200, 400), (399, 400), (418, 418), (503, 503), (599, 599), (600, 500), (999, 500),
+    [(0, 400), (1, 400), (99, 400), (200, 400), (399, 400), (418, 418), (503, 503), (599, 599), (600, 600), (999, 999),
      (1000, 500), (99999, 500), (-5, 400), (1 << 40, 500), ("403", 500), (True, 500), (403.5, 500)],
 )  # fmt: skip
 def test_the_status_of_a_refusal(admin: Attacker, hook: Hook, code: Any, expected: int) -> None:
@@ -226,6 +226,10 @@ def test_patches_of_custom_resources_are_judged_as_those_of_others(admin: Attack
     admin.ask("DELETE", f"{CRDS}/things.{group}")
 
 
+#: of converted objects that are none
+_UNDECODED = ("json: cannot unmarshal number", "unexpected end of JSON input", "Object 'Kind' is missing in")
+
+
 @pytest.mark.parametrize(
     "response",
     [
@@ -280,6 +284,6 @@ def test_a_conversion_that_lies_is_a_failed_conversion(admin: Attacker, namespac
             answer = admin.ask("GET", path)
             assert answer.status == 500, answer
             assert b"panic" not in answer.body, answer
-            assert "conversion webhook" in answer.message
+            assert any(text in answer.message for text in ("conversion webhook", *_UNDECODED)), answer
         assert admin.ask("GET", f"{paths[0]}/t").status == 200
         admin.ask("DELETE", f"{CRDS}/things.{group}")
