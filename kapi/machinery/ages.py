@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery.time import seconds_of
 
-_MINUTE, _HOUR, _YEAR = 60, 3600, 365 * 86400
+_MINUTE, _HOUR = 60, 3600
 
 
 def human_duration(seconds: float) -> str:
@@ -34,11 +34,8 @@ def human_duration(seconds: float) -> str:
         return f"{days}d{rest}h" if rest else f"{days}d"
     if hours < 24 * 365 * 2:
         return f"{days}d"
-    years = whole // _YEAR
-    if hours < 24 * 365 * 8:
-        rest = days % 365
-        return f"{years}y{rest}d" if rest else f"{years}y"
-    return f"{years}y"
+    years, rest = divmod(days, 365)
+    return f"{years}y{rest}d" if rest and years < 8 else f"{years}y"
 
 
 def since(timestamp: str | None, now: float) -> str:
