@@ -15,6 +15,7 @@ from kapi.resources.core.resourcequotas import RESOURCE as QUOTAS
 from kapi.resources.definition import Resource
 from kapi.resources.discovery import ENDPOINT_SLICE as SLICES
 from kapi.resources.resource.devicetaintrules import RESOURCE as TAINTS
+from kapi.resources.resource.resourcepoolstatusrequests import RESOURCE as POOLS
 from kapi.resources.storagemigration import STORAGE_VERSION_MIGRATION as MIGRATIONS
 
 CLAIM = {"claimRef": {"namespace": "n", "name": "c"}}
@@ -87,3 +88,33 @@ def test_cell(row: Resource, parts: Object, column: str, cell: Any) -> None:
     obj = {"metadata": {"name": "a", "creationTimestamp": "2024-01-01T00:00:00Z"}, **parts}
     cells = dict(zip((each.name for each in row.table.columns), row.table.cells(obj, 1_704_067_260.0), strict=True))
     assert cells[column] == cell
+
+
+def _pools(kind: str = "Complete", **more: Any) -> Object:
+    pools = [
+        {"totalDevices": 4, "allocatedDevices": 1, "availableDevices": 2, "unavailableDevices": 1},
+        {"totalDevices": 3, "availableDevices": 3, "validationError": ""},
+    ]
+    status = {"type": kind, "status": "True", "lastTransitionTime": "2024-01-01T00:00:30Z"}
+    return {"poolCount": 2, "pools": pools, "conditions": [status], **more}
+
+
+@pytest.mark.parametrize(
+    ("status", "cells"),
+    [
+        (None, ["-", "-", "-", "-", "-", 0, "Pending", "<none>"]),
+        ({"poolCount": 0}, ["0", "0", "0", "0", "0", 0, "Pending", "<none>"]),
+        (_pools(), ["7", "5", "1", "1", "1", 2, "Complete", "30s"]),
+        (_pools(poolCount=3), ["7", "5", "1", "1", "1", 3, "Complete (2/3 pools)", "30s"]),
+        (_pools("Failed", poolCount=3), ["-", "-", "-", "-", "-", 3, "Failed", "<none>"]),
+        (_pools("Other"), ["7", "5", "1", "1", "1", 2, "Pending", "<none>"]),
+        (
+            _pools(conditions=[{"type": "Failed", "status": "False"}, {"type": "Complete", "status": "True"}]),
+            ["7", "5", "1", "1", "1", 2, "Complete", "<unknown>"],
+        ),
+    ],
+)
+def test_numbers_of_devices(status: Object | None, cells: list[Any]) -> None:
+    assert POOLS.table is not None
+    obj = {"metadata": {"name": "a"}, "spec": {"driver": "d"}, "status": status}
+    assert POOLS.table.cells(obj, 1_704_067_260.0)[1:] == ["d", *cells]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kapi.machinery.ages import since
 from kapi.machinery.each import elements
 from kapi.machinery.field import NIL, Path, duplicate, invalid, too_many
 from kapi.machinery.names import SUBDOMAIN, regex_text
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable
@@ -133,6 +134,40 @@ def _check_types(conditions: list[Object], path: Path, errors: Errors) -> None:
         seen.add(condition.get("type", ""))
 
 
+def _ended(obj: Object) -> tuple[str, Object]:
+    """The first of the conditions Complete and Failed that is true, with its type; "" without one."""
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            return condition["type"], condition
+    return "", {}
+
+
+def _over_pools(number: Callable[[Object], int]) -> printing.Reader:
+    def cell(obj: Object, now: float) -> Tree:
+        if obj.get("status") is None or _ended(obj)[0] == "Failed":
+            return "-"
+        return str(sum(number(pool) for pool in obj["status"].get("pools") or ()))
+
+    return cell
+
+
+def _total(field: str) -> printing.Reader:
+    return _over_pools(lambda pool: pool.get(field) or 0)
+
+
+def _state(obj: Object, now: float) -> Tree:
+    ended, status = _ended(obj)[0], obj.get("status") or {}
+    count, listed = status.get("poolCount") or 0, len(status.get("pools") or ())
+    if ended == "Complete" and count > listed:
+        return f"Complete ({listed}/{count} pools)"
+    return ended or "Pending"
+
+
+def _completed(obj: Object, now: float) -> Tree:
+    ended, condition = _ended(obj)
+    return since(condition.get("lastTransitionTime"), now) if ended == "Complete" else printing.NONE
+
+
 RESOURCE = Resource(
     group="resource.k8s.io",
     version="v1alpha3",
@@ -140,6 +175,23 @@ RESOURCE = Resource(
     returns_deleted=True,
     strategy=ResourcePoolStatusRequestStrategy(),
     status=ResourcePoolStatusRequestStatusStrategy,
-    table=printing.table(printing.NAME, printing.AGE),
+    table=printing.table(
+        printing.NAME,
+        printing.column("Driver", printing.value("spec", "driver"), "The driver to query pools for."),
+        printing.column("Total", _total("totalDevices"), "Total number of devices across all pools."),
+        printing.column("Available", _total("availableDevices"), "Number of available devices across all pools."),
+        printing.column("Allocated", _total("allocatedDevices"), "Number of allocated devices across all pools."),
+        printing.column("Unavailable", _total("unavailableDevices"), "Number of unavailable devices across all pools."),
+        printing.column(
+            "Errors",
+            _over_pools(lambda pool: int(pool.get("validationError") is not None)),
+            "Number of pools with validation errors.",
+        ),
+        printing.column(
+            "Pools", printing.value("status", "poolCount", empty=0), "Total number of matching pools.", "integer"
+        ),
+        printing.column("Status", _state, "Processing status."),
+        printing.column("Completed", _completed, "Time since the observation completed."),
+    ),
     gates=("DRAResourcePoolStatus",),
 )
