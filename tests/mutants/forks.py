@@ -68,6 +68,7 @@ class Forks:
         self._calling: dict[str, list[str]] = {}  # path:qualified name of a function -> the tests that call it
         self.imported: frozenset[str] = frozenset()
         self._items: dict[str, pytest.Item] = {}
+        self._functions: dict[str, list[FunctionType]] = {}  # of kapi, by their file
         self._failed = False
 
     # -- pytest's hooks
@@ -81,6 +82,10 @@ class Forks:
         sys.settrace(None)
         self.imported = self._calls.taken()
         self._items = {item.nodeid: item for item in session.items}
+        for each in gc.get_objects():
+            if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{self._root}/kapi/"):
+                self._functions.setdefault(each.__code__.co_filename, []).append(each)
+        gc.freeze()  # a collection in a fork would copy all memory
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> bool:
@@ -222,7 +227,7 @@ class Forks:
         path = self._root / mutation.path
         source = path.read_text()
         if _module(mutation) in sys.modules:
-            replace_code(path, source, mutation.applied(source))
+            replace_code(self._functions.get(str(path), ()), path, source, mutation.applied(source))
         else:  # some function imports it later
             import_source(_module(mutation), path, mutation.applied(source))
 
@@ -328,20 +333,17 @@ def import_source(name: str, path: Path, source: str) -> None:
     setattr(sys.modules[package], last, module)
 
 
-def replace_code(path: Path, old: str, new: str) -> None:
-    """Functions that were made of the old source of a file get the code of the new one."""
+def replace_code(functions: Iterable[FunctionType], path: Path, old: str, new: str) -> None:
+    """Those that were made of the old source of a file get the code of the new one."""
     changed = {}
     before, after = (compile(source, str(path), "exec", dont_inherit=True) for source in (old, new))
     for one, other in zip(_codes(before), _codes(after), strict=True):
         if one != other:
             changed[one.co_qualname, one.co_firstlineno] = other
-    gc.unfreeze()
-    for each in gc.get_objects():
-        if type(each) is FunctionType and each.__code__.co_filename == str(path):
-            code = changed.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
-            if code is not None:
-                each.__code__ = code
-    gc.freeze()
+    for each in functions:
+        code = changed.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
+        if code is not None:
+            each.__code__ = code
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
