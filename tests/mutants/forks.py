@@ -82,6 +82,7 @@ class Forks:
         sys.settrace(None)
         self.imported = self._calls.taken()
         self._items = {item.nodeid: item for item in session.items}
+        gc.unfreeze()  # what the tests have frozen is not among the objects
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{self._root}/kapi/"):
                 self._functions.setdefault(each.__code__.co_filename, []).append(each)
