@@ -124,7 +124,7 @@ class _SettingsReader:
                 self.errors.append(required(path.child("type"), ""))
                 continue
             if kind not in TYPES:
-                self.errors.append(not_supported(path.child("type"), kind, TYPES))
+                self.errors.append(not_supported(path.child("type"), kind, sorted(TYPES)))
                 continue
             if kind in types and kind != "Webhook":
                 self.errors.append(duplicate(path.child("type"), kind))

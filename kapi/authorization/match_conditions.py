@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from kapi import cel
-from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, list_of, map_of
-from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
+from kapi.cel.types import BOOL, STRING, CelType, StructField, StructType, list_of, map_of
+from kapi.machinery.field import FieldError, Path, duplicate, internal, invalid, required
 from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object
 
@@ -19,8 +19,11 @@ def _struct(name: str, /, **fields: CelType) -> StructType:
     return StructType(name, {key: StructField(key, kind) for key, kind in fields.items()})
 
 
-_REQUIREMENT = _struct("kubernetes.Requirement", key=STRING, operator=STRING, values=list_of(STRING))
-_SELECTOR = _struct("kubernetes.SelectorAttributes", rawSelector=STRING, requirements=list_of(_REQUIREMENT))
+_REQUIREMENT = _struct("kubernetes.SelectorRequirement", key=STRING, operator=STRING, values=list_of(STRING))
+_FIELDS, _LABELS = (
+    _struct(f"kubernetes.{word}SelectorAttributes", rawSelector=STRING, requirements=list_of(_REQUIREMENT))
+    for word in ("Field", "Label")
+)
 _RESOURCE = _struct(
     "kubernetes.ResourceAttributes",
     namespace=STRING,
@@ -30,8 +33,8 @@ _RESOURCE = _struct(
     resource=STRING,
     subresource=STRING,
     name=STRING,
-    fieldSelector=_SELECTOR,
-    labelSelector=_SELECTOR,
+    fieldSelector=_FIELDS,
+    labelSelector=_LABELS,
 )
 _PATHS = _struct("kubernetes.NonResourceAttributes", path=STRING, verb=STRING)
 _REQUEST = _struct(
@@ -50,7 +53,7 @@ _QUICK_BUDGET = 5_000  # cost of all conditions that are evaluated at once: some
 
 @cache
 def _environment() -> cel.Environment:
-    return cel.Environment({"request": _REQUEST}, structs=(_REQUIREMENT, _SELECTOR, _RESOURCE, _PATHS, _REQUEST))
+    return cel.Environment({"request": _REQUEST}, structs=(_REQUIREMENT, _FIELDS, _LABELS, _RESOURCE, _PATHS, _REQUEST))
 
 
 class CELConditions:
@@ -84,8 +87,6 @@ class CELConditions:
                 continue
             if value is False:
                 return False
-            if value is not True:
-                errors.append(f"cel evaluation error: expression '{expression}' eval result type should be bool")
         if errors:
             raise ValueError(aggregate(errors))
         return True
@@ -102,6 +103,11 @@ def _request(spec: Object) -> Object:
     resource = spec.get("resourceAttributes")
     if resource is not None:
         request["resourceAttributes"] = {**dict.fromkeys(_TEXTS, ""), **resource}
+        for key in ("fieldSelector", "labelSelector"):
+            selector = request["resourceAttributes"].pop(key, None) or {}
+            kept = next((name for name in ("rawSelector", "requirements") if selector.get(name)), None)
+            if kept is not None:  # one of them, and nothing that is empty
+                request["resourceAttributes"][key] = {kept: selector[kept]}
     paths = spec.get("nonResourceAttributes")
     if paths is not None:
         request["nonResourceAttributes"] = {"verb": paths.get("verb", ""), "path": paths.get("path", "")}
@@ -120,8 +126,8 @@ def compile_conditions(conditions: Sequence[Object], path: Path) -> tuple[CELCon
         return None, errors
     seen: set[str] = set()
     for position, condition in enumerate(conditions):
-        at, expression = root.index(position).child("expression"), str(condition.get("expression") or "").strip()
-        if not expression:
+        at, expression = root.index(position).child("expression"), str(condition.get("expression") or "")
+        if not expression.strip():
             errors.append(required(at, ""))
             continue
         if expression in seen:
@@ -129,12 +135,18 @@ def compile_conditions(conditions: Sequence[Object], path: Path) -> tuple[CELCon
             continue
         seen.add(expression)
         try:
-            program = _environment().compile(expression)
+            programs.append((expression, _environment().compile(expression, mismatch=_no_bool)))
         except cel.CompileErrors as error:
-            errors.append(invalid(at, expression, error.reason))
-            continue
-        if program.result_type not in (BOOL, DYN):
-            errors.append(invalid(at, expression, "must evaluate to bool"))
-            continue
-        programs.append((expression, program))
+            errors.append(uncompilable(at, expression, error))
     return (CELConditions(programs) if programs else None), errors
+
+
+def _no_bool(result: CelType) -> str:
+    return "" if result == BOOL else f"must evaluate to bool but got {result}"
+
+
+def uncompilable(path: Path, expression: str, error: cel.CompileErrors) -> FieldError:
+    """The error of an expression in a configuration file."""
+    if isinstance(error, cel.ProgramError):
+        return internal(path, error.reason)
+    return invalid(path, expression, error.reason)

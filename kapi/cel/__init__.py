@@ -17,7 +17,15 @@ from kapi.cel.environment import (
     compile,
     kubernetes_functions,
 )
-from kapi.cel.errors import BudgetExceeded, Cancelled, CelError, CompileErrors, EvaluationError, TimeExceeded
+from kapi.cel.errors import (
+    BudgetExceeded,
+    Cancelled,
+    CelError,
+    CompileErrors,
+    EvaluationError,
+    ProgramError,
+    TimeExceeded,
+)
 
 __all__ = [
     "BudgetExceeded",
@@ -29,6 +37,7 @@ __all__ = [
     "MATCH_CONDITIONS_BUDGET",
     "PER_CALL_LIMIT",
     "Program",
+    "ProgramError",
     "RUNTIME_BUDGET",
     "TimeExceeded",
     "compile",

@@ -340,7 +340,7 @@ class _Checker(Visitor[CelType]):
                 first, second = types.INT, ranged.params[0]
         elif ranged.kind == "map":
             first, second = ranged.params
-        elif ranged.kind in ("dyn", "error", "param"):
+        elif ranged.kind in ("dyn", "error", "param") and ranged != types.ANY:
             if ranged.kind == "param":
                 self.subst.bound.setdefault(ranged.name, types.DYN)
             first, second = types.DYN, types.DYN

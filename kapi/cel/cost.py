@@ -1,11 +1,16 @@
-"""The runtime cost of calls (upstream: cel-go ``interpreter/runtimecost.go``, apiserver ``cel/library/cost.go``)."""
+"""The runtime cost of calls (upstream: cel-go ``interpreter/runtimecost.go``, apiserver ``cel/library/cost.go``).
+
+The cost of a call of which an operand failed is computed as well: a Failed stands for the operand, with the size 1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from kapi.cel.errors import Cancelled
 from kapi.cel.functions import Overload
 from kapi.cel.types import Value
+from kapi.cel.values import go_type
 from kapi.machinery.each import elements, entries
 
 TRAVERSAL = 0.1  # cost per character of a text
@@ -91,8 +96,8 @@ def _joined(values: list[Value]) -> int:
 
 
 def _validated(values: list[Value]) -> int:
-    size = getattr(values[0], "regex_size", 0)
-    return ceil_tenth(1 + units(values[1])) * -(-size // 4)
+    size = getattr(values[0], "regex_size", None)
+    return 1 if size is None else ceil_tenth(1 + units(values[1])) * -(-size // 4)
 
 
 def _contains_ip(text: bool) -> Callable[[list[Value]], int]:
@@ -117,17 +122,24 @@ def _listed(after: Callable[[list[Value], Value], int], growth: Callable[[list[V
 
 
 def _pairs(items: Value) -> int:
-    """The cost of comparing each element of a list with each."""
+    """The cost of comparing each element of a list with each.  Without a list upstream's computation ends the evaluation."""
+    if not isinstance(items, (list, tuple)):
+        missing = "Contains" if isinstance(items, (str, bytes, int, float)) and not isinstance(items, bool) else "Add"
+        raise Cancelled(
+            f"internal error: interface conversion: {go_type(items)} is not traits.Lister: missing method {missing}"
+        )
     factor = COMPARISONS + (TRAVERSAL if items and isinstance(items[0], (str, bytes)) else 0)
     return int(len(items) ** 2 * factor) + NEW_LIST
 
 
 def _flattened(values: list[Value], result: Value) -> int:
-    return len(values[0]) * (values[1] if len(values) > 1 else 1) + NEW_LIST
+    if len(values) > 1 and not isinstance(values[1], int):
+        raise Cancelled(f"internal error: interface conversion: ref.Val is {go_type(values[1])}, not types.Int")
+    return units(values[0]) * (values[1] if len(values) > 1 else 1) + NEW_LIST
 
 
 def _made(values: list[Value], result: Value) -> int:
-    return len(result) + NEW_LIST
+    return units(result) + NEW_LIST
 
 
 _NEW_LIST = _listed(_made, lambda values: len(values[0]))
@@ -143,7 +155,6 @@ _BY_OVERLOAD: dict[str, CallCost] = {
     "strings_quote": CallCost(_first(), growth=lambda values: 2 * len(values[0])),
     "string_format": CallCost(_first()),
     "in_list": CallCost(lambda values: units(values[1])),
-    "matches": CallCost(_pattern),
     "matches_string": CallCost(_pattern),
     "contains_string": CallCost(_contains),
     "cidr_ip": CallCost(lambda values: 1),
@@ -151,10 +162,23 @@ _BY_OVERLOAD: dict[str, CallCost] = {
     "cidr_contains_ip_ip": CallCost(_contains_ip(False)),
     "cidr_contains_cidr_string": CallCost(_contains_cidr(True)),
     "cidr_contains_cidr": CallCost(_contains_cidr(False)),
+    "list_slice": _NEW_LIST,
+    "list_reverse": _NEW_LIST,
+    "list_flatten": _listed(_flattened),
+    "list_flatten_int": _listed(_flattened),
+    "list_distinct": _listed(lambda values, result: _pairs(values[0])),
+    "lists_range": _listed(_made, lambda values: 8 * max(0, int(values[0]))),
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
 }
+for _kind in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"):
+    _BY_OVERLOAD[f"list_{_kind}_sort"] = _listed(
+        lambda values, result: _pairs(values[0]), lambda values: len(values[0])
+    )
+    _BY_OVERLOAD[f"list_{_kind}_sortByAssociatedKeys"] = _listed(
+        lambda values, result: _pairs(values[1]), lambda values: len(values[0])
+    )
 for _word in ("less", "less_equals", "greater", "greater_equals"):
     for _kind in ("string", "bytes"):
         _BY_OVERLOAD[f"{_word}_{_kind}"] = CallCost(_smaller)
@@ -170,13 +194,8 @@ _BY_FUNCTION: dict[str, CallCost] = {
     "join": CallCost(lambda values: 0, after=lambda values, result: ceil_tenth(units(result), 2), growth=_joined),
     "ip.isCanonical": _FIFTH,
     "validate": CallCost(_validated),
-    "slice": _NEW_LIST,
-    "reverse": _NEW_LIST,
-    "flatten": _listed(_flattened),
-    "distinct": _listed(lambda values, result: _pairs(values[0])),
-    "sort": _listed(lambda values, result: _pairs(values[0]), lambda values: len(values[0])),
-    "@sortByAssociatedKeys": _listed(lambda values, result: _pairs(values[1]), lambda values: len(values[0])),
-    "lists.range": _listed(_made, lambda values: 8 * max(0, int(values[0]))),
+    "containsIP": CallCost(_contains_ip(False)),
+    "containsCIDR": CallCost(_contains_cidr(False)),
 }
 for _name in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"):
     _BY_FUNCTION[_name] = _WALK
@@ -199,7 +218,10 @@ for _name in (
     _BY_FUNCTION[_name] = _TENTH
 
 
-def runtime_cost(overload: Overload) -> CallCost | None:
-    """The cost of calls of an overload; None for the default of one unit."""
-    found = _BY_OVERLOAD.get(overload.id)
+def runtime_cost(overload: Overload, alone: bool = True) -> CallCost | None:
+    """The cost of calls of an overload; None for the default of one unit.
+
+    ``alone``: the types of the operands leave no other overload.  Else only the function determines the cost.
+    """
+    found = _BY_OVERLOAD.get(overload.id) if alone else None
     return found if found is not None else _BY_FUNCTION.get(overload.function)

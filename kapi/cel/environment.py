@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kapi.cel import types
-from kapi.cel.errors import BudgetExceeded, CompileErrors, EvaluationError, Issue, Source
+from kapi.cel.errors import BudgetExceeded, CompileErrors, EvaluationError, Issue, ResultError, Source
 from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload, table
 from kapi.cel.metrics import COMPILATION, EVALUATION
@@ -161,8 +161,18 @@ class Environment:
         )
         return other
 
-    def compile(self, expression: str, *, size_of: SizeOf | None = None, checked: bool = True) -> Program:
-        """Parses, checks and compiles.  Raises CompileErrors."""
+    def compile(
+        self,
+        expression: str,
+        *,
+        size_of: SizeOf | None = None,
+        checked: bool = True,
+        mismatch: Callable[[CelType], str] | None = None,
+    ) -> Program:
+        """Parses, checks and compiles.  Raises CompileErrors.
+
+        ``mismatch``: what is wrong with a result of a type; "" if nothing is.
+        """
         from kapi.cel.checker import check
         from kapi.cel.literals import check_constants, check_literals
         from kapi.cel.macros import BINDING, MACROS
@@ -179,6 +189,10 @@ class Environment:
             result = check(tree, source, self._scope) if checked else types.DYN
             if checked and self._scope.homogeneous:
                 check_literals(tree, source)
+            wrong = mismatch(result) if mismatch is not None else ""
+            if wrong:
+                raise ResultError(source, wrong)
+            if checked and self._scope.homogeneous:
                 check_constants(tree, source)
             return Program(tree, expression, result, self._scope, size_of)
         except EvaluationError as error:

@@ -2,6 +2,7 @@
 
 CelError
 ├── CompileErrors      the expression does not parse or type-check; ``issues`` in source order
+│   ├── ResultError    it does, but has another type than its place needs
 │   └── ProgramError   it does, but a constant part of it has no value
 └── EvaluationError    an evaluation failed; logic operators may ignore it
     └── Cancelled      a limit was exceeded; no operator ignores it
@@ -96,8 +97,8 @@ class CompileErrors(CelError):
         return text
 
 
-class ProgramError(CompileErrors):
-    """A constant part of a well-typed expression has no value."""
+class ResultError(CompileErrors):
+    """A well-typed expression has the wrong type for its place, as ``why`` says."""
 
     def __init__(self, source: Source, why: str) -> None:
         super().__init__(source, [])
@@ -105,10 +106,18 @@ class ProgramError(CompileErrors):
 
     @property
     def reason(self) -> str:
-        return f"program instantiation failed: {self.why}"
+        return self.why
 
     def __str__(self) -> str:
         return self.why
+
+
+class ProgramError(ResultError):
+    """A constant part of a well-typed expression has no value."""
+
+    @property
+    def reason(self) -> str:
+        return f"program instantiation failed: {self.why}"
 
 
 class EvaluationError(CelError):

@@ -245,7 +245,8 @@ class _Estimator(Visitor[Range]):
         if overload == "bytes_to_string":
             return Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].min // 4, sizes[0].max))
         if overload == "strings_quote":
-            quoted = Range(sizes[0].min + 2, min(times(sizes[0].max, 2) + 2, MAX_UINT64))
+            # the largest size is an overflow upstream
+            quoted = Range(sizes[0].min + 2, (2 * sizes[0].max + 2) & MAX_UINT64)
             return Result(sizes[0].by(TRAVERSAL).plus(total), quoted)
         if overload in ("starts_with_string", "ends_with_string"):
             return Result(sizes[0].by(TRAVERSAL).plus(total))

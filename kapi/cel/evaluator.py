@@ -7,18 +7,21 @@ allocations and, optionally, time.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kapi.cel import types
 from kapi.cel.checker import Scope
-from kapi.cel.errors import EvaluationError
+from kapi.cel.errors import Cancelled, EvaluationError
 from kapi.cel.frame import Frame, Step
 from kapi.cel.functions import Overload
 from kapi.cel.literals import CONVERSIONS
 from kapi.cel.macros import ACCU, UNUSED
 from kapi.cel.operators import SPECIAL, appending, inserting, otherwise, when
-from kapi.cel.overload_calls import Failed, direct, dispatched, folded, member
+from kapi.cel.overload_calls import direct, dispatched, folded, member
 from kapi.cel.reading import (
+    Bound,
+    accumulated,
+    bound,
     certain,
     constant,
     field_cost,
@@ -45,7 +48,7 @@ from kapi.cel.syntax import (
     qualified_name,
 )
 from kapi.cel.types import CelType, StructField, StructType, Value
-from kapi.cel.values import Message, Optional, from_key, no_overload, to_key
+from kapi.cel.values import Failed, Message, Optional, from_key, go_type, no_overload, to_key
 from kapi.cel.visitor import Visitor
 
 
@@ -55,6 +58,7 @@ class Compiler(Visitor[Step]):
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.locals: list[tuple[str, int]] = []
+        self.readers: dict[int, Callable[[int], Step]] = {}  # of slots that are not plain variables
         self.slots = 0
 
     def literal(self, node: Literal) -> Step:
@@ -77,7 +81,7 @@ class Compiler(Visitor[Step]):
     def ident(self, node: Ident) -> Step:
         index = None if node.resolved else self.slot(node.name)
         if index is not None:
-            return local(index)
+            return self.readers.get(index, local)(index)
         if node.resolved and node.constant is not None:
             return constant(node.constant)
         return self.variable(node.name, checked=node.type is not None)
@@ -190,14 +194,16 @@ class Compiler(Visitor[Step]):
         if not node.optional:
 
             def plain(frame: Frame) -> Value:
-                values = [item(frame) for item in items]
-                frame.cost += 10
-                return values
+                try:
+                    return [item(frame) for item in items]
+                finally:
+                    frame.cost += 10
 
             return folded(plain) if is_constant(*items) else plain
         optional = node.optional
 
         def mixed(frame: Frame) -> Value:
+            frame.cost += 10
             values = []
             for index, item in enumerate(items):
                 value = item(frame)
@@ -210,7 +216,6 @@ class Compiler(Visitor[Step]):
                         continue
                     value = value.value()
                 values.append(value)
-            frame.cost += 10
             return values
 
         return mixed
@@ -219,6 +224,7 @@ class Compiler(Visitor[Step]):
         entries = [(self.visit(key), self.visit(value), optional) for key, value, optional, _ in node.entries]
 
         def build(frame: Frame) -> Value:
+            frame.cost += 30
             result: dict[Value, Value] = {}
             for key_step, value_step, optional in entries:
                 given = key_step(frame)
@@ -234,7 +240,6 @@ class Compiler(Visitor[Step]):
                         continue
                     value = value.value()
                 result[key] = value  # the last value of a key counts
-            frame.cost += 30
             return result
 
         known = all(is_constant(key, value) and not optional for key, value, optional in entries)
@@ -253,6 +258,7 @@ class Compiler(Visitor[Step]):
         ]
 
         def build(frame: Frame) -> Value:
+            frame.cost += 40
             fields: dict[str, Value] = {}
             for name, step, optional in entries:
                 value = step(frame)
@@ -261,7 +267,6 @@ class Compiler(Visitor[Step]):
                         continue
                     value = value.value()
                 fields[name] = value
-            frame.cost += 40
             return Message(made, fields)
 
         return build
@@ -275,6 +280,7 @@ class Compiler(Visitor[Step]):
         init = _own(self.visit(node.init))
         depth = len(self.locals)
         accu = self.new_slot(node.accu)
+        self.readers[accu] = accumulated
         var = self.new_slot(node.var)
         var2 = self.new_slot(node.var2) if node.var2 else -1
         condition = self.visit(node.condition)
@@ -292,7 +298,12 @@ class Compiler(Visitor[Step]):
             slots[accu] = value
             mapping = isinstance(items, dict)
             if not mapping and not isinstance(items, (list, tuple)):
-                raise no_overload()
+                shown = go_type(items)
+                raise EvaluationError(
+                    f"unsupported comprehension range type: {shown}"
+                    if var2 >= 0
+                    else f"got '{shown}', expected iterable type"
+                )
             if var2 >= 0:
                 items = items.items() if mapping else enumerate(items)
             for item in items:
@@ -306,10 +317,16 @@ class Compiler(Visitor[Step]):
                         if go_on is False:
                             break
                         raise no_overload()
-                slots[accu] = step(frame)
-            answer = result(frame)
-            slots[accu] = saved
-            return answer if answer.__class__ is not Failed else answer.throw()
+                try:
+                    slots[accu] = step(frame)
+                except Cancelled:
+                    raise
+                except EvaluationError as error:
+                    slots[accu] = Failed(error)
+            try:
+                return result(frame)
+            finally:
+                slots[accu] = saved
 
         return run
 
@@ -317,11 +334,13 @@ class Compiler(Visitor[Step]):
         init = self.visit(node.init)
         depth = len(self.locals)
         slot = self.new_slot(node.accu)
+        self.readers[slot] = bound
         result = self.visit(node.result)
         del self.locals[depth:]
+        unused = Bound(init)
 
         def run(frame: Frame) -> Value:
-            frame.slots[slot] = init(frame)
+            frame.slots[slot] = unused
             return result(frame)
 
         return run

@@ -15,7 +15,7 @@ from kapi.cel.arithmetic import Uint
 from kapi.cel.errors import EvaluationError
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
-from kapi.cel.values import Optional
+from kapi.cel.values import Optional, from_key
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Value])
 Result = TypeVar("Result")
@@ -105,7 +105,8 @@ def guard(type_: CelType) -> Callable[[Value], bool] | None:
     if types.is_optional(type_):
         return lambda value: value.__class__ is Optional
     if type_.kind in _GUARDS:
-        return _GUARDS[type_.kind]
+        first = [guard(part) if part.kind not in ("list", "map") else None for part in type_.params]
+        return _with_first(_GUARDS[type_.kind], first) if any(first) else _GUARDS[type_.kind]
     name = type_.name
 
     def named(value: object) -> bool:
@@ -113,6 +114,20 @@ def guard(type_: CelType) -> Callable[[Value], bool] | None:
         return found is not None and found.name == name
 
     return named
+
+
+def _with_first(whole: Callable[[Value], bool], parts: list[Callable[[Value], bool] | None]) -> Callable[[Value], bool]:
+    """The check of a list or map whose elements have a type: of the first one, as upstream."""
+
+    def check(value: Value) -> bool:
+        if not whole(value):
+            return False
+        for item in value:
+            shown = (from_key(item), value[item]) if isinstance(value, dict) else (item,)
+            return all(part is None or part(one) for part, one in zip(parts, shown, strict=True))
+        return True
+
+    return check
 
 
 def read_type(text: str, named: Mapping[str, CelType]) -> CelType:

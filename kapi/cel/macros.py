@@ -206,7 +206,6 @@ MACROS: dict[tuple[str, int, bool], Macro] = {
     ("all", 2, True): _one_variable(_all),
     ("exists", 2, True): _one_variable(_exists),
     ("exists_one", 2, True): _one_variable(_exists_one),
-    ("existsOne", 2, True): _one_variable(_exists_one),
     ("all", 3, True): _two_variables(_all),
     ("exists", 3, True): _two_variables(_exists),
     ("exists_one", 3, True): _two_variables(_exists_one),

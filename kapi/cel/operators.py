@@ -6,17 +6,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kapi.cel.checker import Scope
+from kapi.cel.cost import CallCost, ceil_tenth, units
 from kapi.cel.errors import Cancelled, EvaluationError, TimeExceeded
 from kapi.cel.frame import MAX_TIMED_COST, Frame, Step
-from kapi.cel.macros import ACCU
-from kapi.cel.overload_calls import Failed, direct, dispatched
-from kapi.cel.reading import certain, field_cost, head, is_constant, optional_field
-from kapi.cel.syntax import Call, Expr, Ident, Literal
+from kapi.cel.overload_calls import direct, dispatched, failed, unfit
+from kapi.cel.reading import certain, constant, field_cost, head, is_constant, optional_field
+from kapi.cel.syntax import Call, Expr, Literal
 from kapi.cel.types import CelType, StructField, StructType, Value
 from kapi.cel.values import (
     NONE,
+    Failed,
     MapList,
     Members,
+    Opaque,
     Optional,
     SetList,
     equal,
@@ -41,7 +43,6 @@ class Compiles(Protocol):
 
 def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
     left, right = compiler.visit(node.args[0]), compiler.visit(node.args[1])
-    accumulating = isinstance(node.args[0], Ident) and node.args[0].name == ACCU
     neutral = not deciding
 
     def decide(frame: Frame) -> Value:
@@ -51,7 +52,7 @@ def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
             if value is deciding:
                 return deciding
             if value is not neutral:
-                failure = value.error if value.__class__ is Failed else no_overload()
+                failure = no_overload()
         except Cancelled:
             raise
         except EvaluationError as error:
@@ -68,8 +69,6 @@ def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
             failure = failure or error
         if failure is None:
             return neutral
-        if accumulating:
-            return Failed(failure)
         raise failure
 
     return decide
@@ -113,14 +112,14 @@ def _not(compiler: Compiles, node: Call) -> Step:
     inner = compiler.visit(node.args[0])
 
     def negate(frame: Frame) -> Value:
-        value = inner(frame)
-        frame.cost += 1
+        try:
+            value = inner(frame)
+        finally:
+            frame.cost += 1
         if value is True:
             return False
         if value is False:
             return True
-        if value.__class__ is Failed:
-            raise value.error
         raise no_overload()
 
     return negate
@@ -130,10 +129,19 @@ def _equality(compiler: Compiles, node: Call) -> Step:
     left, right = compiler.visit(node.args[0]), compiler.visit(node.args[1])
     positive = node.function == "_==_"
     unit = positive and all(_opaque(arg.type) for arg in node.args[:1])
+    operands, cost = (left, right), None if unit else _EQUALITY
 
     def test(frame: Frame) -> Value:
-        one, other = left(frame), right(frame)
+        values: list[Value] = []
+        try:
+            values.append(left(frame))
+            values.append(right(frame))
+        except EvaluationError as error:
+            raise failed(frame, operands, values, error, cost, False) from None
+        one, other = values
         frame.cost += 1 if unit else _equality_cost(one, other)
+        if positive and isinstance(one, Opaque) and other is not None and type_of(one) != type_of(other):
+            raise no_overload()
         if isinstance(one, (list, tuple, dict)):
             frame.tick()
             if frame.deadline and len(one) > MAX_TIMED_COST:
@@ -155,7 +163,12 @@ def _equality_cost(one: object, other: object) -> int:
     return -(-smaller // 10)
 
 
-def _units(value: object) -> int:
+_EQUALITY = CallCost(lambda values: _equality_cost(*values))
+
+
+def _units(value: Value) -> int:
+    if value.__class__ is Optional and value.present:
+        value = value.value()
     return len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 1
 
 
@@ -168,17 +181,31 @@ def _optional_element(value: object, at: object) -> Optional:
     return found if found.__class__ is Optional else Optional(found)
 
 
-def _index_cost(node: Call) -> int:
-    return field_cost(node.args[0]) - (head(node.args[1]) or 0)
+def _operand_and_key(compiler: Compiles, node: Call) -> Callable[[Frame], tuple[Value, Value]]:
+    """Evaluates an indexed value and the index; adds the cost of the access, also when one of them fails."""
+    operand, key = compiler.visit(node.args[0]), compiler.visit(node.args[1])
+    start = field_cost(node.args[0]) - 1
+    cost = field_cost(node.args[0]) - (head(node.args[1]) or 0)
+
+    def both(frame: Frame) -> tuple[Value, Value]:
+        try:
+            value = operand(frame)
+        except EvaluationError:
+            frame.cost += start
+            raise
+        try:
+            return value, key(frame)
+        finally:
+            frame.cost += cost
+
+    return both
 
 
 def _index(compiler: Compiles, node: Call) -> Step:
-    operand, key = compiler.visit(node.args[0]), compiler.visit(node.args[1])
-    cost = _index_cost(node)
+    both = _operand_and_key(compiler, node)
 
     def read(frame: Frame) -> Value:
-        value, at = operand(frame), key(frame)
-        frame.cost += cost
+        value, at = both(frame)
         if value.__class__ is Optional:
             found = _optional_element(value.value(), at) if value.present else NONE
             frame.cost -= not found.present
@@ -189,19 +216,18 @@ def _index(compiler: Compiles, node: Call) -> Step:
 
 
 def _optional_index(compiler: Compiles, node: Call) -> Step:
-    operand, key = compiler.visit(node.args[0]), compiler.visit(node.args[1])
-    cost = _index_cost(node)
+    both = _operand_and_key(compiler, node)
 
     def read(frame: Frame) -> Value:
-        value, at = operand(frame), key(frame)
-        frame.cost += cost
+        value, at = both(frame)
         if value.__class__ is Optional:
             if not value.present:
                 frame.cost -= 1
                 return NONE
             value = value.value()
+        frame.cost -= 1
         found = _optional_element(value, at)
-        frame.cost -= not found.present
+        frame.cost += found.present
         return found
 
     return read
@@ -263,14 +289,21 @@ def _add(compiler: Compiles, node: Call) -> Step:
     if len(overloads) == 1 and overloads[0].id == "add_int64" and all(certain(item.type) for item in nodes):
         return direct([compiler.visit(item) for item in nodes], overloads[0])
     general = dispatched([_held(index) for index in (0, 1)], overloads)
-    left, right = compiler.visit(nodes[0]), compiler.visit(nodes[1])
+    operands = left, right = compiler.visit(nodes[0]), compiler.visit(nodes[1])
+    alone = len(overloads) == 1
+    cost = _CONCATENATION if alone and overloads[0].id in ("add_string", "add_bytes") else None
 
     def add(frame: Frame) -> Value:
-        one: Value = left(frame)
-        other: Value = right(frame)
+        values: list[Value] = []
+        try:
+            values.append(left(frame))
+            values.append(right(frame))
+        except EvaluationError as error:
+            raise failed(frame, operands, values, error, cost, False) from None
+        one, other = values
         if one.__class__ is str and other.__class__ is str or one.__class__ is bytes and other.__class__ is bytes:
             total = len(one) + len(other)
-            frame.cost += -(-total // 10)
+            frame.cost += -(-total // 10) if alone else 1
             frame.grow(total)
             return one + other  # type: ignore[operator]
         if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
@@ -280,6 +313,9 @@ def _add(compiler: Compiles, node: Call) -> Step:
         return general(_Pair(frame, one, other))  # type: ignore[arg-type]
 
     return add
+
+
+_CONCATENATION = CallCost(lambda values: ceil_tenth(units(values[0]) + units(values[1])))
 
 
 class _Pair:
@@ -347,10 +383,16 @@ def appending(element: Step, accu: int) -> Step:
 
     def step(frame: Frame) -> Value:
         frame.cost += 1
-        value = element(frame)
-        frame.cost += cost
-        frame.allocated += 1
         items = frame.slots[accu]
+        try:
+            value = element(frame)
+        except EvaluationError as error:
+            frame.cost += cost
+            raise (items.again() if items.__class__ is Failed and not isinstance(error, Cancelled) else error) from None
+        frame.cost += cost
+        if items.__class__ is Failed:
+            return items
+        frame.allocated += 1
         items.append(value)
         return items
 
@@ -361,14 +403,22 @@ def inserting(parts: list[Step], accu: int) -> Step:
     def step(frame: Frame) -> Value:
         frame.cost += 1
         mapping = frame.slots[accu]
-        values = [part(frame) for part in parts]
+        values: list[Value] = [mapping]
+        try:
+            if mapping.__class__ is Failed:
+                values.clear()
+                raise mapping.again()
+            for part in parts:
+                values.append(part(frame))
+        except EvaluationError as error:
+            raise failed(frame, (constant(mapping), *parts), values, error, None, len(parts) > 1) from None
         frame.cost += 1
-        if len(values) == 2:
-            new = {to_key(values[0]): values[1]}
-        elif isinstance(values[0], dict):
-            new = values[0]
+        if len(values) == 3:
+            new = {to_key(values[1]): values[2]}
+        elif isinstance(values[1], dict):
+            new = values[1]
         else:
-            raise no_overload()
+            raise unfit("cel.@mapInsert", values)
         for key, value in entries(new):
             if key in mapping:
                 raise EvaluationError(f"insert failed: key {key_text(key)} already exists")

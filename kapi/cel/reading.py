@@ -8,7 +8,7 @@ from kapi.cel.errors import Cancelled, EvaluationError
 from kapi.cel.frame import Frame, Step
 from kapi.cel.syntax import Call, Expr, Ident, Select
 from kapi.cel.types import CelType, StructField, Value
-from kapi.cel.values import NONE, Optional
+from kapi.cel.values import NONE, Failed, Optional
 
 _ATTRIBUTES = frozenset(("_[_]", "_[?_]", "_?._", "_?_:_"))
 
@@ -22,6 +22,46 @@ def local(index: int) -> Step:
     def read(frame: Frame) -> Value:
         frame.cost += 1
         return frame.slots[index]
+
+    return read
+
+
+def accumulated(index: int) -> Step:
+    """Reads an accumulator, which may have an error in place of a value."""
+
+    def read(frame: Frame) -> Value:
+        frame.cost += 1
+        value = frame.slots[index]
+        if value.__class__ is Failed:
+            raise value.again()
+        return value
+
+    return read
+
+
+class Bound:
+    """The value of ``cel.bind`` before it is used for the first time."""
+
+    __slots__ = ("init",)
+
+    def __init__(self, init: Step) -> None:
+        self.init = init
+
+
+def bound(index: int) -> Step:
+    """Reads a name of ``cel.bind``, whose value is computed on first use."""
+    known = accumulated(index)
+
+    def read(frame: Frame) -> Value:
+        value = frame.slots[index]
+        if value.__class__ is Bound:
+            try:
+                frame.slots[index] = value.init(frame)
+            except Cancelled:
+                raise
+            except EvaluationError as error:
+                frame.slots[index] = Failed(error)
+        return known(frame)
 
     return read
 
@@ -118,7 +158,11 @@ def _without_fields(value: object, name: str) -> EvaluationError:
 
 def plain_field(operand: Step, name: str, cost: int = 1) -> Step:
     def read(frame: Frame) -> Value:
-        value = operand(frame)
+        try:
+            value = operand(frame)
+        except EvaluationError:
+            frame.cost += cost - 1
+            raise
         frame.cost += cost
         if value.__class__ is Optional:
             inner = value.value() if value.present else None
@@ -135,7 +179,11 @@ def struct_field(operand: Step, field: StructField, cost: int = 1) -> Step:
     name, convert, null_is_absent = field.name, field.convert, field.null_is_absent
 
     def read(frame: Frame) -> Value:
-        value = operand(frame)
+        try:
+            value = operand(frame)
+        except EvaluationError:
+            frame.cost += cost - 1
+            raise
         frame.cost += cost
         found = get_field(value, name)
         if found is None and null_is_absent:
@@ -158,8 +206,10 @@ def optional_field(operand: Step, field: StructField, cost: int = 1) -> Step:
     before = cost - 1
 
     def read(frame: Frame) -> Value:
-        value = operand(frame)
-        frame.cost += before
+        try:
+            value = operand(frame)
+        finally:
+            frame.cost += before
         if value.__class__ is Optional:
             if not value.present:
                 return NONE
@@ -178,7 +228,11 @@ def optional_field(operand: Step, field: StructField, cost: int = 1) -> Step:
 
 def present(operand: Step, name: str, null_is_absent: bool = False, cost: int = 0) -> Step:
     def test(frame: Frame) -> Value:
-        value = operand(frame)
+        try:
+            value = operand(frame)
+        except EvaluationError:
+            frame.cost += cost - 1
+            raise
         frame.cost += cost
         if value.__class__ is Optional:
             if not value.present:

@@ -82,6 +82,7 @@ class StructType(CelType):
 
 
 DYN = CelType("dyn")
+ANY = CelType("dyn", "any")  # as dyn, but no range of a comprehension
 NULL = CelType("null", "null_type")
 BOOL = CelType("bool")
 INT = CelType("int")

@@ -120,6 +120,19 @@ class Message(dict[str, Value]):
         self.cel_type = cel_type
 
 
+class Failed:
+    """The error of an operand or an accumulator in place of its value."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError) -> None:
+        self.error = error
+
+    def again(self) -> EvaluationError:
+        """The error without its stack, which would grow by each place where it is raised."""
+        return self.error.with_traceback(None)
+
+
 _LIST = CelType("list", "list")
 _MAP = CelType("map", "map")
 _OPTIONAL = CelType("opaque", "optional_type")
@@ -142,6 +155,8 @@ _BY_CLASS: dict[type, CelType] = {
     CelType: types.TYPE,
     types.StructType: types.TYPE,
 }
+#: what cel-go's classes are called that are not called by the type's name
+_GO_TYPES = {"null_type": "Null", "google.protobuf.Timestamp": "Timestamp", "google.protobuf.Duration": "Duration"}
 
 
 def type_of(value: object) -> CelType:
@@ -153,6 +168,14 @@ def type_of(value: object) -> CelType:
     if isinstance(cel_type, CelType):
         return cel_type
     return _MAP if isinstance(value, dict) else types.DYN
+
+
+def go_type(value: object) -> str:
+    """The name of cel-go's class of a value, as its errors print it."""
+    if value.__class__ is Failed or value.__class__ is Optional:
+        return "*types.Err" if value.__class__ is Failed else "*types.Optional"
+    name = type_of(value).name
+    return "types." + _GO_TYPES.get(name, name.capitalize())
 
 
 def equal(one: Value, other: Value) -> bool:
@@ -301,8 +324,8 @@ def compare(one: Value, other: Value) -> int:
     return int(one > other) - int(one < other)
 
 
-def no_overload() -> EvaluationError:
-    return EvaluationError("no such overload")
+def no_overload(function: str = "") -> EvaluationError:
+    return EvaluationError(f"no such overload: {function}" if function else "no such overload")
 
 
 def size(value: object) -> int:

@@ -104,18 +104,12 @@ def _check_list(options: ListOptions) -> list[FieldError]:
         if options.continue_:
             errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
         if match not in ("Exact", "NotOlderThan"):
-            errors.append(_match_not_supported(path, match, "Exact", "NotOlderThan", ""))
+            errors.append(not_supported(path, match, ("Exact", "NotOlderThan", "")))
         elif match == "Exact" and options.resource_version == "0":
             errors.append(forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
     if options.send_initial_events is not None:
         errors.append(forbidden(Path("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
     return errors
-
-
-def _match_not_supported(path: Path, value: str, *names: str) -> FieldError:
-    error = not_supported(path, value, ())
-    error.detail = "supported values: " + ", ".join(f'"{name}"' for name in names)
-    return error
 
 
 def _check_watch(options: ListOptions) -> list[FieldError]:
@@ -133,7 +127,7 @@ def _check_watch(options: ListOptions) -> list[FieldError]:
             forbidden(path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
         )
     if match is not None and match != "NotOlderThan":
-        errors.append(_match_not_supported(path, match, "NotOlderThan"))
+        errors.append(not_supported(path, match, ("NotOlderThan",)))
     if match is not None and options.continue_:
         errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
     return errors
@@ -178,7 +172,7 @@ def check_field_manager(manager: str) -> list[FieldError]:
     return errors
 
 
-_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 
 class WriteOptions(msgspec.Struct):
@@ -265,9 +259,9 @@ def check_delete_options(options: Object) -> None:
             )
         )
     if propagation is not None and propagation not in ("Foreground", "Background", "Orphan"):
-        error = not_supported(Path("propagationPolicy"), propagation, ())
-        error.detail = 'supported values: "Foreground", "Background", "Orphan", "nil"'
-        errors.append(error)
+        errors.append(
+            not_supported(Path("propagationPolicy"), propagation, ("Foreground", "Background", "Orphan", "nil"))
+        )
     dry_run = options.get("dryRun") or []
     if any(value != "All" for value in dry_run):
         errors.append(dry_run_error(dry_run))

@@ -176,8 +176,8 @@ def not_found(path: Path | str, value: object) -> FieldError:
 
 
 def not_supported(path: Path | str, value: object, supported: Iterable[str]) -> FieldError:
-    """``Unsupported value: "x": supported values: "A", "B"`` (upstream sorts them)."""
-    names = ", ".join(quote(str(name)) for name in sorted(supported))
+    """``Unsupported value: "x": supported values: "A", "B"`` in this order."""
+    names = ", ".join(quote(str(name)) for name in supported)
     value = Named(value) if isinstance(value, str) else value
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
 

@@ -82,7 +82,7 @@ def test_stages_and_managed_fields_of_rule_and_policy() -> None:
         ({"rules": [{}]}, r"rules\[0\].level: Required value"),
         (
             {"rules": [{"level": "All"}]},
-            r'rules\[0\].level: Unsupported value: "All": supported values: "Metadata", "None"',
+            r'rules\[0\].level: Unsupported value: "All": supported values: "None", "Metadata"',
         ),
         (
             {"omitStages": ["Never"]},

@@ -436,7 +436,7 @@ class OIDCTest(TestCase):
             "issuer": {"url": self.issuer, "audiences": ["kapi"]},
             "claimMappings": {
                 "username": {"expression": "claims.example__dot__org__slash__user.name__underscores__x"},
-                "groups": {"expression": "claims.list.map(item, item['a__dash__b'])"},
+                "groups": {"expression": "dyn(claims.list).map(item, item['a__dash__b'])"},
                 "uid": {"expression": "claims.?__namespace__.orValue('none')"},
                 "extra": extra,
             },
@@ -463,7 +463,7 @@ class OIDCTest(TestCase):
         self.assertEqual(
             await self.refused(oidc, self.token(**claims)),
             "oidc: error evaluating group claim expression: expression "
-            "'claims.list.map(item, item['a__dash__b'])' resulted in error: no such key: a__dash__b",
+            "'dyn(claims.list).map(item, item['a__dash__b'])' resulted in error: no such key: a__dash__b",
         )
 
 

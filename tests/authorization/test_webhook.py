@@ -21,6 +21,7 @@ from kapi.client.endpoint_client import MAX_ANSWER, EndpointClient
 from kapi.client.kubeconfig import Endpoint
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from tests.authentication.identities import Authority, HTTPSServer
 from tests.authorization.policies import ask, authorizer, binding, role, rule, user
@@ -290,9 +291,9 @@ def test_conditions_that_cannot_be_compiled() -> None:
     assert [error.field for error in errors] == [f"authorizers[0].matchConditions[{n}].expression" for n in range(4)]
 
 
-def test_conditions_that_are_no_truth_values() -> None:
+def test_conditions_that_fail() -> None:
     """One that is false decides, whatever the others."""
-    given = [{"expression": "dyn(request.user)"}, {"expression": "int(request.uid) > 0"}]
+    given = [{"expression": "request.extra.x == []"}, {"expression": "int(request.uid) > 0"}]
     review = {"spec": {"user": "alice"}}
     decisive, _ = compile_conditions([*given, {"expression": "false"}], Path("w"))
     assert decisive is not None and decisive.matches(review) is False
@@ -301,5 +302,29 @@ def test_conditions_that_are_no_truth_values() -> None:
     with pytest.raises(ValueError) as caught:
         conditions.matches(review)
     first, _, second = str(caught.value).partition(", ")
-    assert first == "[cel evaluation error: expression 'dyn(request.user)' eval result type should be bool"
+    assert first == "[cel evaluation error: expression 'request.extra.x == []' resulted in error: no such key: x"
     assert second.startswith("cel evaluation error: expression 'int(request.uid) > 0' resulted in error: ")
+
+
+@pytest.mark.parametrize(
+    ("selector", "raw", "requirements"),
+    [
+        ({"rawSelector": "a=b", "requirements": [{"key": "a"}]}, True, False),
+        ({"rawSelector": "", "requirements": [{"key": "a", "operator": "Exists"}]}, False, True),
+        ({"requirements": []}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_conditions_see_one_part_of_a_selector_that_is_not_empty(
+    selector: Object, raw: bool | None, requirements: bool | None
+) -> None:
+    spec = {"user": "alice", "resourceAttributes": {"verb": "list", "labelSelector": selector}}
+    expressions = {
+        "has(request.resourceAttributes.labelSelector)": raw is not None,
+        "request.resourceAttributes.?labelSelector.rawSelector.hasValue()": bool(raw),
+        "request.resourceAttributes.?labelSelector.requirements.hasValue()": bool(requirements),
+    }
+    for expression, expected in expressions.items():
+        conditions, errors = compile_conditions([{"expression": expression}], Path("w"))
+        assert conditions is not None and not errors
+        assert conditions.matches({"spec": spec}) is expected, expression

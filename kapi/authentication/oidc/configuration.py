@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from cryptography import x509
 
 from kapi import cel
+from kapi.authorization.match_conditions import uncompilable
 from kapi.cel import syntax
-from kapi.cel.types import BOOL, STRING, CelType, StructField, StructType, list_of, map_of
+from kapi.cel.types import ANY, BOOL, STRING, CelType, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
 from kapi.machinery.tree import Object, Tree
 from kapi.machinery.urls import parse_url
 from kapi.resources.shared.paths import domain_prefixed_path
 
 _RESERVED = ("k8s.io", "kubernetes.io")
-_ANY = CelType("dyn", "any")  # it is dyn with another name in errors
 _EGRESS = ("controlplane", "cluster")
 _USER = StructType(
     "kubernetes.UserInfo",
@@ -106,7 +106,7 @@ class _Entry:
         self.entry, self.path, self.disallowed = entry, path, disallowed
         self.egress_selectors = egress_selectors
         self.errors: list[FieldError] = []
-        self.claims = cel.Environment({"claims": map_of(STRING, _ANY)})
+        self.claims = cel.Environment({"claims": map_of(STRING, ANY)})
         self.user = cel.Environment({"user": _USER}, structs=(_USER,))
 
     def read(self) -> Expressions:
@@ -191,14 +191,10 @@ class _Entry:
     ) -> cel.Program | None:
         """Compiles an expression.  A rule must have the type boolean; the type of a mapping is checked at evaluation."""
         try:
-            program = environment.compile(expression)
+            return environment.compile(expression, mismatch=_no_bool if is_rule else None)
         except cel.CompileErrors as error:
-            self.errors.append(invalid(path, expression, error.reason))
+            self.errors.append(uncompilable(path, expression, error))
             return None
-        if is_rule and program.result_type != BOOL:
-            self.errors.append(invalid(path, expression, "must evaluate to bool"))
-            return None
-        return program
 
     def _claim_rules(self, found: Expressions) -> None:
         claims: set[str] = set()
@@ -306,6 +302,10 @@ class _Entry:
                 program = self._compile(self.user, expression, path, is_rule=True)
                 if program is not None:
                     found.user_rules.append((program, rule.get("message", "")))
+
+
+def _no_bool(result: CelType) -> str:
+    return "" if result == BOOL else "must evaluate to bool"
 
 
 def _selects(program: cel.Program, field: str) -> bool:

@@ -14,7 +14,7 @@ from kapi.cel.frame import Frame
 from kapi.cel.functions import walks
 from kapi.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr, children
 from kapi.cel.times import Duration, Timestamp
-from kapi.cel.types import CelType, Value
+from kapi.cel.types import ANY, CelType, Value
 from kapi.cel.values import format_double, from_key, type_of
 from kapi.machinery.each import elements, entries
 from kapi.machinery.golang import quote
@@ -271,7 +271,7 @@ def check_format(call: Call) -> Issue | None:
         bad = _unfit(args[requested], letter.lower())
         if bad is not None:
             assert bad.type is not None
-            shown = _REFUSED[letter.lower()].format(bad.type.name)
+            shown = _REFUSED[letter.lower()].format("google.protobuf.Any" if bad.type == ANY else bad.type.name)
             return Issue(bad.offset, f"error during formatting: {shown}")
         requested += 1
         position = text.find("%", position)
@@ -284,7 +284,7 @@ def check_format(call: Call) -> Issue | None:
 def _unfit(node: Expr, letter: str) -> Expr | None:
     """The argument, or the element of a literal list or map, that the clause does not accept."""
     kind = node.type.kind if node.type is not None else "dyn"
-    if kind != "dyn" and kind not in _ACCEPTED[letter]:
+    if kind not in _ACCEPTED[letter] and (kind != "dyn" or node.type == ANY):
         return node
     if letter == "s" and isinstance(node, (ListExpr, MapExpr)):
         return next((bad for item in children(node) if (bad := _unfit(item, letter)) is not None), None)

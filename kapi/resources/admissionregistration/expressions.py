@@ -199,16 +199,16 @@ class Expression:
 def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Expression:
     """Compiles an expression.  Raises CompileError, also when its type is not in ``wanted`` (empty: any type)."""
     try:
-        program = env.compile(text)
+        return Expression(text, env.compile(text, mismatch=lambda result: _mismatch(result, wanted)))
     except cel_errors.CompileErrors as error:
         raise CompileError(error.reason, isinstance(error, cel_errors.ProgramError)) from None
-    result = program.result_type
-    if wanted and not any(result == type_ for type_ in wanted):
-        if len(wanted) == 1:
-            raise CompileError(f"must evaluate to {wanted[0]} but got {result}")
-        shown = " ".join(map(str, wanted))
-        raise CompileError(f"must evaluate to one of [{shown}] but got {result}")
-    return Expression(text, program)
+
+
+def _mismatch(result: CelType, wanted: tuple[CelType, ...]) -> str:
+    if not wanted or any(result == type_ for type_ in wanted):
+        return ""
+    shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(map(str, wanted))}]"
+    return f"must evaluate to {shown} but got {result}"
 
 
 class Composition:

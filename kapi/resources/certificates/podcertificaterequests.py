@@ -180,7 +180,7 @@ def _check_decisions(conditions: list[Object], errors: Errors) -> None:
     for i, condition in enumerate(conditions):
         here, kind = _CONDITIONS.child(f"[{i}]"), condition.get("type", "")
         if kind not in DECISIONS:
-            errors.append(not_supported(here.child("type"), kind, sorted(DECISIONS)))
+            errors.append(not_supported(here.child("type"), kind, DECISIONS))
             continue
         known += 1
         if known > 1:

@@ -8,13 +8,12 @@ from kapi.cel import CelError, CompileErrors, Environment, EvaluationError, kube
 from kapi.cel.functions import declare
 from kapi.cel.library.quantity import QUANTITY
 from kapi.cel.sizes import MAX_INCLUDES, Range
-from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, Value, map_of
+from kapi.cel.types import ANY, BOOL, DYN, STRING, CelType, StructField, StructType, Value, map_of
 from kapi.cel.values import equal
 from kapi.machinery.each import elements
 
 _MAX_COST = 1_000_000
 _MAX_DOMAIN, _MAX_IDENTIFIER, _MAX_VALUES, _MAX_STRING = 63, 32, 32, 64
-_ANY = CelType("dyn", "any")  # a value that is not a list; messages use this name
 
 
 def _includes(target: Value, value: Value) -> bool:
@@ -34,7 +33,7 @@ _INCLUDES = declare("includes", "dra_includes_dyn_dyn", "dyn.(dyn) bool", _inclu
 
 @cache
 def _environment(shared: bool, lists: bool, stored: bool = False) -> Environment:
-    attributes = map_of(STRING, map_of(STRING, DYN if lists else _ANY))
+    attributes = map_of(STRING, map_of(STRING, DYN if lists else ANY))
     fields = {
         "driver": StructField("driver", STRING),
         "attributes": StructField("attributes", attributes),
@@ -52,6 +51,8 @@ def _size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
     if path[:1] != ("device",):
         return None
     match path[1:]:
+        case ():
+            return Range(0, 0)
         case ("driver",):
             return Range(0, _MAX_DOMAIN)
         case ("attributes",) | ("capacity",):
@@ -67,7 +68,7 @@ def _size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
 
 def _written(type_: CelType) -> str:
     """A type as Go writes it outside of the compiler's errors."""
-    name = "google.protobuf.Any" if type_ == _ANY else type_.name
+    name = "google.protobuf.Any" if type_ == ANY else type_.name
     return f"{name}({', '.join(map(_written, type_.params))})" if type_.params else name
 
 
@@ -79,12 +80,16 @@ def check_expression(text: str, shared: bool = True, lists: bool = False, stored
     (DRAListTypeAttributes).  One that is ``stored`` may use what the gates would add.
     """
     try:
-        program = _environment(shared, lists, stored).compile(text, size_of=_size_of)
+        accepted = (BOOL, ANY, DYN) if lists else (BOOL, ANY)
+        program = _environment(shared, lists, stored).compile(
+            text,
+            size_of=_size_of,
+            mismatch=lambda result: (
+                "" if result in accepted else f"must evaluate to bool or the unknown type, not {_written(result)}"
+            ),
+        )
     except CompileErrors as error:
         return error.reason, False
     except CelError as error:
         return f"compilation failed: {error}", False
-    result = program.result_type
-    if result not in ((BOOL, _ANY, DYN) if lists else (BOOL, _ANY)):
-        return f"must evaluate to bool or the unknown type, not {_written(result)}", False
     return "", program.cost_estimate.max > _MAX_COST

@@ -29,15 +29,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeGuard, TypeVar
 
-from kapi.machinery import field, golang
+from kapi.machinery import field
 from kapi.machinery.each import elements
-from kapi.machinery.field import ErrorType, FieldError, Path
+from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Tree, equal
 
 Value = TypeVar("Value")
 Errors = list[FieldError]
 Rule = Callable[[Tree, Path, Errors, Tree], None]
 Messages = Callable[[Tree], Iterable[str]]
+not_supported = field.not_supported
 MIXED_CASE = "may have mixed case, but should otherwise match: "
 
 
@@ -311,13 +312,6 @@ def at_most(count: int, limit: int, path: Path, errors: Errors, *below: str) -> 
 def child(path: Path, part: str) -> Path:
     """``Path.child`` for a part that already starts with its dot; below the empty path the dot is dropped."""
     return Path(part, path) if path.part or path.parent is not None else Path(part[1:], path)
-
-
-def not_supported(path: Path | str, value: object, listed: Collection[str]) -> FieldError:
-    """``Unsupported value`` whose text lists the values in this order."""
-    names = ", ".join(golang.quote(str(name)) for name in listed)
-    value = field.Named(value) if isinstance(value, str) else value
-    return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
 
 
 def same(a: Tree, b: Tree) -> bool:

@@ -67,28 +67,29 @@ def compile_rules(schema: Schema, declared: DeclType) -> list[Rule]:
     return found
 
 
+def _no_bool(result: t.CelType) -> str:
+    return "" if result.kind == "bool" else "cel expression must evaluate to a bool"
+
+
+def _no_string(result: t.CelType) -> str:
+    return "" if result.kind == "string" else "must evaluate to a string"
+
+
 def _compile(rule: Rule, env: Environment, text: str, schema: Schema, size_of: SizeOf) -> None:
     try:
-        program = env.compile(text, size_of=size_of)
+        program = env.compile(text, size_of=size_of, mismatch=_no_bool)
     except CompileErrors as errors:
         rule.error = errors.reason
-        return
-    if program.result_type.kind != "bool":
-        rule.error = "cel expression must evaluate to a bool"
         return
     rule.uses_old = "oldSelf" in idents(program.tree)
     rule.program = program
     message = rule.source.get("messageExpression")
     if message:
         try:
-            compiled = env.compile(message, size_of=size_of)
+            rule.message = env.compile(message, size_of=size_of, mismatch=_no_string)
         except CompileErrors as errors:
             rule.message_error = f"messageExpression {errors.reason}"
             return
-        if compiled.result_type.kind != "string":
-            rule.message_error = "messageExpression must evaluate to a string"
-            return
-        rule.message = compiled
     path = rule.source.get("fieldPath")
     if path:
         try:

@@ -8,9 +8,9 @@ import ipaddress
 import re
 import unicodedata
 from collections.abc import Callable
-from datetime import date
 
 from kapi.cel.functions import readable
+from kapi.cel.library.formats import is_date, is_moment
 from kapi.cel.library.urls import parse as parse_url
 from kapi.cel.times import Duration
 from kapi.machinery.mail import is_address
@@ -112,26 +112,6 @@ def _byte(text: str) -> bool:
     return len(text) % 4 == 0
 
 
-def _date(text: str) -> bool:
-    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) is None:
-        return False
-    try:
-        date.fromisoformat("2000" + text[4:] if text.startswith("0000") else text)  # a year for Go, and a leap year
-    except ValueError:
-        return False
-    return True
-
-
-_CLOCK = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
-
-
-def _moment(text: str) -> bool:
-    """Upstream looks neither at what follows a second T nor at the range of the offset."""
-    day, *rest = text.lower().split("t")
-    match = _CLOCK.fullmatch(rest[0]) if rest and _date(day) else None
-    return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
-
-
 _SCALA = re.compile(r"(?<![0-9])(([0-9]+)\s*([A-Za-zµ]+))")
 _SCALA_UNITS = frozenset(
     "ns nano nanos nanosecond nanoseconds us µs μs micro micros microsecond microseconds ms milli millis millisecond "
@@ -179,9 +159,9 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "byte": _byte,
     "password": lambda text: True,
     "quantity": lambda text: True,  # known to definitions only
-    "date": _date,
+    "date": is_date,
     "duration": _duration,
-    "datetime": _moment,
+    "datetime": is_moment,
     "k8sshortname": lambda text: not dns_label(text),
     "k8slongname": lambda text: not dns_subdomain(text),
 }

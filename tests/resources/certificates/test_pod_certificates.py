@@ -370,7 +370,7 @@ def test_a_refusal_has_no_certificate(api: MemoryAPI, kind: str) -> None:
         (
             issued(conditions=[condition("Done")]),
             "conditions.[0].type",
-            'supported values: "Denied", "Failed", "Issued"',
+            'supported values: "Issued", "Denied", "Failed"',
         ),
     ],
 )

@@ -160,6 +160,13 @@ def test_a_taint_remembers_when_it_came() -> None:
 def test_expressions_are_compiled_and_weighed() -> None:
     assert check_expression("device.driver == 'd' && device.attributes['d'].model == 'x'") == ("", False)
     assert check_expression("device.driver")[0] == "must evaluate to bool or the unknown type, not string"
+    assert check_expression("device == device") == ("", False)
+    assert check_expression("int('x')")[0] == "must evaluate to bool or the unknown type, not int"
+    assert (
+        "expression of type 'any' cannot be range of a comprehension"
+        in check_expression("device.attributes['d'].list.exists(x, x == 1)")[0]
+    )
+    assert "was given google.protobuf.Any" in check_expression("'%s'.format([device.attributes['d'].a]) == 'b'")[0]
     assert check_expression("nope")[0].startswith(
         "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope'"
     )
