@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TypeGuard, TypeVar
 
 from kapi.machinery import field
-from kapi.machinery.each import elements
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Tree, equal
 
@@ -315,7 +315,23 @@ def child(path: Path, part: str) -> Path:
 
 
 def same(a: Tree, b: Tree) -> bool:
-    """Upstream's semantic equality: absent, [] and {} are one value."""
-    return equal(a, b) or (
-        a in (None, [], {}) and b in (None, [], {}) and not isinstance(a, bool) and a != 0 and b != 0
-    )
+    """Upstream's semantic equality: absent, [] and {} are one value, and below them null and [] are."""
+    return equal(a, b) or _is_empty(a) and _is_empty(b) or _alike(a, b)
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or isinstance(value, (list, dict)) and not value
+
+
+def _alike(a: Tree, b: Tree) -> bool:
+    """Whether two values that are not equal only differ in lists that are empty or null, as fields without omitempty are."""
+    pairs = [(a, b)]
+    while pairs:
+        one, other = pairs.pop()
+        if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+            pairs += [(item, other[key]) for key, item in entries(one)]
+        elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            pairs += elements(zip(one, other, strict=True))
+        elif one != other and (one or other or {one.__class__, other.__class__} != {list, type(None)}):
+            return False
+    return True

@@ -9,7 +9,7 @@ import pytest
 from kapi.machinery.tree import Object
 from kapi.resources.flowcontrol.flowschemas import RESOURCE as SCHEMAS
 from kapi.resources.flowcontrol.prioritylevelconfigurations import RESOURCE as LEVELS
-from tests.resources.strategy_kit import problems
+from tests.resources.strategy_kit import CTX, made, problems
 
 USER = {"kind": "User", "user": {"name": "u"}}
 RESOURCES = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "namespaces": ["*"]}
@@ -289,3 +289,24 @@ def test_mandatory_objects_are_fixed() -> None:
     limited = {"limitResponse": {"type": "Reject"}}
     *_, found = of_level("exempt", type="Exempt", exempt={}, limited=limited)
     assert found.endswith("spec of 'exempt' except the 'spec.exempt' field must equal the fixed value")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "generation"),
+    [
+        (None, [], 1),  # one value for upstream's comparison
+        ([], None, 1),
+        (None, ["a"], 2),
+        (["a"], [], 2),
+        (["a"], ["b"], 2),
+        (["a"], ["a"], 1),
+    ],
+)
+def test_an_empty_list_is_no_change(before: object, after: object, generation: int) -> None:
+    def spec(namespaces: object) -> Object:
+        rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["x"], "clusterScope": True, "namespaces": namespaces}
+        return {"rules": [{"resourceRules": [rule]}]}
+
+    old, new = made(SCHEMAS, spec=spec(before)), made(SCHEMAS, spec=spec(after))
+    SCHEMAS.strategy.prepare_for_update(new, old, CTX)
+    assert new["metadata"]["generation"] == generation
