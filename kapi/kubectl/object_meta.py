@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-from kapi.codecs.json_reading import kind_of
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.tree import Object, Tree
 
@@ -19,6 +18,8 @@ def check_object(obj: Object) -> None:
     """Raises CommandError with Go's text for an apiVersion or metadata that no object can have."""
     metadata, version = obj.get("metadata"), obj.get("apiVersion")
     if version is not None and not isinstance(version, str):
+        from kapi.codecs.json_reading import kind_of
+
         kind, field = kind_of(version), "metadataOnlyObject.TypeMeta.apiVersion"
         raise CommandError(f"json: cannot unmarshal {kind} into Go struct field {field} of type string")
     if metadata is None or isinstance(metadata, dict) and all(map(_usual, metadata, metadata.values())):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint, steps
-from kapi.machinery.field import Path
 from kapi.machinery.tree import Tree
+
+if TYPE_CHECKING:  # it takes msgspec, which clients do without
+    from kapi.machinery.field import Path
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")

@@ -17,12 +17,15 @@ with upstream's messages and details.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.field import FieldError
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.tree import Object
+
+if TYPE_CHECKING:  # it takes msgspec, which clients do without
+    from kapi.machinery.field import FieldError
 
 MAX_CAUSES = 4 * 1024 * 1024  # characters of all causes of a 422
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.address import IPv4Address as IPv4Endpoint
 from twisted.internet.address import IPv6Address as IPv6Endpoint
 from twisted.internet.defer import Deferred, TimeoutError
-from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 from twisted.internet.error import DNSLookupError
 from twisted.internet.interfaces import (
     IAddress,
@@ -33,10 +33,10 @@ from zope.interface import directlyProvides, implementer, providedBy
 
 from kapi.process.reactor import Reactor
 from kapi.request.departure import keep_alive, socket_of
-from kapi.wire.egress import EgressProxy
 from kapi.wire.network_errors import LookupTimedOut, is_domain_name
 
 if TYPE_CHECKING:
+    from kapi.wire.egress import EgressProxy
     from kapi.wire.tls.faults import CertificateFaults
 
 CONNECT_TIMEOUT = 10.0  # seconds
@@ -176,6 +176,10 @@ class _Host:
         addresses = self.addresses
         if not addresses:
             addresses = await (self.dialer.proxyable if self.proxied else self.dialer.resolve)(self.host)
+        if len(addresses) == 1:  # without a race of several, for which the name would be decoded
+            endpoint = TCP6ClientEndpoint if ":" in addresses[0] else TCP4ClientEndpoint
+            alone: IStreamClientEndpoint = endpoint(self.reactor, addresses[0], self.port, timeout=self.timeout)
+            return await alone.connect(factory)
         known: Any = _Known(self.reactor, addresses)
         return await HostnameEndpoint(known, self.host.encode(), self.port, timeout=self.timeout).connect(factory)
 

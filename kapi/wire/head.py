@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from kapi.request.user import UserInfo
+if TYPE_CHECKING:  # commands start faster
+    from kapi.request.user import UserInfo
 
 Header = tuple[bytes, bytes]
 _name = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
