@@ -14,7 +14,10 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:  # its import takes longer than what is saved here
+    from importlib.abc import Loader
 
 #: by module, the names that are imported from it, and the submodules that define them; those whose parents import more come last
 _MODULES: dict[str, dict[str, str]] = {
@@ -107,29 +110,27 @@ class _Postponed(ModuleType):
 
     def execute(self) -> None:
         self.__class__ = ModuleType  # type: ignore[assignment]
-        loader: Any = self.__loader__
-        loader.exec_module(self)
+        cast("Loader", self.__loader__).exec_module(self)
 
 
 class _Pattern:
     """A regular expression that is compiled when it is used."""
 
-    def __init__(self, *arguments: Any) -> None:
-        self._arguments = arguments
+    def __init__(self, pattern: str | bytes, flags: int = 0) -> None:
+        self._pattern, self._flags = pattern, flags
 
     def __getattr__(self, name: str) -> object:
-        return getattr(re.compile(*self._arguments), name)
+        return getattr(re.compile(self._pattern, self._flags), name)
 
 
 class _Later:
     """A loader that postpones the module that ``loader`` would load, or the patterns of it."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
+        return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader
@@ -153,7 +154,7 @@ class _Finder:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Later(spec.loader)  # type: ignore[assignment]  # importlib.abc takes longer than what is saved
+            spec.loader = _Later(spec.loader)  # type: ignore[assignment]
         return spec
 
 
