@@ -76,8 +76,7 @@ class PersistentVolumeStrategy(PlainStrategy):
             keep(obj, old, "status")
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        spec = obj.get("spec") or {}
-        validate_volume_spec(spec, obj["metadata"].get("name", ""), _SPEC, errors, old_spec=(old or {}).get("spec"))
+        validate_volume_spec(obj["spec"], obj["metadata"].get("name", ""), _SPEC, errors, old_spec=(old or {}).get("spec"))
 
     def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
         return super().validate(obj, ctx) + self._mount_options(obj)
@@ -85,7 +84,7 @@ class PersistentVolumeStrategy(PlainStrategy):
     def _mount_options(self, obj: Object) -> Errors:
         if _MOUNT_OPTIONS not in (obj["metadata"].get("annotations") or {}):
             return []
-        if any((obj.get("spec") or {}).get(name) is not None for name in _MOUNTABLE):
+        if any(obj["spec"].get(name) is not None for name in _MOUNTABLE):
             return []
         path = Path("metadata").child("annotations", _MOUNT_OPTIONS)
         return [forbidden(path, "may not specify mount options for this volume type")]

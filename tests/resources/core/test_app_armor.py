@@ -56,3 +56,15 @@ def test_a_refused_pod_is_warned_of_its_annotation() -> None:
     assert answer.code == 422
     shown = WARNING.replace('"', '\\"')
     assert answer.responseHeaders.getRawHeaders("Warning") == [f'299 - "{shown}"']
+
+
+def test_each_container_is_looked_at() -> None:
+    names = ("own", "same", "none")
+    containers: list[Object] = [{"name": name} for name in names]
+    containers[0]["securityContext"] = {"appArmorProfile": LOCAL}
+    annotations = {KEY[:-1] + name: "runtime/default" for name in names}
+    annotations[KEY[:-1] + "none"] = "unconfined"
+    spec = {"securityContext": {"appArmorProfile": DEFAULT}, "containers": containers}
+    pod = made(RESOURCE, replace(CTX, warnings=[]), metadata={"annotations": annotations}, spec=spec)
+    found = [(each.get("securityContext") or {}).get("appArmorProfile") for each in pod["spec"]["containers"]]
+    assert found == [LOCAL, None, {"type": "Unconfined"}]

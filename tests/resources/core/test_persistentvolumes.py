@@ -384,3 +384,15 @@ def test_a_changed_volume() -> None:
     assert changes(row, old, spec=without) == [
         "spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden"
     ]
+
+
+def test_only_some_volumes_have_mount_options_in_an_annotation() -> None:
+    mountable = (
+        "gcePersistentDisk awsElasticBlockStore glusterfs nfs rbd quobyte iscsi cinder cephfs azureFile vsphereVolume "
+        "azureDisk photonPersistentDisk"
+    ).split()
+    name = "volume.beta.kubernetes.io/mount-options"
+    text = f"metadata.annotations.{name}: Forbidden: may not specify mount options for this volume type"
+    for source in (*mountable, "hostPath", "fc", "flocker", "flexVolume", "portworxVolume", "scaleIO", "local", "csi"):
+        found = problems(persistentvolumes.RESOURCE, metadata={"annotations": {name: "a"}}, spec={source: {}})
+        assert (text in found) is (source not in mountable), source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -290,3 +291,50 @@ def test_families_of_a_changed_service(change: Object, texts: list[str]) -> None
     old = made(RESOURCE, spec={"ports": [PORT], **BOTH})
     new = made(RESOURCE, spec={"ports": [PORT], **BOTH, **change})
     assert short([str(error) for error in decide_families(new, old, TWO, CTX)], "spec.") == texts
+
+
+ADDRESS: Object = {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}
+FAMILY: Object = {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
+BALANCER: Object = {
+    "type": "LoadBalancer", "loadBalancerClass": "a.io/b", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30001,
+    "allocateLoadBalancerNodePorts": True,
+}  # fmt: skip
+
+
+def port_of_node(number: int) -> Object:
+    return {"ports": [{"port": 80, "nodePort": number}]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gone"),
+    [
+        ({**ADDRESS, **FAMILY}, {"type": "ExternalName"}, {*ADDRESS, *FAMILY}),
+        ({**ADDRESS, **FAMILY}, {"type": "NodePort"}, set()),
+        ({**ADDRESS, **FAMILY}, {"type": "ExternalName", "clusterIP": "10.0.0.2"}, {*FAMILY}),
+        ({**ADDRESS, **FAMILY}, {"type": "ExternalName", "clusterIPs": ["10.0.0.2"]}, {*FAMILY}),
+        ({**ADDRESS, **FAMILY}, {"type": "ExternalName", "ipFamilies": ["IPv6"]}, {*ADDRESS, "ipFamilyPolicy"}),
+        ({**ADDRESS, **FAMILY}, {"type": "ExternalName", "ipFamilyPolicy": "PreferDualStack"}, {*ADDRESS, "ipFamilies"}),
+        ({"type": "ExternalName", **ADDRESS, **FAMILY}, {}, set()),
+        ({"type": "NodePort", **port_of_node(30000)}, {"type": "ClusterIP"}, {"nodePort"}),
+        ({"type": "NodePort", **port_of_node(30000)}, {"type": "ClusterIP", **port_of_node(30009)}, set()),
+        ({"type": "NodePort", **port_of_node(30000)}, {"type": "LoadBalancer"}, set()),
+        (BALANCER, {"type": "ClusterIP"}, {*BALANCER} - {"type"}),
+        (BALANCER, {"type": "ClusterIP", "loadBalancerClass": "a.io/c"}, {*BALANCER} - {"type", "loadBalancerClass"}),
+        (BALANCER, {"type": "ClusterIP", "healthCheckNodePort": 30002}, {*BALANCER} - {"type", "healthCheckNodePort"}),
+        (BALANCER, {"type": "ClusterIP", "externalTrafficPolicy": "Cluster"},
+         {*BALANCER} - {"type", "externalTrafficPolicy"}),
+        (BALANCER, {"type": "ClusterIP", "allocateLoadBalancerNodePorts": False},
+         {*BALANCER} - {"type", "allocateLoadBalancerNodePorts"}),
+        (BALANCER, {"type": "NodePort"}, {"loadBalancerClass", "allocateLoadBalancerNodePorts", "healthCheckNodePort"}),
+        (BALANCER, {"type": "LoadBalancer"}, set()),
+    ],
+)  # fmt: skip
+def test_a_field_of_the_former_type_goes_unless_the_client_has_changed_it(
+    before: Object, after: Object, gone: set[str]
+) -> None:
+    """As TestDropTypeDependentFields of upstream's ``pkg/registry/core/service``."""
+    old = {"metadata": {"name": "a"}, "spec": {"type": "ClusterIP", "ports": [{"port": 80}], **before}}
+    new = {"metadata": {"name": "a"}, "spec": {**copy.deepcopy(old["spec"]), **after}}
+    fields = {*new["spec"], *new["spec"]["ports"][0]}
+    RESOURCE.strategy.prepare_for_update(new, old, CTX)
+    assert fields - {*new["spec"], *new["spec"]["ports"][0]} == gone

@@ -12,6 +12,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.core import configmaps, endpoints, limitranges, namespaces, nodes, resourcequotas, secrets
 from kapi.resources.definition import Resource
 from kapi.resources.scheduling import priorityclasses
+from tests.certificates import self_signed
 from tests.resources.shared.test_container_rules import KEY
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
@@ -337,3 +338,9 @@ def test_the_ranges_of_a_nodes_pods_stay() -> None:
         (["10.1.0.0/24", "fd01::/64"], 2),
     ):
         assert changes(nodes.RESOURCE, old, spec={"podCIDRs": cidrs}) == [fixed] * count
+
+
+def test_the_first_private_key_of_a_file_is_that_of_the_certificate() -> None:
+    (certificate, own), (_, other) = self_signed("a"), self_signed("b")
+    assert secrets.key_pair_error(certificate, own + other) == ""
+    assert secrets.key_pair_error(certificate, other + own) == "tls: private key does not match public key"
