@@ -171,3 +171,11 @@ def test_counts_of_replicas(name: str) -> None:
     assert changes(RESOURCE, old, subresource="status", status=status) == [
         f"status.{name}: Invalid value: -1: must be greater than or equal to 0"
     ]
+
+
+def test_a_largest_number_is_needed() -> None:
+    found = problems(RESOURCE, spec={"scaleTargetRef": REF})
+    assert [text.removeprefix("spec.") for text in found] == [
+        "maxReplicas: Required value: must be set and greater than 0",
+        ABOVE_MIN.format(0),
+    ]
