@@ -78,6 +78,13 @@ def test_numbers_that_do_not_end() -> None:
             Decoder(LARGEST).decode(block)
 
 
+def test_a_number_has_at_most_four_bytes_after_its_prefix() -> None:
+    for number, size in ((b"\x7f\x00", 127), (b"\x7f\x81\x01", 256), (b"\x7f\x81\x80\x80\x00", 128)):
+        assert Decoder(LARGEST).decode(b"\x00\x01a" + number + b"v" * size) == [(b"a", b"v" * size)]
+    with pytest.raises(Undecodable, match="too long"):
+        Decoder(LARGEST).decode(b"\x00\x01a\x7f\x81\x80\x80\x80\x00" + b"v" * 128)
+
+
 def test_a_list_that_grows_when_it_is_unpacked() -> None:
     """What is too much is left out, and the table remains right."""
     decoder = Decoder(LARGEST)

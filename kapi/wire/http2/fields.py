@@ -196,10 +196,10 @@ class Decoder(Generic[Meaning]):
 
 def _number(block: bytes, at: int, number: int) -> tuple[int, int]:
     """(number, position after it) of a number whose prefix is full."""
-    for shift in range(0, 7 * _MAX_NUMBER_BYTES, 7):
+    for index in range(_MAX_NUMBER_BYTES):
         byte = block[at]
         at += 1
-        number += (byte & 0x7F) << shift
+        number += (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return number, at
     raise Undecodable("a number that is too long")
