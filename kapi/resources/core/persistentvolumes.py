@@ -76,7 +76,9 @@ class PersistentVolumeStrategy(PlainStrategy):
             keep(obj, old, "status")
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        validate_volume_spec(obj["spec"], obj["metadata"].get("name", ""), _SPEC, errors, old_spec=(old or {}).get("spec"))
+        validate_volume_spec(
+            obj["spec"], obj["metadata"].get("name", ""), _SPEC, errors, old_spec=(old or {}).get("spec")
+        )
 
     def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
         return super().validate(obj, ctx) + self._mount_options(obj)
