@@ -43,6 +43,15 @@ TESTER = UserInfo("tester", groups=(ALL_AUTHENTICATED,))
 Result = TypeVar("Result")
 
 
+class _Alone(Clock):
+    """A clock in the place of a reactor, without threads and network: what is not refused at once is never answered."""
+
+    def addReader(self, reader: object) -> None:
+        pass
+
+    addWriter = removeReader = removeWriter = addReader
+
+
 class MemoryAPI:
     """``await MemoryAPI.started()`` makes one that is ready; ``ask`` sends a request."""
 
@@ -53,7 +62,7 @@ class MemoryAPI:
         authorizer: Authorizer | None = None,
         user: UserInfo = TESTER,
     ) -> None:
-        self.clock = Clock()
+        self.clock = _Alone()
         self.clock.advance(EPOCH)
         self.user = user
         self.store = MemoryStore(self.clock, self.clock.seconds)
@@ -68,7 +77,7 @@ class MemoryAPI:
         install(self.table, self.registry, self.rows)
         self.registry.stores.off = switched_off(self.registry)
         self.server.fixed_groups = frozenset(self.table.groups())
-        reactor = cast(Reactor, self.clock)  # a Clock has no threads and network, which are not used
+        reactor = cast(Reactor, self.clock)
         self.table.handlers.update(built_in_handlers(self.registry, reactor, KubeletSettings()))
         self.site = Connections(self.server, reactor)
         filters = [received_timestamp(self.clock.seconds), request_info, self._identify]

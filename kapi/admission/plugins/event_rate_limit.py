@@ -57,7 +57,7 @@ def _problems(limits: list[Object] | None) -> list[FieldError]:
     for i, limit in enumerate(limits or ()):
         here, kind = path.index(i), limit.get("type", "")
         if kind not in _KEYS:
-            errors.append(not_supported(here.child("type"), kind, _KEYS))
+            errors.append(not_supported(here.child("type"), kind, sorted(_KEYS)))
         for name in ("burst", "qps"):
             number = limit.get(name) or 0
             if number <= 0:

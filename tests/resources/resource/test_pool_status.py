@@ -34,7 +34,7 @@ def test_a_request(api: MemoryAPI) -> None:
     made = api.ask("POST", REQUESTS, {**request(), "status": {"poolCount": 1}}).json
     assert made["spec"] == {"driver": "GPU.example.com", "limit": 100} and "status" not in made
     table = api.ask("GET", REQUESTS, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}).json
-    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
+    assert [row["cells"][:2] for row in table["rows"]] == [["r", "GPU.example.com"]]
     changed = {**made, "spec": {**made["spec"], "limit": 7}}
     assert texts(api.ask("PUT", f"{REQUESTS}/r", changed)) == ["spec: Invalid value: null: field is immutable"]
     unread = {**made, "metadata": {"name": "r"}}
