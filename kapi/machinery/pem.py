@@ -120,6 +120,18 @@ def certificates(text: AnyStr) -> list[AnyStr]:
     return found
 
 
+def certificate_pool(data: bytes) -> list[bytes]:
+    """The certificates of a file in DER.  Raises ValueError with client-go's text (``ParseCertsPEM``)."""
+    found = []
+    for block in blocks(data):
+        if block.kind == "CERTIFICATE" and not block.headers:
+            der.certificates(block.der)
+            found.append(block.der)
+    if not found:
+        raise ValueError("data does not contain any valid RSA or ECDSA certificates")
+    return found
+
+
 def authority_pool(bundle: bytes) -> list[bytes]:
     """The certificates of a CA bundle in DER, as in Go's pool: certificates that cannot be parsed are left out.
 
@@ -132,9 +144,9 @@ def authority_pool(bundle: bytes) -> list[bytes]:
         if block.kind != "CERTIFICATE" or block.headers:
             continue
         try:
-            x509.load_der_x509_certificate(block.der)
-        except ValueError:
-            problem = problem or "failed to parse certificate: x509: malformed certificate"
+            der.certificate(block.der)
+        except ValueError as error:
+            problem = problem or f"failed to parse certificate: {error}"
             continue
         found.append(block.der)
     if not found:

@@ -115,3 +115,90 @@ def test_a_request_that_is_signed_with_sha_1(key: rsa.RSAPrivateKey | ec.Ellipti
             signature = key.sign(signed, ec.ECDSA(hashes.SHA1()))
         request = sequence(content.tbs_certrequest_bytes, sequence(*algorithm), element(3, b"\0" + signature))
         assert der.is_signed(der.signing_request(request)) is (signed != b"another")
+
+
+def _certificate() -> bytes:
+    content, _ = self_signed("a")
+    return x509.load_pem_x509_certificate(content).public_bytes(serialization.Encoding.DER)
+
+
+def _request() -> bytes:
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a")])
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.DER)
+
+
+CERTIFICATE, REQUEST = _certificate(), _request()
+VERSION = CERTIFICATE.index(bytes.fromhex("a003020102"))
+POINT = REQUEST.index(bytes.fromhex("03420004"))
+_TAGS = (
+    "asn1: structure error: tags don't match ({}) {{optional:false explicit:false application:false private:false "
+    "defaultValue:<nil> tag:<nil> stringType:0 timeType:0 set:false omitEmpty:false}} {}"
+)
+
+
+def changed(data: bytes, at: int, byte: int) -> bytes:
+    return data[:at] + bytes((byte,)) + data[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "x509: malformed certificate"),
+        (b"hello", "x509: malformed certificate"),
+        (CERTIFICATE[:-1], "x509: malformed certificate"),
+        (CERTIFICATE[:10], "x509: malformed certificate"),
+        (CERTIFICATE + b"\0", "x509: trailing data"),
+        (CERTIFICATE * 2, "x509: trailing data"),
+        (sequence(), "x509: malformed tbs certificate"),
+        (REQUEST, "x509: inner and outer signature algorithm identifiers don't match"),
+        (changed(CERTIFICATE, VERSION + 4, 3), "x509: invalid version"),
+        (changed(CERTIFICATE, VERSION + 2, 4), "x509: malformed version"),
+        (changed(CERTIFICATE, VERSION + 5, 4), "x509: malformed serial number"),
+        (CERTIFICATE.replace(b"\x17\x0d", b"\x16\x0d", 1), "x509: unsupported time format"),
+        (CERTIFICATE.replace(bytes.fromhex("0603550403"), bytes.fromhex("0703550403"), 1),
+         "x509: invalid RDNSequence: invalid attribute type"),
+    ],
+)  # fmt: skip
+def test_a_damaged_certificate_is_described_as_by_go(content: bytes, text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        der.certificate(content)
+    assert str(caught.value) == text
+
+
+def test_an_extension_that_is_there_twice() -> None:
+    extension = sequence(bytes.fromhex("0603551d13"), element(4, sequence()))
+    algorithm = sequence(bytes.fromhex("06032a0304"))
+    name = sequence(element(0x31, sequence(bytes.fromhex("0603550403"), element(0x0C, b"a"))))
+    times = sequence(*[element(0x17, b"260101000000Z")] * 2)
+    key = sequence(algorithm, element(3, b"\0x"))
+    extensions = element(0xA3, sequence(extension, extension))
+    fields = sequence(element(0xA0, integer(2)), integer(1), algorithm, name, times, name, key, extensions)
+    with pytest.raises(ValueError, match='duplicate extension with OID "2.5.29.19"'):
+        der.certificate(sequence(fields, algorithm, element(3, b"\0x")))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "asn1: syntax error: sequence truncated"),
+        (b"hello", _TAGS.format("16 vs {class:1 tag:8 length:101 isCompound:true}", "certificateRequest @2")),
+        (b"\x30\x84\xff\xff\xff\xff", "asn1: structure error: length too large"),
+        (b"\x30\x80\0\0", "asn1: syntax error: indefinite length found (not DER)"),
+        (b"\x30\x81\x05", "asn1: structure error: non-minimal length"),
+        (b"\xff" * 10, "asn1: structure error: base 128 integer too large"),
+        (b"\x30", "asn1: syntax error: truncated tag or length"),
+        (REQUEST[:-1], "asn1: syntax error: data truncated"),
+        (REQUEST + b"\0", "asn1: syntax error: trailing data"),
+        (sequence(), "asn1: syntax error: sequence truncated"),
+        (integer(5), _TAGS.format("16 vs {class:0 tag:2 length:1 isCompound:false}", "certificateRequest @2")),
+        (CERTIFICATE, _TAGS.format("2 vs {class:2 tag:0 length:3 isCompound:true}", "int @2")),
+        (changed(REQUEST, POINT + 3, 2), "ecdsa: invalid uncompressed public key"),
+        (changed(REQUEST, POINT + 5, REQUEST[POINT + 5] ^ 1), "P256 point not on curve"),
+        (REQUEST.replace(bytes.fromhex("2a8648ce3d030107"), bytes.fromhex("2a8648ce3d030106")),
+         "x509: unsupported elliptic curve"),
+    ],
+)  # fmt: skip
+def test_a_damaged_request_is_described_as_by_go(content: bytes, text: str) -> None:
+    assert request_error(base64.b64encode(pem("CERTIFICATE REQUEST", content)).decode()) == text

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from cryptography import x509
-
 from kapi import cel
 from kapi.authorization.match_conditions import uncompilable
 from kapi.cel import syntax
 from kapi.cel.types import ANY, BOOL, STRING, CelType, StructField, StructType, list_of, map_of
+from kapi.machinery import pem
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
 from kapi.machinery.tree import Object, Tree
 from kapi.machinery.urls import parse_url
@@ -133,10 +132,9 @@ class _Entry:
         authority = issuer.get("certificateAuthority", "")
         if authority:
             try:
-                x509.load_pem_x509_certificates(authority.encode())
-            except ValueError:
-                text = "data does not contain any valid RSA or ECDSA certificates"
-                self.errors.append(invalid(path.child("certificateAuthority"), "<omitted>", text))
+                pem.certificate_pool(authority.encode())
+            except ValueError as error:
+                self.errors.append(invalid(path.child("certificateAuthority"), "<omitted>", str(error)))
         egress = issuer.get("egressSelectorType", "")
         if egress and not self.egress_selectors:
             gate = "StructuredAuthenticationConfigurationEgressSelector"

@@ -222,11 +222,18 @@ def request_error(encoded: str | None) -> str:
         return pem.NO_REQUEST
     try:
         request = der.signing_request(block.der)
+    except ValueError as error:
+        return str(error)
+    try:
         key = request.public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return "x509: malformed certificate request"
     if der.is_signed(request):
         return ""
+    try:
+        request.signature_hash_algorithm  # noqa: B018
+    except UnsupportedAlgorithm:
+        return "x509: cannot verify signature: algorithm unimplemented"
     if isinstance(key, rsa.RSAPublicKey):
         return "crypto/rsa: verification error"
     algorithm = "Ed25519" if isinstance(key, ed25519.Ed25519PublicKey) else "ECDSA"
@@ -245,9 +252,10 @@ def certificate_error(encoded: str | None) -> str:
         if headers:
             return "no PEM block headers are permitted"
         try:
-            x509.load_der_x509_certificate(content)
-        except ValueError:
-            return "x509: malformed certificate"
+            if not der.certificates(content):
+                return "found CERTIFICATE PEM block containing 0 certificates"
+        except ValueError as error:
+            return str(error)
     return "" if blocks else "must contain at least one CERTIFICATE PEM block"
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from cryptography import x509
 
+from kapi.machinery import der as parser
 from kapi.machinery import pem
 from kapi.machinery.each import costly
 from kapi.machinery.field import Path, too_long
@@ -87,7 +88,7 @@ def _check_bundle(text: str, errors: Errors) -> None:
 
 def _anchor_problem(der: bytes) -> str:
     try:
-        certificate = x509.load_der_x509_certificate(der)
+        certificate = parser.certificate(der)
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
     except x509.ExtensionNotFound:
         return "does not have the CA bit set"

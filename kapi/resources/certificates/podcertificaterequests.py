@@ -211,7 +211,7 @@ def _check_issued(status: Object, spec: Object, now: str, errors: Errors) -> Non
             errors.append(invalid(_CHAIN, chain, text))
             return
         try:
-            x509.load_der_x509_certificate(block.der)
+            der.certificate(block.der)
         except ValueError:
             errors.append(invalid(_CHAIN, chain, "intermediate certificate does not parse as valid X.509"))
             return

@@ -71,7 +71,11 @@ def _mismatch(certificate: bytes, private: bytes) -> str:
     from kapi.machinery import der
 
     try:
-        public = der.certificate(certificate).public_key()
+        parsed = der.certificate(certificate)
+    except ValueError as error:
+        return str(error)
+    try:
+        public = parsed.public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return "x509: malformed certificate"
     try:
