@@ -84,6 +84,7 @@ def _handlers(config: CompletedConfig, storage: Storage, policy: Policy, outgoin
         rules=policy.authorization.authorizer,
         tokens=policy.identity.tokens,
         issuer=policy.identity.issuer,
+        anonymous=policy.identity.settings.anonymous and policy.identity.settings.anonymous_paths is None,
         api_audiences=tuple(authentication.audiences),
         admission=policy.admission,
         max_token_seconds=int(authentication.service_account_max_token_expiration),

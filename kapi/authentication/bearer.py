@@ -80,12 +80,17 @@ class BearerAuthenticator(_TokenRequests):
     """``Authorization: Bearer <token>``; other schemes are ignored.  The filter removes the header."""
 
     def _token(self, ctx: RequestContext) -> str:
-        parts = first_header(ctx, "Authorization").split(" ", 2)
-        if len(parts) < 2 or parts[0].lower() != "bearer":
-            return ""
-        if not parts[1] and len(parts) == 3:
+        header = first_header(ctx, "Authorization")
+        token = bearer_token(header)
+        if not token and header[:8].lower() == "bearer  ":
             ctx.warn(_EXTRA_SPACE)
-        return parts[1]
+        return token
+
+
+def bearer_token(header: str) -> str:
+    """The token in the value of an Authorization header; "" for another scheme and after two spaces."""
+    parts = header.strip().split(" ", 2)
+    return parts[1] if len(parts) > 1 and parts[0].lower() == "bearer" else ""
 
 
 class WebSocketAuthenticator(_TokenRequests):

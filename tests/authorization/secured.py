@@ -54,6 +54,7 @@ class SecuredAPI(MemoryAPI):
             rules=self.policy.authorizer,
             tokens=identity.tokens,
             issuer=issuer,
+            anonymous=True,
             api_audiences=(ISSUER,),
             listers=self.environment.listers,
         )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 
-from kapi.authentication.bearer import INVALID_TOKEN
+from kapi.authentication.bearer import INVALID_TOKEN, bearer_token
+from kapi.authentication.build import ANONYMOUS_USER
 from kapi.authentication.interface import Authenticated, AuthenticationError, with_authenticated_group
 from kapi.authorization.interface import NonResourceRule, ResourceRule, RuleSet
 from kapi.endpoints.reviews.accessreviews import (
@@ -86,7 +87,11 @@ def _path_rule(rule: NonResourceRule) -> Object:
 
 
 async def token_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
-    """The review with its status.  Only here clients get the reason why a token is invalid."""
+    """The review with its status.  Only here clients get the reason why a token is invalid.
+
+    As upstream the token is read from an Authorization header that is made of it: one that begins with a space is none, so that
+    its user is the anonymous one.
+    """
     posted = await read_review(ctx, scope, services)
     obj = posted.obj
     spec = obj.get("spec") or {}
@@ -95,7 +100,7 @@ async def token_review(ctx: RequestContext, scope: RequestScope, services: Revie
         raise status.bad_request("token is required for TokenReview in authentication")
     await posted.validate()
     outcome = await _authenticate(
-        services, _first_word(token), tuple(spec.get("audiences") or ()) or services.api_audiences
+        services, bearer_token(f"Bearer {token}"), tuple(spec.get("audiences") or ()) or services.api_audiences
     )
     given = obj.get("status") or {}
     answer: Object = {}
@@ -117,15 +122,12 @@ async def token_review(ctx: RequestContext, scope: RequestScope, services: Revie
     return posted.answer(review)
 
 
-def _first_word(token: str) -> str:
-    """The token up to the first space, as it would be read from an Authorization header."""
-    return (token.split() or [""])[0]
-
-
 async def _authenticate(services: ReviewServices, token: str, audiences: tuple[str, ...]) -> Authenticated | str:
     """The user, or why there is none ("" without any authenticator)."""
     if services.tokens is None:
         return ""
+    if not token:
+        return Authenticated(ANONYMOUS_USER, audiences) if services.anonymous else ""
     try:
         answer = services.tokens.authenticate_token(token, audiences)
         if inspect.isawaitable(answer):

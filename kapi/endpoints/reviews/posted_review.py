@@ -38,6 +38,7 @@ class ReviewServices(msgspec.Struct):
     rules: RuleResolver | None = None
     tokens: TokenAuthenticator | None = None  # None: a TokenReview never authenticates
     issuer: Issuer[str] | Issuer[Awaitable[str]] | None = None  # None: no ServiceAccount tokens are made
+    anonymous: bool = False  # whether a request without credentials is let in wherever it goes to
     api_audiences: tuple[str, ...] = ()
     admission: AdmissionChain = msgspec.field(default_factory=AdmissionChain)
     max_token_seconds: int = 0  # --service-account-max-token-expiration; 0 = no limit
