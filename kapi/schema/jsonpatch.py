@@ -153,26 +153,24 @@ def check_size(operations: list[Object]) -> None:
         )
 
 
-def apply(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Tree:
+def apply(document: object, operations: list[Object]) -> Tree:
     """The patched document; the given one is not changed.
 
     Raises RequestTooLarge for too many operations and Invalid (422) where upstream answers so.
     """
     check_size(operations)
     try:
-        return patched(document, operations, max_copied=max_copied)
+        return patched(document, operations)
     except PatchError as error:
         raise Invalid("the server rejected our request due to an error in our request", details={}) from error
 
 
-def patched(
-    document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES, sharing: bool = False
-) -> Tree:
+def patched(document: object, operations: list[Object], *, sharing: bool = False) -> Tree:
     """Like ``apply`` but raises PatchError with the library's text.
 
     ``sharing``: parts that no operation reaches are not copied, but shared with the given document.
     """
-    run = _SharingRun(document, max_copied) if sharing else _Run(tree.copy(document), max_copied)
+    run = _SharingRun(document) if sharing else _Run(tree.copy(document))
     for operation in elements(operations):
         run.one(operation)
     return run.result()
@@ -181,9 +179,8 @@ def patched(
 class _Run:
     """One application of a patch: the document and the number of copied bytes."""
 
-    def __init__(self, document: Tree, max_copied: int) -> None:
+    def __init__(self, document: Tree) -> None:
         self.document = document
-        self.max_copied = max_copied
         self.copied = 0
         self.long = False  # whether there are long lists in the document
 
@@ -323,10 +320,10 @@ class _Run:
         if value is not None:
             engage()  # repeated copies of copies make a large document
             self.copied += len(json_pieces.dumps(value))
-        if 0 < self.max_copied < self.copied:
+        if self.copied > MAX_COPIED_BYTES:
             raise PatchError(
                 "Unable to complete the copy, the accumulated size increase of copy is "
-                f"{self.copied}, exceeding the limit {self.max_copied}"
+                f"{self.copied}, exceeding the limit {MAX_COPIED_BYTES}"
             )
         _wrapped("error while adding value during copy", _add, container, key, value)
 
@@ -334,8 +331,8 @@ class _Run:
 class _SharingRun(_Run):
     """Copies a container, but not what is in it, when a path first leads into it."""
 
-    def __init__(self, document: Tree, max_copied: int) -> None:
-        super().__init__(document, max_copied)
+    def __init__(self, document: Tree) -> None:
+        super().__init__(document)
         self._owned: dict[int, Container] = {}  # by id
 
     def own(self, container: Container, parent: Tree, key: str) -> Container:

@@ -102,6 +102,13 @@ def test_copies_are_bounded() -> None:
         jsonpatch.patched({"a": {"x": "y" * 100}}, operations)
 
 
+def test_three_mebibytes_may_be_copied() -> None:
+    largest, copy = "y" * (3 * 1024 * 1024 - 2), [{"op": "copy", "from": "/a", "path": "/b"}]  # with the quotes
+    assert jsonpatch.patched({"a": largest}, copy) == {"a": largest, "b": largest}
+    with pytest.raises(jsonpatch.PatchError, match="of copy is 3145729, exceeding the limit 3145728"):
+        jsonpatch.patched({"a": largest + "y"}, copy)
+
+
 @pytest.mark.parametrize(
     ("document", "text"),
     [
