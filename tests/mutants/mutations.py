@@ -33,7 +33,7 @@ _LOGS = frozenset({"_log", "log", "_logger", "logger"})
 #: words in the names of constants that say how much a cache keeps, or how much is done in one piece: any number near it does
 _AMOUNTS = frozenset({
     "CACHE", "CACHED", "KEPT", "REMEMBERED", "SHARED", "ONCE", "CHECKPOINT", "TURN", "PIECE", "SLICE", "BATCH", "LARGE",
-    "PACKED", "SCANNED",
+    "PACKED", "SCANNED", "HELD",
 })  # fmt: skip
 _MIN_AMOUNT = 8  # a smaller number becomes quite another one
 
