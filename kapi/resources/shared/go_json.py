@@ -64,7 +64,7 @@ class _Scanner:
             char = self.skip()
             if char and char in "{[":
                 if len(open_) == _MAX_DEPTH:
-                    raise _Fault("exceeded max depth")
+                    self.fail("exceeded max depth")
                 open_.append(char)
                 self.at += 1
                 if self.skip() != _CLOSING[char]:

@@ -26,6 +26,9 @@ from kapi.resources.shared.go_json import object_error, value_error
         ("{} {}", "invalid character '{' after top-level value"),
         ("nul", "unexpected end of JSON input"),
         ("tru1", "invalid character '1' in literal true (expecting 'e')"),
+        ('{"a":' * 10_000 + "1" + "}" * 10_000, ""),
+        ('{"a":' * 10_001 + "1" + "}" * 10_001, "invalid character '{' exceeded max depth"),
+        ('{"a":' + "[" * 10_000 + "]" * 10_000 + "}", "invalid character '[' exceeded max depth"),
         ('{"a": -x}', "invalid character 'x' in numeric literal"),
         ("[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
         ('"a"', "json: cannot unmarshal string into Go value of type map[string]interface {}"),
@@ -44,4 +47,4 @@ def test_other_types_can_be_wanted() -> None:
 def test_depth_is_bounded_by_a_complaint() -> None:
     assert object_error(b"[" * 9_000) == "unexpected end of JSON input"
     assert object_error(b'{"a":' + b"[" * 9_000 + b"]" * 9_000 + b"}") == ""
-    assert object_error(b"[" * 100_000) == "exceeded max depth"
+    assert object_error(b"[" * 100_000) == "invalid character '[' exceeded max depth"
