@@ -197,7 +197,7 @@ def test_the_admin_is_in_system_masters(files: pki.Files) -> None:
     certificate = x509.load_pem_x509_certificate(files.admin.read_bytes())
     assert certificate.subject.rfc4514_string() == "CN=kubernetes-admin,O=system:masters"
     remaining = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
-    assert remaining > datetime.timedelta(days=300)
+    assert datetime.timedelta(days=364) < remaining <= datetime.timedelta(days=365)
 
 
 def test_the_kubeconfig_is_whole_and_private(files: pki.Files, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from twisted.internet.error import DNSLookupError
 from twisted.internet.interfaces import IHostnameResolver
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import MemoryReactorClock
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 
 from kapi.wire.dial import AddressNotAllowed, Dialer, is_proxyable
@@ -117,3 +118,28 @@ class Dialling(SynchronousTestCase):
         self.reactor.advance(6)
         self.failureResultOf(connecting, LookupTimedOut)
         self.assertEqual((self.reactor.getDelayedCalls(), resolver.cancelled), ([], 1))
+
+
+class KeptAlive(TestCase):
+    async def test_a_server_that_vanishes_is_noticed_as_soon_as_by_upstreams_dialers(self) -> None:
+        from twisted.internet import reactor
+
+        accepted: Deferred[Protocol] = Deferred()
+
+        class Accepted(Protocol):
+            def connectionMade(self) -> None:
+                accepted.callback(self)
+
+        port: Any = reactor.listenTCP(0, Factory.forProtocol(Accepted), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(port.stopListening)
+        endpoint = Dialer(reactor, 5).endpoint("127.0.0.1", port.getHost().port)  # type: ignore[arg-type]
+        client: Any = await endpoint.connect(Factory.forProtocol(Protocol))
+        server: Any = await accepted
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        sock = client.transport.socket
+        self.assertEqual(sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1)
+        self.assertEqual([sock.getsockopt(socket.IPPROTO_TCP, option) for option in options], [30, 15, 9])
+        ended: Deferred[None] = Deferred()
+        server.connectionLost = lambda reason: ended.callback(None)
+        client.transport.loseConnection()
+        await ended
