@@ -132,7 +132,7 @@ def _is_of_types(node: ast.AST) -> bool:
 
 def _is_cache(node: ast.AST) -> bool:
     """``lru_cache(100)``."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("lru_cache", "cached_function")
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("lru_cache", "cached_function", "memoized")
 
 
 def _is_amount(node: ast.Assign) -> bool:
