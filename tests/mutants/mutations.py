@@ -35,6 +35,7 @@ _AMOUNTS = frozenset({
     "CACHE", "CACHED", "KEPT", "REMEMBERED", "SHARED", "ONCE", "CHECKPOINT", "TURN", "PIECE", "SLICE", "BATCH", "LARGE",
     "PACKED", "SCANNED", "HELD",
 })  # fmt: skip
+_CACHES = frozenset({"lru_cache", "cached_function", "memoized"})
 _MIN_AMOUNT = 8  # a smaller number becomes quite another one
 
 
@@ -132,7 +133,7 @@ def _is_of_types(node: ast.AST) -> bool:
 
 def _is_cache(node: ast.AST) -> bool:
     """``lru_cache(100)``."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("lru_cache", "cached_function", "memoized")
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _CACHES
 
 
 def _is_amount(node: ast.Assign) -> bool:
