@@ -235,10 +235,10 @@ def check_preconditions(resource: GroupResource, options: Object, existing: Obje
     """Raises Conflict when uid or resourceVersion differ; ``resource`` is how the message names the object."""
     preconditions = options.get("preconditions") or {}
     metadata = existing["metadata"]
-    uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
-    if uid is not None and uid != metadata["uid"]:
+    uid, version, stored_uid = preconditions.get("uid"), preconditions.get("resourceVersion"), metadata.get("uid", "")
+    if uid is not None and uid != stored_uid:
         why = (
-            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
+            f"the UID in the precondition ({uid}) does not match the UID in record ({stored_uid}). "
             "The object might have been deleted and then recreated"
         )
         raise status.conflict(resource, metadata["name"], why)

@@ -199,9 +199,10 @@ async def _before_update(
     else:
         metadata.pop("generation", None)
     strategy.prepare_for_update(obj, existing, context)
-    if not metadata.get("uid"):
+    if not metadata.get("uid") and "uid" in old_meta:  # an object that another program stored may have neither
         metadata["uid"] = old_meta["uid"]
-    metadata["creationTimestamp"] = old_meta["creationTimestamp"]
+    if "creationTimestamp" in old_meta:
+        metadata["creationTimestamp"] = old_meta["creationTimestamp"]
     if "deletionTimestamp" in old_meta:
         metadata["deletionTimestamp"] = old_meta["deletionTimestamp"]
     if "deletionGracePeriodSeconds" in old_meta and metadata.get("deletionGracePeriodSeconds") is None:
