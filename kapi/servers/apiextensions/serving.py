@@ -54,7 +54,9 @@ GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 WORKERS = 5  # definitions whose conditions are written at once
 FINALIZER_WORKERS = 5  # definitions removed at once
 _LARGE_BYTES = 64 * 1024  # bytes of a definition whose event may take long, since it may have many names or versions
-_NOTICE_SECONDS = 0.1  # before instances are listed: creations under way end, and other servers begin to refuse
+#: before instances are listed: creations under way end, other servers begin to refuse, and a client that polls ten times a second
+#: can see the condition and act on it (upstream's finalizer waits for two consistent lists)
+_NOTICE_SECONDS = 0.25
 _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 

@@ -88,7 +88,8 @@ def test_a_definition_refuses_new_objects_while_its_instances_are_being_deleted(
     crd["metadata"]["finalizers"] = ["example.com/held"]
     install(api, crd)
     assert api.ask("DELETE", f"{DEFINITIONS}/foos.example.com").code == 200
-    api.turn(0.05)  # creations that were under way end before the instances are listed
+    for _ in range(4):
+        api.turn(0.05)  # time for other servers to notice it, and for creations that are under way to end
     assert terminating(api) == ("True", "InstanceDeletionInProgress")
     new = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}}
     refused = api.ask("POST", FOOS, new)
