@@ -365,7 +365,9 @@ def test_a_signing_request_with_an_unreadable_subject_is_refused(signer: str) ->
         (b"", "PEM block type must be CERTIFICATE REQUEST"),
         (
             b"-----BEGIN CERTIFICATE REQUEST-----\nYWJj\n-----END CERTIFICATE REQUEST-----\n",
-            "x509: malformed certificate request",
+            "asn1: structure error: tags don't match (16 vs {class:1 tag:1 length:98 isCompound:true}) {optional:false "
+            "explicit:false application:false private:false defaultValue:<nil> tag:<nil> stringType:0 timeType:0 set:false "
+            "omitEmpty:false} certificateRequest @2",
         ),
     ],
 )
