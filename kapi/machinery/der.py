@@ -7,7 +7,7 @@ piece.  Go tests neither, and does not support Diffie-Hellman keys at all.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -255,19 +255,22 @@ def _dotted(identifier: bytes) -> str:
     return ".".join(map(str, (first, arcs[0] - 40 * first, *arcs[1:])))
 
 
-#: the fields of Go's ``certificateRequest``: tag, whether it is compound, the name of Go's type, the fields in it
-_ALGORITHM = (16, True, "AlgorithmIdentifier", ((6, False, "ObjectIdentifier", ()), (None, None, "", ())))
-_REQUEST = (
-    16, True, "certificateRequest", (
-        (16, True, "tbsCertificateRequest", (
-            (2, False, "int", ()),
-            (None, None, "RawValue", ()),
-            (16, True, "publicKeyInfo", (_ALGORITHM, (3, False, "BitString", ()))),
-        )),
-        _ALGORITHM,
-        (3, False, "BitString", ()),
-    ),
-)  # fmt: skip
+class _Field(NamedTuple):
+    """A field of one of Go's structs: the tag (None: any), whether it is compound, the name of its type, the fields in it."""
+
+    tag: int | None
+    compound: bool | None
+    name: str
+    parts: tuple[_Field, ...] = ()
+
+
+_ALGORITHM = _Field(
+    16, True, "AlgorithmIdentifier", (_Field(6, False, "ObjectIdentifier"), _Field(None, None, ""))
+)  # the last is optional
+_BIT_STRING = _Field(3, False, "BitString")
+_KEY = _Field(16, True, "publicKeyInfo", (_ALGORITHM, _BIT_STRING))
+_FIELDS = _Field(16, True, "tbsCertificateRequest", (_Field(2, False, "int"), _Field(None, None, "RawValue"), _KEY))
+_REQUEST = _Field(16, True, "certificateRequest", (_FIELDS, _ALGORITHM, _BIT_STRING))
 _UNSET = (
     "{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> stringType:0 "
     "timeType:0 set:false omitEmpty:false}"
@@ -285,7 +288,7 @@ def _check_request(der: bytes) -> None:
     _check_point(key.take(_SEQUENCE, ""), key.bits(""))
 
 
-def _field(data: bytes, at: int, wanted: tuple[Any, ...]) -> int:
+def _field(data: bytes, at: int, wanted: _Field) -> int:
     """Where the field ends.  Raises ValueError."""
     tag, compound, name, parts = wanted
     if at == len(data):

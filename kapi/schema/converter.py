@@ -7,7 +7,7 @@ of the field and accepts whole numbers with a fraction or an exponent; its error
 from __future__ import annotations
 
 from kapi.machinery.tree import Tree
-from kapi.schema.decode_exact import ExactDecoder, FieldMismatch, TypeMismatch, base64_text
+from kapi.schema.decode_exact import FieldMismatch, MetadataDecoder, TypeMismatch, base64_text
 from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
 
@@ -39,10 +39,8 @@ def _given(value: object) -> str:
     return next((name for class_, name in _KINDS.items() if isinstance(value, class_)), "string")
 
 
-class Converter(ExactDecoder):
+class Converter(MetadataDecoder):
     """One conversion; the first error ends it."""
-
-    _shown = staticmethod('"{}"'.format)
 
     def decode(self, value: object, type_: Type) -> Tree:
         try:

@@ -320,7 +320,7 @@ class ExactDecoder:
 
 
 class MetadataDecoder(ExactDecoder):
-    """Decodes the metadata of a custom resource, of which upstream takes the paths of problems without escapes."""
+    """Decodes the metadata of a custom resource, as upstream's converter: the paths of problems have no escapes."""
 
     _shown = staticmethod('"{}"'.format)
 

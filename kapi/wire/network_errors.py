@@ -27,7 +27,7 @@ def is_domain_name(name: str) -> bool:
         return True  # punycode is made of the latter
     labels = name.removesuffix(".").split(".")
     known = all(len(label) < 64 and _LABEL.fullmatch(label) for label in labels)
-    return known and len(name) <= 254 and not all(label.isdigit() for label in labels)
+    return known and len(name.removesuffix(".")) <= 253 and not all(label.isdigit() for label in labels)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from twisted.internet import defer, error
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseNeverReceived
 
-from kapi.wire.network_errors import LookupTimedOut, describe, describe_request
+from kapi.wire.network_errors import LookupTimedOut, describe, describe_request, is_domain_name
 
 REFUSED = error.ConnectionRefusedError()
 
@@ -87,3 +87,31 @@ def test_requests_are_named_without_credentials(url: str, text: str) -> None:
 @pytest.mark.parametrize("url", ["https://h:99999", "https://["])
 def test_a_url_that_is_none(url: str) -> None:
     assert describe_request(ValueError("no port"), "GET", url).startswith(f'parse "{url}": ')
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        (".", True),
+        ("", False),
+        ("a", True),
+        ("a.", True),
+        ("a..", False),
+        (".a", False),
+        ("a..b", False),
+        ("-a", False),
+        ("a-.b", False),
+        ("_a.b_c", True),
+        ("1.2", False),
+        ("1-2", True),
+        ("a b", False),
+        ("a" * 63, True),
+        ("a" * 64, False),
+        ("a." * 126 + "b", True),  # 253 characters
+        ("a." * 127, True),  # 254 with the last dot
+        ("a." * 126 + "bc", False),
+        ("a." * 127 + "b", False),
+    ],
+)
+def test_names_that_a_name_server_is_asked_for(name: str, known: bool) -> None:
+    assert is_domain_name(name) is known

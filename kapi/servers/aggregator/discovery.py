@@ -26,7 +26,7 @@ from kapi.servers.aggregator.groups import from_legacy
 
 WORKERS = 5  # concurrent requests; a silent server blocks one for TIMEOUT_SECONDS
 TIMEOUT_SECONDS = 5.0
-REFRESH_SECONDS = 30.0  # between two requests for the document of a server
+REFRESH_SECONDS = 60.0  # between two requests for the document of a server
 _FIRST_DELAY_SECONDS = 0.5  # after a failure; doubles up to REFRESH_SECONDS
 _VERSIONS = ("v2", "v2beta1")
 _KIND = "APIGroupDiscoveryList"

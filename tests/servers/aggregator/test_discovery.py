@@ -30,7 +30,7 @@ def document(**versions: list[Object]) -> bytes:
 
 
 class DiscoveryTests(ControllerCase):
-    def later(self, seconds: float = 31) -> None:
+    def later(self, seconds: float = 61) -> None:
         self.clock.advance(seconds)
         self.turn()
 
@@ -88,7 +88,7 @@ class DiscoveryTests(ControllerCase):
             self.later(6)
         self.assertEqual((self.version().stale, self.names()), (False, ["a"]))
         self.backend_client.hanging.add("v1.a.example.com")
-        for _ in range(3):
+        for _ in range(4):
             self.later(20)
         self.assertEqual((self.version().stale, self.version().remote), (True, []))
 
