@@ -89,6 +89,7 @@ def pipe(answer: Answer, http: HTTPRequest, pending: Pending | None = None) -> D
     """Writes the body of a response to the client, no faster than the client reads; fires at the end."""
     pipe = _Pipe(answer, http, pending)
     answer.read(pipe.write, pipe.end)
+    pipe.begin()
     return pipe.done
 
 
@@ -97,7 +98,7 @@ class _Pipe:
     def __init__(self, answer: Answer, http: HTTPRequest, pending: Pending | None) -> None:
         self.done: Deferred[None] = Deferred()
         self._answer, self._http = answer, http
-        self._over = False
+        self._over = self._begun = False
         self._pending = pending
         self._held: PendingBytes | None = None  # while the client reads nothing
         http.registerProducer(self, True)
@@ -105,7 +106,13 @@ class _Pipe:
 
     def write(self, data: bytes) -> None:
         if not self._over:
+            self._begun = True
             self._http.write(data)
+
+    def begin(self) -> None:
+        """Sends the headers if no part of the body is there yet: the first event of a watch may come late."""
+        if not self._begun:
+            self.write(b"")
 
     def end(self, why: Failure | None) -> None:
         if self._over:

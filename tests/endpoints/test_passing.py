@@ -25,6 +25,7 @@ class Client:
 
     def __init__(self, pending: Pending) -> None:
         self.producer: Any = None
+        self.written: list[bytes] = []
         self.gone: Deferred[None] = Deferred()
         self.channel = self
         self.transport: Any = StringTransport()
@@ -45,7 +46,8 @@ class Client:
     def notifyFinish(self) -> Deferred[None]:
         return self.gone
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
 
     def finish(self) -> None: ...
 
@@ -72,6 +74,16 @@ class Passing(SynchronousTestCase):
         self.assertEqual(self.pending.size, BACKEND_BYTES)
         producer.resumeProducing()
         self.assertEqual(self.pending.size, 0)
+
+    def test_the_headers_do_not_wait_for_the_body(self) -> None:
+        pipe(self.answer, self.client)
+        self.assertEqual(self.client.written, [b""])
+        self.answer.feed(b"late")
+        self.assertEqual(self.client.written, [b"", b"late"])
+        there, client = answer(), Client(self.pending)
+        there.feed(b"with the head")
+        pipe(there, client)  # type: ignore[arg-type]
+        self.assertEqual(client.written, [b"with the head"])
 
     def test_nothing_counts_when_either_side_has_gone(self) -> None:
         for end in (
