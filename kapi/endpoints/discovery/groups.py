@@ -24,6 +24,7 @@ class VersionEntry(msgspec.Struct):
     resources: list[Resource] = msgspec.field(default_factory=list)
     remote: list[Object] | None = None  # the entries of an extension API server in the aggregated document
     stale: bool = False
+    unserved: bool = False  # it has only an APIService, which another server of the cluster may have made
 
 
 @dataclass(slots=True)

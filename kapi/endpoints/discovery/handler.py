@@ -127,7 +127,8 @@ def _subresource(row: Resource, sub: Subresource) -> Object:
 def aggregated_group(group: GroupEntry) -> Object:
     """One item of an APIGroupDiscoveryList."""
     metadata = {"name": group.name} if group.name else {}
-    return {"metadata": metadata, "versions": [aggregated_version(entry) for entry in group.versions]}
+    versions = [aggregated_version(entry) for entry in group.versions if not entry.unserved]
+    return {"metadata": metadata, "versions": versions}
 
 
 def aggregated(groups: Iterable[GroupEntry], item: Callable[[GroupEntry], object] = aggregated_group) -> Object:
@@ -340,7 +341,11 @@ class DiscoveryHandler:
         if found is None:
             AGGREGATIONS.add()
             core = path == "/api"
-            groups = [group for group in self._source() if (not group.name) == core]
+            groups = [
+                group
+                for group in self._source()
+                if (not group.name) == core and not all(entry.unserved for entry in group.versions)
+            ]
             body = orjson.dumps(aggregated(groups, _encoded))
             # one for all media types: Vary separates them
             etag = b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'

@@ -130,7 +130,7 @@ def merged_group(
             known = remote.get(gv)
             versions[gv.version] = VersionEntry(gv.version, remote=known or [], stale=known is None)
         elif gv.version not in versions:
-            versions[gv.version] = VersionEntry(gv.version, remote=[], stale=True)
+            versions[gv.version] = VersionEntry(gv.version, remote=[], stale=True, unserved=True)
     if not versions:
         return None
     ranked = sorted(sort_versions(versions), key=lambda version: -priorities[version][1])

@@ -155,10 +155,24 @@ def test_groups_of_other_servers_stand_where_their_priority_puts_them() -> None:
 def test_a_server_that_was_never_reached_is_stale() -> None:
     services = [service_object("v1.a.example.com", "a.example.com", "v1", 100, 1, True)]
     groups = index([], services).all()
-    assert handler.aggregated(groups)["items"][0]["versions"] == [{"version": "v1", "freshness": "Stale"}]
+    assert handler.aggregated_group(groups[0])["versions"] == [{"version": "v1", "freshness": "Stale"}]
     assert index([], services).stale() == [GroupVersion("a.example.com", "v1")]
     known = index([], services, {GroupVersion("a.example.com", "v1"): [{"resource": "as"}]})
     assert known.stale() == []
+
+
+def test_an_api_service_alone_makes_no_resources() -> None:
+    """Another server of the cluster may serve them, and has made it; the list of groups has it as upstream's."""
+    services = [
+        service_object("v1.a.example.com", "a.example.com", "v1", 100, 1, False),
+        service_object("v1.apps", "apps", "v1", 17800, 15, False),
+        service_object("v2.apps", "apps", "v2", 17800, 15, False),
+    ]
+    rows = [row for row in BUILT_IN if row.group == "apps"]
+    groups = index(rows, services)
+    assert [group.name for group in groups.all()] == ["apps", "a.example.com"]
+    assert [item["version"] for item in handler.aggregated_group(groups.all()[0])["versions"]] == ["v1"]
+    assert GroupVersion("a.example.com", "v1") in groups.stale()  # nobody here knows its resources
 
 
 @pytest.mark.parametrize(
@@ -187,7 +201,11 @@ def test_groups_of_equal_priority_are_sorted_by_an_api_service_in_the_list_and_b
     ]
     services[-1]["spec"]["groupPriorityMinimum"] = 2000
     groups = index([], services)
-    assert [item["metadata"]["name"] for item in handler.aggregated(groups.all())["items"]] == ["c.io", "a.io", "b.io"]
+    assert [item["metadata"]["name"] for item in map(handler.aggregated_group, groups.all())] == [
+        "c.io",
+        "a.io",
+        "b.io",
+    ]
     document = handler.DiscoveryHandler(groups.all, lambda: "")._document(["apis"])
     assert document is not None
     assert [entry["name"] for entry in document["groups"]] == ["c.io", "b.io", "a.io"]
