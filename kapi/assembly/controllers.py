@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kapi.assembly.chain import Outgoing
+from kapi.assembly.client_certificates import ReloadedFiles
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.identity import trusted
 from kapi.assembly.storage import Storage
@@ -18,16 +20,21 @@ from kapi.controllers.identity import COLLECTION as IDENTITY_COLLECTION
 from kapi.controllers.identity import IdentityController
 from kapi.controllers.leaderelection import LeaderElection
 from kapi.controllers.legacytokentracking import LegacyTokenTrackingController
-from kapi.controllers.serverleases import LEASES, ServerLeases
+from kapi.controllers.serverleases import LEASES, PEER_LEASES, PeerEndpointController, ServerLeases
 from kapi.controllers.storageversions import GROUP as STORAGE_VERSIONS
 from kapi.controllers.storageversions import PLURAL, StorageVersionController
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.server_id import server_id
 from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor
 from kapi.registry.registry import Registry
 from kapi.runtime.persistent import Persistent
+from kapi.servers.aggregator.backend import Backends
 from kapi.servers.chain import ServerChain
+from kapi.servers.peers import Peers
+from kapi.wire.egress import CONTROL_PLANE
 
 POLICY_HOOK = "rbac/bootstrap-roles"
 #: upstream has separate hooks for these parts of one hook here
@@ -52,7 +59,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
         port=given.port,
         node_port=options.control_plane.kubernetes_service_node_port,
         now=now,
-        leases=_leases(registry, reactor) if publishes and not registry.store.exclusive else None,
+        leases=_leases(registry, reactor, LEASES) if publishes and not registry.store.exclusive else None,
         publishes=publishes,
         ranges_client=registry.client.named(RANGES),
     )
@@ -120,6 +127,36 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
     core.add_closing_hook(POLICY_HOOK, policy.stop)
 
 
+def install_peers(config: CompletedConfig, storage: Storage, chain: ServerChain, outgoing: Outgoing) -> Peers | None:
+    """Tells other servers of this one; with --peer-ca-file, what passes requests on to others.  Raises ConfigError."""
+    options, reactor, registry = config.options, config.reactor, storage.registry
+    if not options.generic.features["UnknownVersionInteroperabilityProxy"]:
+        return None
+    server, given = server_id(), config.given
+    leases = None if registry.store.exclusive else _leases(registry, reactor, PEER_LEASES, server)
+    endpoint = PeerEndpointController(leases, reactor, options.aggregator.peer_address(given.advertise, given.port))
+    chain.core.add_post_start_hook(endpoint.name, endpoint.start)
+    chain.core.add_pre_shutdown_hook(endpoint.name, endpoint.stop)
+    if not options.aggregator.peer_ca_file:
+        return None
+    authorities = ReloadedFiles(options.aggregator.peer_authorities)
+    config.reloaders.add(authorities.reload)
+    peers = Peers(
+        registry.client,
+        reactor,
+        server=server,
+        addresses=dict if leases is None else leases.servers,
+        serves=chain.aggregator.serves_resource,
+        backends=Backends(reactor, given.egress, CONTROL_PLANE),
+        identity=outgoing.proxy_identity,
+        authorities=authorities,
+    )
+    peers.changed = chain.aggregator.merge_discovery(peers.merge)
+    chain.core.add_post_start_hook(peers.name, peers.start, peers.steps)
+    chain.core.add_closing_hook(peers.name, peers.stop)
+    return peers
+
+
 def _elected(
     options: Options, reactor: Reactor, registry: Registry, make: Callable[[], list[Controller]]
 ) -> list[Controller]:
@@ -163,6 +200,6 @@ def _coordination(options: Options, reactor: Reactor, registry: Registry) -> Con
     )
 
 
-def _leases(registry: Registry, reactor: Reactor) -> ServerLeases:
-    cache = registry.caches.cache(LEASES, {}, namespaced=False)
-    return ServerLeases(registry.store, cache, registry.environment.clock, reactor.seconds)
+def _leases(registry: Registry, reactor: Reactor, kind: GroupResource, server: str = "") -> ServerLeases:
+    cache = registry.caches.cache(kind, {}, namespaced=False)
+    return ServerLeases(registry.store, cache, registry.environment.clock, reactor.seconds, server)

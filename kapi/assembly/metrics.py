@@ -14,7 +14,7 @@ from kapi.authentication.cache import TOKEN_CACHES
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.client import metrics as client
 from kapi.controllers.servicerepair import FAILURES
-from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
+from kapi.endpoints.discovery.handler import AGGREGATIONS, MERGED, MERGED_AGAIN, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
 from kapi.observability import zpages
@@ -29,6 +29,7 @@ from kapi.resources.certificates import certificatesigningrequests
 from kapi.runtime import workqueue
 from kapi.schema.managedfields import TIMESTAMP_COMPARISON
 from kapi.schema.structural.correlation import RATCHETING
+from kapi.servers import peers
 from kapi.servers.aggregator.availability import LOSSES
 from kapi.servers.apiextensions import conversion
 from kapi.store.encryption import kms_metrics
@@ -43,6 +44,8 @@ _PROCESS_COLLECTORS: tuple[Collector, ...] = (
     RATCHETING,
     AGGREGATIONS,
     WITHOUT_PEERS,
+    MERGED,
+    MERGED_AGAIN,
     SELF_REQUESTS,
     LOSSES,
     FAILURES,
@@ -54,6 +57,7 @@ _PROCESS_COLLECTORS: tuple[Collector, ...] = (
     *allocators.COLLECTORS,
     *client.COLLECTORS,
     *conversion.COLLECTORS,
+    *peers.COLLECTORS,
     *tls_faults.COLLECTORS,
 )
 

@@ -30,6 +30,7 @@ from kapi.request.context import RequestContext
 from kapi.servers.additions import HookContext
 from kapi.servers.aggregator.availability import unavailable_services
 from kapi.servers.chain import ServerChain
+from kapi.servers.peers import Peers
 from kapi.serving.generic import GenericServer
 from kapi.serving.health import Check, HealthChecks
 from kapi.serving.life import Hooks
@@ -56,6 +57,7 @@ class PreparedServer:
     hooks: Hooks
     filters: tuple[Filter, ...]
     extension: Extension | None
+    innermost: tuple[Filter, ...]  # behind the filters of programs, too
 
     def handler_chain(self, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()) -> FilterChain:
         """The filters with the site behind them; ``before`` and ``behind`` come before and after the server's own filters."""
@@ -68,8 +70,8 @@ class PreparedServer:
         if self.config.tracing is not None:
             handler = self.config.tracing.requests.around(handler)
         if extension is None:
-            return FilterChain([*before, *self.filters, *behind], handler)
-        own = FilterChain([*self.filters, *behind], handler)
+            return FilterChain([*before, *self.filters, *behind, *self.innermost], handler)
+        own = FilterChain([*self.filters, *behind, *self.innermost], handler)
         return FilterChain(before, extension.before_filters(own.handle, behind))
 
     def streams_body(self, uri: bytes) -> bool:
@@ -84,6 +86,7 @@ def prepare_run(
     chain: ServerChain,
     outgoing: Outgoing,
     extension: Extension | None,
+    peers: Peers | None,
 ) -> PreparedServer:
     """Adds the parts that only the process's own server has, and builds the filters.  Raises ConfigError."""
     options, server, core = config.options, chain.aggregator, chain.core
@@ -105,7 +108,8 @@ def prepare_run(
     filters = build_handler_chain(
         config, policy.identity, policy.authorization.authorizer, flow, server.serves_resource
     )
-    return PreparedServer(config, storage, policy, chain, site, hooks, tuple(filters), extension)
+    innermost = () if peers is None else (peers.filter,)
+    return PreparedServer(config, storage, policy, chain, site, hooks, tuple(filters), extension, innermost)
 
 
 def _install_identity(policy: Policy, chain: ServerChain) -> None:

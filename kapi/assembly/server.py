@@ -9,7 +9,7 @@ from __future__ import annotations
 from kapi.assembly.chain import Outgoing, build_chain
 from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
 from kapi.assembly.config import Config
-from kapi.assembly.controllers import install_controllers
+from kapi.assembly.controllers import install_controllers, install_peers
 from kapi.assembly.extension import Extension
 from kapi.assembly.policy import build_policy
 from kapi.assembly.prepared import PreparedServer, prepare_run
@@ -24,4 +24,5 @@ def assemble(given: Config, extension: Extension | None = None) -> PreparedServe
     outgoing = Outgoing(kubelet_settings(config), proxy_identity(config))
     chain = build_chain(config, storage, policy, outgoing)
     install_controllers(config, storage, chain)
-    return prepare_run(config, storage, policy, chain, outgoing, extension)
+    peers = install_peers(config, storage, chain, outgoing)
+    return prepare_run(config, storage, policy, chain, outgoing, extension, peers)

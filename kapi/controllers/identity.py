@@ -13,7 +13,7 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.machinery import status, tree
-from kapi.machinery.server_id import server_id
+from kapi.machinery.server_id import IDENTITY_LABEL, KUBE_APISERVER, server_id
 from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
@@ -21,8 +21,6 @@ from kapi.runtime.persistent import Persistent, release
 
 COLLECTION = "start-kube-apiserver-identity-lease-garbage-collector"
 NAMESPACE = "kube-system"
-_LABEL = "apiserver.kubernetes.io/identity"
-_COMPONENT = "kube-apiserver"
 DURATION_SECONDS = 3600  # duration of a Lease
 RENEWAL_SECONDS = 10.0  # between two renewals
 _COLLECTION_SECONDS = 3600.0
@@ -33,15 +31,14 @@ class IdentityController:
 
     name = "start-kube-apiserver-identity-lease-controller"
 
-    def __init__(
-        self, client: Client, reactor: IReactorTime, clock: Callable[[], float], host: str = socket.gethostname()
-    ) -> None:
+    def __init__(self, client: Client, reactor: IReactorTime, clock: Callable[[], float], host: str = "") -> None:
+        host = host or socket.gethostname()
         self._leases = client.resource("coordination.k8s.io", "leases")
         self._reactor = reactor
         self._clock = clock
         self._lease = server_id(host)
         self._holder = f"{self._lease}_{uuid.uuid4()}"
-        self._labels = {_LABEL: _COMPONENT, "kubernetes.io/hostname": host}
+        self._labels = {IDENTITY_LABEL: KUBE_APISERVER, "kubernetes.io/hostname": host}
         self._is_new = True  # the Lease of an earlier process may be there
         self._collected_at: float | None = None
         self._work = Persistent("identity lease", self.run_once, reactor, RENEWAL_SECONDS)
@@ -84,7 +81,8 @@ class IdentityController:
     async def _collect(self) -> None:
         for lease in self._leases.lister.list(NAMESPACE):
             metadata = lease["metadata"]
-            if (metadata.get("labels") or {}).get(_LABEL) != _COMPONENT or not self._expired(lease.get("spec") or {}):
+            ours = (metadata.get("labels") or {}).get(IDENTITY_LABEL) == KUBE_APISERVER
+            if not ours or not self._expired(lease.get("spec") or {}):
                 continue
             try:
                 await self._leases.delete(metadata["name"], NAMESPACE)

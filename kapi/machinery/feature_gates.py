@@ -35,7 +35,8 @@ WITH_EFFECT = frozenset(
     StorageVersionHash StorageVersionMigrator StrictIPCIDRValidation
     StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
     TaintTolerationComparisonOperators TokenRequestServiceAccountUIDValidation TopologyAwareWorkloadScheduling
-    UnauthenticatedHTTP2DOSMitigation UserNamespacesHostNetworkSupport VolumeLimitScaling WatchList
+    UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy UserNamespacesHostNetworkSupport
+    VolumeLimitScaling WatchList
     WorkloadAwarePreemption WorkloadWithJob
 """.split()
 )

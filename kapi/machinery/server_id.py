@@ -8,10 +8,13 @@ import os
 
 from kapi.machinery.meters import hashed
 
+KUBE_APISERVER = "kube-apiserver"
+IDENTITY_LABEL = "apiserver.kubernetes.io/identity"  # of the Leases of servers, with KUBE_APISERVER
+
 
 def server_id(host: str = "") -> str:
     """``apiserver-`` and a hash of the host's name, "" for this host; each part is hashed with its length before it."""
-    parts = ((host or os.uname().nodename).encode(), b"kube-apiserver")
+    parts = ((host or os.uname().nodename).encode(), KUBE_APISERVER.encode())
     data = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
     return "apiserver-" + base64.b32encode(hashlib.sha256(data).digest()[:16]).decode().rstrip("=").lower()
 

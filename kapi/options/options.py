@@ -77,6 +77,12 @@ class Options:
             errors.extend(group.validate())
         if options.authentication.requestheader_uid_headers and not options.generic.features["RemoteRequestHeaderUID"]:
             errors.append('--requestheader-uid-headers requires the "RemoteRequestHeaderUID" feature to be enabled')
+        if not options.generic.features["UnknownVersionInteroperabilityProxy"]:
+            errors.extend(
+                f"--{flag} requires UnknownVersionInteroperabilityProxy feature to be turned on"
+                for flag in ("peer-ca-file", "peer-advertise-ip", "peer-advertise-port")
+                if getattr(options.aggregator, flag.replace("-", "_"))
+            )
         reads, writes = options.generic.max_requests_inflight, options.generic.max_mutating_requests_inflight
         if options.features.enable_priority_and_fairness and reads + writes <= 0:
             errors.append(
@@ -106,6 +112,7 @@ class Options:
             self.authorization.authorization_config,
             self.aggregator.proxy_client_cert_file,
             self.aggregator.proxy_client_key_file,
+            self.aggregator.peer_ca_file,
             kubelet.kubelet_certificate_authority,
             kubelet.kubelet_client_certificate,
             kubelet.kubelet_client_key,

@@ -12,10 +12,13 @@ import pytest
 from kapi.assembly.prepared import PreparedServer
 from kapi.machinery.gvk import GroupResource
 from kapi.options.errors import ConfigError
+from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.servers.additions import Additions
 from kapi.testing.http import MemoryRequest
 from tests.assembly.assembled import assembled
+from tests.certificates import self_signed
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +70,49 @@ def test_nothing_is_audited_without_a_policy(plain: PreparedServer, tmp_path: Pa
 def test_what_is_wrong_with_a_file_is_told_by_its_stage(tmp_path: Path, flag: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         assembled(tmp_path, flag)
+
+
+def front_proxy(directory: Path) -> list[str]:
+    certificate, key = self_signed("front-proxy")
+    (directory / "front.pem").write_bytes(certificate + key)
+    return [f"--proxy-client-{what}-file={directory / 'front.pem'}" for what in ("cert", "key")]
+
+
+def test_requests_go_to_other_servers_behind_all_filters_and_only_with_their_authorities(tmp_path: Path) -> None:
+    flags = front_proxy(tmp_path)
+    added = Additions(filters=[lambda ctx: None])
+    server = assembled(tmp_path / "data", *flags, f"--peer-ca-file={tmp_path / 'front.pem'}", additions=added)
+    last = server.handler_chain().filters[-2:]
+    assert [step.__qualname__.split(".")[-1] for step in last] == ["<lambda>", "filter"]
+    assert "mixed-version-proxy-handler" in server.hooks.names
+    for name, flag in (("without", ""), ("off", "--feature-gates=UnknownVersionInteroperabilityProxy=false")):
+        server = assembled(tmp_path / name, *flags, *filter(None, [flag]))
+        assert server.innermost == () and "mixed-version-proxy-handler" not in server.hooks.names
+        assert ("peer-endpoint-reconciler-controller" in server.hooks.names) is not bool(flag)
+
+
+@pytest.mark.parametrize(("content", "text"), [(None, "cannot read"), (b"nothing", "ca.pem: ")])
+def test_the_authorities_of_other_servers_can_be_read(tmp_path: Path, content: bytes | None, text: str) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"--peer-ca-file: .*{text}"):
+        assembled(tmp_path / "data", *front_proxy(tmp_path), f"--peer-ca-file={file}")
+
+
+@pytest.mark.parametrize(
+    ("flags", "address"),
+    [
+        ((), "192.0.2.1:6443"),
+        (("--peer-advertise-ip=192.0.2.9",), "192.0.2.1:6443"),  # both or none
+        (("--peer-advertise-ip=192.0.2.9", "--peer-advertise-port=7443"), "192.0.2.9:7443"),
+        (("--peer-advertise-ip=fd00::9", "--peer-advertise-port=7443"), "[fd00::9]:7443"),
+    ],
+)
+def test_other_servers_reach_this_one_where_clients_do_or_at_an_address_of_their_own(
+    flags: tuple[str, ...], address: str
+) -> None:
+    assert Options.from_command_line(flags).aggregator.peer_address("192.0.2.1", 6443) == address
 
 
 def test_clients_are_told_the_external_name(plain: PreparedServer, tmp_path: Path) -> None:

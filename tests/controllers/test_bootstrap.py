@@ -11,13 +11,19 @@ from twisted.trial.unittest import TestCase
 from kapi.codecs.split import encode_halves
 from kapi.controllers import bootstrap
 from kapi.controllers.bootstrap import BootstrapController
-from kapi.controllers.serverleases import LEASES, LIFETIME_SECONDS, ServerLeases
+from kapi.controllers.serverleases import (
+    LEASES,
+    LIFETIME_SECONDS,
+    PEER_LEASES,
+    PeerEndpointController,
+    ServerLeases,
+)
 from kapi.machinery import status, tree
 from kapi.registry.allocators.services import install
 from kapi.testing.memory_api import MemoryAPI
 
 
-class Bootstrap(TestCase):
+class Case(TestCase):
     async def start(self) -> MemoryAPI:
         api = MemoryAPI()
         install(api.registry, ["10.0.0.0/24"], (30000, 32767))
@@ -25,6 +31,16 @@ class Bootstrap(TestCase):
         self.api = api
         return api
 
+    async def wait(self, coroutine: Any) -> None:
+        done = Deferred.fromCoroutine(coroutine)
+        for _ in range(50):
+            if done.called:
+                break
+            self.api.turn()
+        await done
+
+
+class Bootstrap(Case):
     def server(
         self, address: str, port: int = 6443, publishes: bool = True, seconds: Callable[[], float] | None = None
     ) -> BootstrapController:
@@ -42,14 +58,6 @@ class Bootstrap(TestCase):
             publishes=publishes,
         )
         return made
-
-    async def wait(self, coroutine: Any) -> None:
-        done = Deferred.fromCoroutine(coroutine)
-        for _ in range(50):
-            if done.called:
-                break
-            self.api.turn()
-        await done
 
     def addresses(self) -> list[str]:
         client = self.api.registry.client
@@ -254,6 +262,47 @@ class Bootstrap(TestCase):
             api.turn(LIFETIME_SECONDS / 2)
             await self.wait(other.run_once())
         self.assertEqual(self.addresses(), ["192.0.2.2"])
+
+
+class PeerEndpoints(Case):
+    def leases(self, server: str, seconds: Callable[[], float] | None = None) -> ServerLeases:
+        api, clock = self.api, self.api.clock.seconds
+        return ServerLeases(api.store, api.caches.cache(PEER_LEASES, {}, False), clock, seconds or clock, server)
+
+    async def test_servers_know_the_addresses_of_each_other_until_these_stop_or_fail(self) -> None:
+        api = await self.start()
+        observer = self.leases("")
+        named = [("a", "192.0.2.1:6443"), ("a", "192.0.2.1:6443"), ("b", "[fd00::1]:6443"), ("c", "192.0.2.3:1")]
+        servers = [PeerEndpointController(self.leases(name), api.clock, address) for name, address in named]
+        for server in servers:
+            await self.wait(server.start())
+            await self.wait(server.run_once())
+        self.assertEqual(observer.servers(), {"a": ["192.0.2.1:6443"], "b": ["[fd00::1]:6443"], "c": ["192.0.2.3:1"]})
+        await self.wait(servers[0].stop())  # one of two processes of a machine
+        await self.wait(servers[2].stop())
+        self.assertEqual(sorted(observer.servers()), ["a", "c"])
+        servers[3]._work.stop()  # it fails, and renews nothing any more
+        for _ in range(20):
+            api.turn(1)
+            observer.servers()
+        self.assertEqual(sorted(observer.servers()), ["a"])
+        await self.wait(servers[1].stop())
+        self.assertEqual(observer.servers(), {})
+
+    async def test_entries_of_other_versions_are_no_addresses(self) -> None:
+        api = await self.start()
+        for number, entry in enumerate(({"server": "a"}, {"address": "192.0.2.1:1"}, {"server": 1, "address": 1})):
+            halves = encode_halves({"kind": "X", "apiVersion": "v1", "metadata": {"name": str(number)}, **entry})
+            await api.store.create(f"core/peerserverleases//{number}", *halves, expires=api.clock.seconds() + 1000)
+        self.assertEqual(self.leases("").servers(), {})
+
+    async def test_a_server_alone_on_its_store_tells_nobody(self) -> None:
+        api = await self.start()
+        alone = PeerEndpointController(None, api.clock, "192.0.2.1:6443")
+        before = len(api.clock.getDelayedCalls())
+        await self.wait(alone.start())
+        await self.wait(alone.stop())
+        self.assertEqual(len(api.clock.getDelayedCalls()), before)
 
 
 class Plans(TestCase):

@@ -395,12 +395,13 @@ def test_the_version_is_shown_short_and_whole() -> None:
     assert run_to_end("--version=v1.2.3")[0] == 1
 
 
-#: of upstream's hooks; what is not here: peer-endpoint-reconciler-controller, loopback-serving-certificate
+#: of upstream's hooks; what is not here: loopback-serving-certificate
 UPSTREAM_CHECKS = """
     aggregator-reload-proxy-client-cert apiservice-discovery-controller apiservice-openapi-controller
     apiservice-openapiv3-controller apiservice-registration-controller apiservice-status-local-available-controller
     apiservice-status-remote-available-controller apiservice-wait-for-first-sync bootstrap-controller crd-informer-synced
-    generic-apiserver-start-informers kube-apiserver-autoregistration priority-and-fairness-config-consumer
+    generic-apiserver-start-informers kube-apiserver-autoregistration peer-endpoint-reconciler-controller
+    priority-and-fairness-config-consumer
     priority-and-fairness-config-producer priority-and-fairness-filter rbac/bootstrap-roles
     scheduling/bootstrap-system-priority-classes start-apiextensions-controllers start-apiextensions-informers
     start-apiserver-admission-initializer start-cluster-authentication-info-controller start-kube-aggregator-informers

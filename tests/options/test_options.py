@@ -454,6 +454,11 @@ def test_a_webhook_for_audit_has_its_own_batches() -> None:
             ["--requestheader-uid-headers=X-Remote-Uid", "--feature-gates=RemoteRequestHeaderUID=false"],
             '--requestheader-uid-headers requires the "RemoteRequestHeaderUID" feature to be enabled',
         ),
+        (["--peer-ca-file=x"], "error building peer proxy handler, proxy-cert-file not specified"),
+        (
+            ["--peer-advertise-ip=x", "--feature-gates=UnknownVersionInteroperabilityProxy=false"],
+            "--peer-advertise-ip requires UnknownVersionInteroperabilityProxy feature to be turned on",
+        ),
     ],
 )
 def test_identity_flags_that_do_not_go_together(flags: list[str], text: str) -> None:

@@ -85,7 +85,7 @@ TOGETHER = {
     "authorization-webhook-config-file", "kubelet-client-certificate", "kubelet-client-key", "oidc-ca-file",
     "oidc-client-id", "oidc-groups-claim", "oidc-groups-prefix", "oidc-issuer-url", "oidc-required-claim",
     "oidc-signing-algs", "oidc-username-claim", "oidc-username-prefix", "proxy-client-cert-file",
-    "proxy-client-key-file", "tls-cert-file", "tls-private-key-file",
+    "proxy-client-key-file", "peer-ca-file", "tls-cert-file", "tls-private-key-file",
 }  # fmt: skip
 
 
@@ -207,9 +207,6 @@ INERT = {
     "log-flush-frequency": "lines are written at once",
     "log-json-info-buffer-size": "lines are written at once",
     "log-text-info-buffer-size": "lines are written at once",
-    "peer-advertise-ip": "a server asks no other server of the cluster",
-    "peer-advertise-port": "a server asks no other server of the cluster",
-    "peer-ca-file": "a server asks no other server of the cluster",
     "permit-address-sharing": "it is always done, as Go does it",
     "send-retry-after-while-not-ready-once": "the port opens when everything is loaded",
     "show-hidden-metrics-for-version": "none are hidden",

@@ -48,6 +48,8 @@ _PARAMETERS = b";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #: upstream: apiserver ``endpoints/discovery/aggregated/metrics.go``
 AGGREGATIONS = counter("aggregator_discovery_aggregation_count_total")
 WITHOUT_PEERS = counter("aggregator_discovery_nopeer_requests_total")
+MERGED_AGAIN = counter("aggregator_discovery_peer_aggregated_cache_hits_total")
+MERGED = counter("aggregator_discovery_peer_aggregated_cache_misses_total")
 
 
 def api_versions(address: str) -> Object:
@@ -131,13 +133,13 @@ def aggregated_group(group: GroupEntry) -> Object:
     return {"metadata": metadata, "versions": versions}
 
 
-def aggregated(groups: Iterable[GroupEntry], item: Callable[[GroupEntry], object] = aggregated_group) -> Object:
-    """``/api`` and ``/apis`` as APIGroupDiscoveryList v2; ``item`` makes the entry of a group."""
+def aggregated(groups: Iterable[object]) -> Object:
+    """``/api`` and ``/apis`` as APIGroupDiscoveryList v2, of the entries of groups."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [item(group) for group in groups],
+        "items": [*groups],
     }
 
 
@@ -260,7 +262,9 @@ class DiscoveryHandler:
         self._cbor = cbor  # of the documents of group versions
         self._find = find or (lambda name: next((group for group in source() if group.name == name), None))
         self._trees: dict[str, Object | None] = {}
-        self._bodies: dict[tuple[str, MediaType], tuple[Document, bytes]] = {}  # aggregated: path, form -> body, etag
+        self._bodies: dict[tuple[str, MediaType, bool], tuple[Document, bytes]] = {}  # aggregated -> body, etag
+        #: adds the groups of other servers of the cluster to those of /apis, as trees
+        self.merge: Callable[[list[Object]], Sequence[Object]] | None = None
 
     def invalidate(self) -> None:
         self._trees.clear()
@@ -303,9 +307,12 @@ class DiscoveryHandler:
         if len(parts) == 2:
             chosen = choose(accept, SUPPORTED, lambda media, convert: convert == _AGGREGATED)
             if chosen is not None and chosen.convert is not None:
+                merge = self.merge if path == "/apis" else None
                 if chosen.profile == "nopeer":
                     WITHOUT_PEERS.add()
-                return self._aggregated(ctx, path, written_as(chosen.media, chosen.pretty or wants_indented(ctx)))
+                    merge = None
+                form = written_as(chosen.media, chosen.pretty or wants_indented(ctx))
+                return self._aggregated(ctx, path, form, merge)
         media = plain_media_type(ctx)
         if media is None:
             raise not_accepted(known)
@@ -336,24 +343,34 @@ class DiscoveryHandler:
             return None
         return api_resource_list(name, version, entry.resources)
 
-    def _aggregated(self, ctx: RequestContext, path: str, form: MediaType) -> Response:
-        found = self._bodies.get((path, form))
+    def _aggregated(
+        self, ctx: RequestContext, path: str, form: MediaType, merge: Callable[[list[Object]], Sequence[Object]] | None
+    ) -> Response:
+        key = path, form, merge is not None
+        found = self._bodies.get(key)
+        if merge is not None:
+            (MERGED if found is None else MERGED_AGAIN).add()
         if found is None:
-            AGGREGATIONS.add()
             core = path == "/api"
             groups = [
                 group
                 for group in self._source()
                 if (not group.name) == core and not all(entry.unserved for entry in group.versions)
             ]
-            body = orjson.dumps(aggregated(groups, _encoded))
+            merged: Sequence[Object] | None = None
+            if merge is None:
+                AGGREGATIONS.add()
+                body = orjson.dumps(aggregated(map(_encoded, groups)))
+            else:
+                merged = merge([aggregated_group(group) for group in groups])
+                body = orjson.dumps(aggregated(merged))
             # one for all media types: Vary separates them
             etag = b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
             if form.protobuf:
-                body = discovery_list(map(aggregated_group, groups))
+                body = discovery_list(map(aggregated_group, groups) if merged is None else merged)
             elif not form.plain:
                 body = encode(orjson.loads(body), form)
-            found = self._bodies[path, form] = (Document(body), etag)
+            found = self._bodies[key] = (Document(body), etag)
         document, etag = found
         ctx.drop_response_header(b"cache-control")
         headers = ((b"etag", etag), (b"vary", b"Accept"), (b"cache-control", b"public"))

@@ -16,7 +16,7 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IReacto
 
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor
-from kapi.request.user import LOOPBACK_USER
+from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.servers.aggregator.availability import Target
 from kapi.wire.collected import Collected
 from kapi.wire.dial import Dialer
@@ -84,10 +84,10 @@ def _options(name: str, spec: Object, identity: Identity | None, *, insecure: bo
 
 
 class Backends:
-    """The servers of APIServices, by the APIServices' names."""
+    """The servers of APIServices, by the APIServices' names; or other servers by other names.  ``network`` is theirs."""
 
-    def __init__(self, reactor: Reactor, egress: Egress = DIRECT) -> None:
-        self._dialer = Dialer(reactor, proxy=egress.proxy(CLUSTER))
+    def __init__(self, reactor: Reactor, egress: Egress = DIRECT, network: str = CLUSTER) -> None:
+        self._dialer = Dialer(reactor, proxy=egress.proxy(network))
         self._known: dict[str, Backend] = {}
 
     def set(self, key: str, targets: Sequence[Target], spec: Object, identity: Identity | None) -> Backend:
@@ -138,11 +138,12 @@ class BackendAnswer(NamedTuple):
 
 
 class BackendClient:
-    """Requests are made as the loopback user.  ``backends`` has the server of each APIService, by its name."""
+    """Requests are made as ``user``.  ``backends`` has the server of each APIService, by its name."""
 
-    def __init__(self, reactor: IReactorTime, backends: Backends) -> None:
+    def __init__(self, reactor: IReactorTime, backends: Backends, user: UserInfo = LOOPBACK_USER) -> None:
         self._reactor: IReactorTime = reactor
         self._backends = backends
+        self._user = user
 
     async def ask(
         self,
@@ -171,7 +172,7 @@ class BackendClient:
         from kapi.wire.agent import Agent  # imported only when it is used
 
         pool, host = self._backends.pool(key)
-        headers = identity_headers(LOOPBACK_USER)
+        headers = identity_headers(self._user)
         if accept:
             headers.append((b"Accept", accept.encode()))
         if etag:

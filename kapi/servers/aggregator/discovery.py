@@ -132,7 +132,7 @@ class RemoteDiscovery:
             return known.resources
         if answer.code == 503:
             raise _Away("status code 503")
-        if answer.code == 200 and _is_aggregated(answer.content_type):
+        if answer.code == 200 and is_aggregated(answer.content_type):
             found = _Known(from_aggregated(json_pieces.loads(answer.body)), answer.etag, since)
             self._known[reference] = found
             return found.resources
@@ -147,7 +147,7 @@ def _reference(service: Object) -> _Reference:
     return found.get("namespace", ""), found.get("name", ""), found.get("port") or 443
 
 
-def _is_aggregated(content_type: str) -> bool:
+def is_aggregated(content_type: str) -> bool:
     _, *parts = (part.strip() for part in content_type.split(";"))
     given = dict(part.partition("=")[::2] for part in parts)
     return (given.get("g"), given.get("as")) == ("apidiscovery.k8s.io", _KIND) and given.get("v") in _VERSIONS
@@ -158,13 +158,32 @@ def from_aggregated(document: Tree) -> Resources:
 
     Raises ValueError, KeyError, TypeError or AttributeError for another document.
     """
+    return {
+        GroupVersion(group["metadata"].get("name", ""), version["version"]): version.get("resources", [])
+        for group in groups_of(document)
+        for version in group["versions"]
+    }
+
+
+def groups_of(document: Tree) -> list[Object]:
+    """The groups of an APIGroupDiscoveryList, with the fields that clients know.  Raises as ``from_aggregated``."""
     if document["kind"] != _KIND:
         raise ValueError("the document is no " + _KIND)
-    found: Resources = {}
-    for group in elements(document, "items"):
-        for version in elements(group, "versions"):
-            gv = GroupVersion(group["metadata"]["name"], version["version"])
-            found[gv] = [_resource(item) for item in elements(version, "resources")]
+    return [
+        {
+            "metadata": {key: group["metadata"][key] for key in ("name",) if group["metadata"].get(key)},
+            "versions": [_version(version) for version in elements(group, "versions")],
+        }
+        for group in elements(document, "items")
+    ]
+
+
+def _version(item: Object) -> Object:
+    found: Object = {"version": item["version"]}
+    resources = [_resource(each) for each in elements(item, "resources")]
+    if resources:
+        found["resources"] = resources
+    found["freshness"] = item.get("freshness", "")
     return found
 
 

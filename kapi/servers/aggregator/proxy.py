@@ -16,7 +16,9 @@ from kapi.endpoints.proxy_handler import PLAIN, Destination, NotPassedOn, ProxyH
 from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
+from kapi.request.user import UserInfo
 from kapi.servers.aggregator.backend import Backend, Backends
+from kapi.wire.head import Header
 
 UNAVAILABLE = b"service unavailable\n"
 #: the most servers that a request may have passed.  Two servers that aggregate each other pass a request on in a circle, with a
@@ -30,6 +32,27 @@ LOOP = b"the request has come through too many servers: APIServices of these ser
 def unavailable() -> Response:
     """The answer (503) while no endpoint of the service is available."""
     return Response(503, UNAVAILABLE, PLAIN, ((b"x-content-type-options", b"nosniff"),))
+
+
+def not_passed_on(problem: NotPassedOn) -> Response:
+    """The answer (503) when no endpoint has answered."""
+    return Response(503, f"{problem}\n".encode(), PLAIN)
+
+
+def destination(ctx: RequestContext, backend: Backend, user: UserInfo, *more: Header) -> Destination:
+    """One of the targets of a server, with the headers for a request of this user."""
+    target = backend.pick()
+    return Destination(
+        uri=ctx.http.uri,
+        host=backend.name.encode(),
+        dialed=(target.host, target.port),
+        connect=lambda: backend.endpoint(target),
+        pool=lambda: backend.pool(target),
+        user=user,
+        more=[(b"Audit-ID", ctx.audit_id.encode()), *more],
+        forwarded=[(b"X-Forwarded-Proto", b"https"), (b"X-Forwarded-Uri", ctx.http.uri.partition(b"?")[0])],
+        not_back=frozenset([b"audit-id"]),
+    )
 
 
 def _late(result: object, seconds: float) -> NoReturn:
@@ -68,7 +91,8 @@ class ReverseProxy:
             return unavailable()
         if (ctx.header("x-forwarded-for") or "").count(",") >= MAX_HOPS:
             return Response(508, LOOP, PLAIN, ((b"x-content-type-options", b"nosniff"),))
-        return self._pass_on(ctx, key, self._destination(ctx, key, backend))
+        user = ctx.user if self._sends_uid else replace(ctx.user, uid="")
+        return self._pass_on(ctx, key, destination(ctx, backend, user))
 
     async def _pass_on(self, ctx: RequestContext, key: str, destination: Destination) -> Response:
         answer = self._handler.handle(ctx, destination)
@@ -79,7 +103,7 @@ class ReverseProxy:
         except NotPassedOn as problem:
             if problem.is_backends_fault:
                 self._failed(key)
-            return Response(503, f"{problem}\n".encode(), PLAIN)
+            return not_passed_on(problem)
 
     async def _in_time(self, ctx: RequestContext, answer: Coroutine[Deferred[object], object, Response]) -> Response:
         """An answer that begins and ends within DISCOVERY_SECONDS; a body that does not ends the client's connection."""
@@ -94,18 +118,3 @@ class ReverseProxy:
 
             ctx.finishers.append(finish)
         return response
-
-    def _destination(self, ctx: RequestContext, key: str, backend: Backend) -> Destination:
-        target = backend.pick()
-
-        return Destination(
-            uri=ctx.http.uri,
-            host=backend.name.encode(),
-            dialed=(target.host, target.port),
-            connect=lambda: backend.endpoint(target),
-            pool=lambda: backend.pool(target),
-            user=ctx.user if self._sends_uid or ctx.user is None else replace(ctx.user, uid=""),
-            more=[(b"Audit-ID", ctx.audit_id.encode())],
-            forwarded=[(b"X-Forwarded-Proto", b"https"), (b"X-Forwarded-Uri", ctx.http.uri.partition(b"?")[0])],
-            not_back=frozenset([b"audit-id"]),
-        )

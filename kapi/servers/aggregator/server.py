@@ -108,6 +108,11 @@ class AggregatorServer(GenericServer):
         self.add_closing_hook("apiservice-registration-controller", controller.stop)
         self.add_health_check("autoregister-completion", lambda: "" if controller.registered else "not registered yet")
 
+    def merge_discovery(self, merge: Callable[[list[Object]], Sequence[Object]]) -> Callable[[], None]:
+        """Has ``merge`` add the groups of other servers to /apis; returns what to call when these have changed."""
+        self._discovery.merge = merge
+        return self._discovery.invalidate
+
     def _service_changed(self, kind: str, obj: Object) -> None:
         if obj["spec"].get("group", "") not in self.fixed_groups:
             self._groups.service(kind, obj)
