@@ -9,7 +9,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.core.services import RESOURCE
-from kapi.resources.core.services.families import decide_families
+from kapi.resources.core.services.families import decide_families, normalize_cluster_ips
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 PORT = {"port": 80, "protocol": "TCP", "targetPort": 80}
@@ -338,3 +338,30 @@ def test_a_field_of_the_former_type_goes_unless_the_client_has_changed_it(
     fields = {*new["spec"], *new["spec"]["ports"][0]}
     RESOURCE.strategy.prepare_for_update(new, old, CTX)
     assert fields - {*new["spec"], *new["spec"]["ports"][0]} == gone
+
+
+A, B, V6, W6 = "10.0.0.10", "10.0.0.11", "2000::1", "3000::1"
+
+
+@pytest.mark.parametrize(
+    ("old", "given", "wanted"),
+    [
+        (None, (A, []), [A]), (None, ("", [A]), [A]), (None, (A, [A]), [A]), (None, (A, [A, V6]), [A, V6]),
+        ((A, [A]), (A, [A]), [A]), ((A, [A]), (B, [B]), [B]), ((A, [A, V6]), (B, [B, W6]), [B, W6]),
+        ((A, [A]), (A, [A, V6]), [A, V6]), ((A, [A, V6]), (A, [A]), [A]), ((A, [A]), ("", [A]), []),
+        ((A, [A]), (A, []), [A]), ((A, [A, V6]), (A, []), [A, V6]), ((A, [A]), ("", []), []), ((A, [A]), ("", [B]), [B]),
+        ((A, [A, V6]), (B, []), []), (("None", ["None"]), (A, ["None"]), [A]), ((A, [A]), ("None", [A]), ["None"]),
+        ((A, [A, V6]), ("None", [B, V6]), [B, V6]), (("", []), (A, []), [A]),
+    ],
+)  # fmt: skip
+def test_an_address_that_only_one_of_two_fields_has(
+    old: tuple[str, list[str]] | None, given: tuple[str, list[str]], wanted: list[str]
+) -> None:
+    """As TestNormalizeClusterIPs of upstream's ``pkg/registry/core/service/storage``."""
+
+    def service(address: str, addresses: list[str]) -> Object:
+        return {"spec": {"clusterIP": address, **({"clusterIPs": addresses} if addresses else {})}}
+
+    new = service(*given)
+    normalize_cluster_ips(new, None if old is None else service(*old))
+    assert (new["spec"]["clusterIP"], new["spec"].get("clusterIPs") or []) == (given[0], wanted)
