@@ -208,6 +208,17 @@ def test_a_token_is_for_the_account_with_the_uid_that_is_named(api: SecuredAPI, 
         api.environment.features = before
 
 
+def test_a_token_request_keeps_its_labels_and_annotations(api: SecuredAPI) -> None:
+    given = {"labels": {"a": "b"}, "annotations": {"c": "d"}, "creationTimestamp": "2020-01-01T00:00:00Z"}
+    answer = api.ask_as(
+        "admin", "POST", "/api/v1/namespaces/x/serviceaccounts/app/token", {"metadata": given, "spec": {}}
+    )
+    metadata = answer.json["metadata"]
+    assert (metadata["labels"], metadata["annotations"]) == (given["labels"], given["annotations"])
+    assert (metadata["name"], metadata["namespace"]) == ("app", "x")
+    assert metadata["creationTimestamp"] != given["creationTimestamp"]
+
+
 @pytest.mark.parametrize(
     ("issuer", "code", "why"),
     [

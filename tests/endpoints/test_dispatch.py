@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.machinery.gvk import GroupVersion
 from kapi.resources.catalogue import BUILT_IN
 from kapi.testing.memory_api import MemoryAPI, succeed
 
@@ -50,3 +52,13 @@ def test_a_resource_that_is_not_listed() -> None:
     assert codes == [200, 405, 405]
     assert [api.ask("DELETE", f"{path}{more}").code for more in ("/a", "")] == [405, 405]
     assert api.ask("GET", "/api/v1/watch/namespaces/n/configmaps").code == 405
+
+
+def test_a_version_is_known_until_its_last_resource_is_removed() -> None:
+    table, kept = ResourceTable(), GroupVersion("apps", "v1")
+    for row in BUILT_IN:
+        if row.plural in ("deployments", "daemonsets"):
+            table.add(row, None)
+    for plural, left in (("deployments", [kept]), ("deployments", [kept]), ("daemonsets", [])):
+        table.remove("apps", "v1", plural)
+        assert table.group_versions() == left
