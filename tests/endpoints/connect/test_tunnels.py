@@ -37,7 +37,7 @@ class Http:
         self.transport.registerProducer(self, True)
 
     def unread(self) -> bytes:
-        return b""
+        return b"sent early"
 
 
 class Tunnels(SynchronousTestCase):
@@ -49,6 +49,12 @@ class Tunnels(SynchronousTestCase):
 
     def upgrade(self) -> None:
         self.tunnel.dataReceived(UPGRADED)
+
+    def test_what_the_client_has_sent_before_the_answer_comes_first(self) -> None:
+        self.backend.clear()
+        self.upgrade()
+        self.http.channel.dataReceived(b", and later")  # type: ignore[attr-defined]
+        self.assertEqual(self.backend.value(), b"sent early, and later")
 
     def test_a_client_that_does_not_take_the_last_bytes_of_a_backend_that_went_is_dropped(self) -> None:
         self.upgrade()
