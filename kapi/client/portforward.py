@@ -47,6 +47,7 @@ class _Local(Protocol):
 
     def connectionMade(self) -> None:
         transport = self.transport
+        self._forward.accepted(transport.getHost().port)
         transport.registerProducer(self, True)
         transport.pauseProducing()  # until the WebSocket is open
         self._running = Deferred.fromCoroutine(self._run())
@@ -109,13 +110,23 @@ class _Local(Protocol):
 
 
 class PortForward:
-    """``client`` is a RESTClient for ``v1``.  ``report`` is called with the error of a connection; other connections continue."""
+    """``client`` is a RESTClient for ``v1``.  ``report`` is called with the error of a connection; other connections continue.
+
+    ``accepted`` is called with the local port of each connection.
+    """
 
     def __init__(
-        self, client: RESTClient, namespace: str, pod: str, port: int, report: Callable[[str], object] | None = None
+        self,
+        client: RESTClient,
+        namespace: str,
+        pod: str,
+        port: int,
+        report: Callable[[str], object] | None = None,
+        accepted: Callable[[int], object] | None = None,
     ) -> None:
         self._client, self._namespace, self._pod, self.port = client, namespace, pod, port
         self._report = report or (lambda text: log.warn("port forwarding: {text}", text=text))
+        self.accepted = accepted or (lambda port: None)
         self._ports: list[IListeningPort] = []  # the local ports
 
     async def connect(self) -> WebSocket | SPDYStreams:
@@ -129,14 +140,15 @@ class PortForward:
             begin = [bytes((channel,)) + self.port.to_bytes(_PORT_BYTES, "little") for channel in names]
             return await self._request(self._client.post()).spdy(_STREAMS, streams, begin)
 
-    async def check(self) -> None:
-        """Opens a connection to the Pod without one to its port, and ends it.  Raises StatusError and ClientError."""
-        socket: WebSocket | SPDYStreams
+    async def open(self) -> WebSocket | SPDYStreams:
+        """A connection to the Pod without one to its port; it lasts until the Pod cannot be reached.
+
+        Raises StatusError and ClientError.
+        """
         try:
-            socket = await self._request(self._client.get()).websocket(_TUNNEL)
+            return await self._request(self._client.get()).websocket(_TUNNEL)
         except StatusError:  # as before, or of a kubelet before 1.36, which does not know tunnels
-            socket = await self._request(self._client.post()).spdy(_STREAMS, {})
-        socket.close()
+            return await self._request(self._client.post()).spdy(_STREAMS, {})
 
     def _request(self, made: Request) -> Request:
         return made.namespace(self._namespace).resource("pods").name(self._pod).subresource("portforward")

@@ -166,14 +166,16 @@ async def reconcile(factory: Factory, program: str) -> int:
         raise CommandError(f"error accessing --dry-run flag for command reconcile: {error}") from None
     if dry_run == "server":
         raise CommandError("--dry-run=server for command reconcile is not supported yet")
-    printer = printer_for(flags, "reconciled" + (" (dry run)" if dry_run == "client" else ""))
+    from kapi.kubectl.local_patch import decoded
+
+    printer = printer_for(flags, "reconciled" + (" (dry run)" if dry_run == "client" else ""), typed=True)
     builder = Builder(factory).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     result = await builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten().known().do()
     async for info in result.visit():
         if info.mapping.group != _GROUP or info.mapping.kind not in (*_ROLES, *_BINDINGS):
             continue
         outcome = await _reconcile(factory, info, write=dry_run == "none")
-        factory.out.write(printer.print(outcome.obj))
+        factory.out.write(printer.print(decoded(outcome.obj)))
         _tell(factory, outcome, rules=info.mapping.kind in _ROLES)
     raise_errors(result.errors)
     return 0

@@ -26,6 +26,7 @@ from kapi.kubectl.visitor import (
     Failed,
     Flattened,
     Items,
+    Matching,
     Named,
     Result,
     Selector,
@@ -36,6 +37,7 @@ from kapi.kubectl.visitor import (
     is_url,
     read_documents,
 )
+from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import StatusError
@@ -297,20 +299,40 @@ class Builder:
     ) -> list[Visitor]:
         """The visitor of an object or list of a file whose labels match, none for others.  Raises CommandError."""
         if items is None:
-            return [await self._visitor(obj, source, False)] if matches(dig(obj, "metadata", "labels") or {}) else []
+            return [await self._visitor(obj, source, False, matches)] if self._is_chosen(obj, matches) else []
         if not self._local:
             await self._mapping_of(obj, source)
         if any(isinstance(item.get("items"), list) for item in items):
             raise CommandError("*unstructured.Unstructured is not a list: no Items field in this object")
-        chosen = (item for item in items if matches(dig(item, "metadata", "labels") or {}))
-        return [Items([await self._visitor(item, source, True) for item in chosen])]
+        chosen = (item for item in items if self._is_chosen(item, matches))
+        return [Items([await self._visitor(item, source, True, matches) for item in chosen])]
 
-    async def _visitor(self, obj: Object, source: str, listed: bool) -> Visitor:
+    def _is_chosen(self, obj: Object, matches: Callable[[dict[str, str]], bool]) -> bool:
+        """Whether the labels in a file match; those of objects that are read are looked at later."""
+        return self._latest or matches(dig(obj, "metadata", "labels") or {})
+
+    async def _visitor(
+        self, obj: Object, source: str, listed: bool, matches: Callable[[dict[str, str]], bool]
+    ) -> Visitor:
+        visitor: Visitor
         try:
-            visitor = Named(await self._from_object(obj, source, listed), self._transform, self._latest)
+            info = await self._from_object(obj, source, listed)
+            visitor = Named(info, self._transform, self._latest)
+            if self._latest:  # what the server does not have is told before a wrong namespace
+                visitor = Checked(Matching(visitor, matches), self._check_own_namespace)
+            else:
+                await self._check_own_namespace(info)
         except CommandError as error:
             return Failed(error)
         return visitor if self._check is None else Checked(visitor, self._check)
+
+    async def _check_own_namespace(self, info: Info) -> None:
+        """Raises CommandError for an object of a file in another namespace than the command line's."""
+        if self._enforce and info.mapping.namespaced and info.namespace != (self._namespace or self._factory.namespace):
+            raise CommandError(
+                f'the namespace from the provided object "{info.namespace}" does not match the namespace '
+                f"\"{self._namespace}\". You must pass '--namespace={info.namespace}' to perform this operation."
+            )
 
     def _label_predicate(self) -> Callable[[dict[str, str]], bool]:
         """A predicate: whether labels match the selector.  Raises CommandError for a bad selector."""
@@ -346,11 +368,6 @@ class Builder:
         metadata = obj.get("metadata") or {}
         namespace = metadata.get("namespace") or ""
         if mapping.namespaced:
-            if self._enforce and namespace and namespace != self._namespace:
-                raise CommandError(
-                    f'the namespace from the provided object "{namespace}" does not match the namespace '
-                    f"\"{self._namespace}\". You must pass '--namespace={namespace}' to perform this operation."
-                )
             if not namespace:
                 namespace = metadata["namespace"] = self._namespace or self._factory.namespace
             obj["metadata"] = metadata
@@ -384,8 +401,9 @@ class Builder:
         if self._scheme:
             from kapi.kubectl.local_patch import decoded
 
+            given = obj
             with decoding(source):
-                obj = decoded(obj)
+                obj = decoded(obj, lambda: json_text(given))
         group = GroupVersion.parse(version)
         mapping = APIResource(*group, kind.lower(), kind, namespaced=False)
         name = (obj.get("metadata") or {}).get("name") or ""

@@ -115,7 +115,9 @@ async def _from_cron_job(factory: Factory, program: str, source: str, job: Objec
             "controller": True,
         }
     ]
-    job["spec"] = template.get("spec") or {}
+    from kapi.kubectl.local_patch import decoded
+
+    job["spec"] = decoded({**job, "spec": template.get("spec") or {}})["spec"]  # printed in the order of its type
 
 
 async def _cron_job(factory: Factory, program: str) -> int:

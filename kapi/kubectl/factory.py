@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kapi.client.clientcmd import Kubeconfig, Overrides
 from kapi.client.config import Config
+from kapi.client.credentials import NO_CREDENTIALS, basic
 from kapi.kubectl.flags import Flags
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.machinery.golang import parse_duration
@@ -48,6 +49,7 @@ class Factory:
         self.command, self.flags, self._reactor = command, flags, reactor
         self.out, self.err, self.stdin = out or sys.stdout, err or sys.stderr, stdin or sys.stdin
         self._config: Config | None = None
+        self._identified = False  # whether the configuration says who the user is, or the user was asked
         self._session: Session | None = None
         self._mapper: RESTMapper | None = None
         self._warned: set[str] = set()
@@ -64,7 +66,22 @@ class Factory:
 
     @property
     def config(self) -> Config:
-        """The configuration of the flags and kubeconfig files.  Raises ConfigError and CommandError."""
+        """The configuration of the flags and kubeconfig files; asks for a user where they have none, as kubectl does.
+
+        Raises ConfigError and CommandError.
+        """
+        config = self._config_of_files()
+        if not self._identified:
+            anonymous = config.credentials is NO_CREDENTIALS and not config.certificate
+            if anonymous and config.host.startswith("https:"):
+                name, password = self._prompt()
+                config = self._config = config.replace(
+                    credentials=basic(name, self.flags.get_string("password") or password)
+                )
+            self._identified = True
+        return config
+
+    def _config_of_files(self) -> Config:
         if self._config is None:
             flags = self.flags
             given = flags["filename"] if flags.has("filename") else []
@@ -95,13 +112,42 @@ class Factory:
             self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent=USER_AGENT)
         return self._config
 
+    def _prompt(self) -> tuple[str, str]:
+        """Asks for the name and the password of a user (upstream: clientcmd's PromptingAuthLoader).  Raises CommandError.
+
+        Of standard input no more is read than the name, which ends with white space, and the line of the password.
+        """
+        self._ask("Username")
+        word = ""
+        while (letter := self.stdin.read(1)) and not (word and letter.isspace()):
+            word += letter.strip()
+        if not word:
+            raise CommandError("EOF")
+        self._ask("Password")
+        if not self.stdin.isatty():
+            raise CommandError("error reading input for Password")
+        import termios
+
+        terminal = self.stdin.fileno()
+        before = termios.tcgetattr(terminal)
+        silent = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+        termios.tcsetattr(terminal, termios.TCSADRAIN, silent)
+        try:
+            return word, self.stdin.readline().rstrip("\r\n")
+        finally:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+    def _ask(self, field: str) -> None:
+        self.out.write(f"Please enter {field}: ")
+        self.out.flush()
+
     def check_config(self) -> None:
         """Raises ConfigError and CommandError if there is no usable configuration."""
         assert self.config
 
     def use(self, config: Config) -> None:
         """Replaces the configuration of the flags; to be called before the first request."""
-        self._config = config
+        self._config, self._identified = config, True
 
     def _load(self, overrides: Overrides) -> Config:
         files = self.kubeconfig()
@@ -153,7 +199,7 @@ class Factory:
             return given
         if self._config is None and (flags.get_string("context") or flags.get_string("cluster")):
             self.kubeconfig().confirm(flags.get_string("context"), flags.get_string("cluster"))
-        return self.config.namespace
+        return self._config_of_files().namespace
 
     @property
     def mapper(self) -> RESTMapper:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
+from twisted.internet.task import deferLater
 
-from kapi.client.errors import StatusError
+from kapi.client.errors import ClientError, StatusError
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, like, shared
@@ -42,6 +43,7 @@ FLAGS = (
     Flag("max-log-requests", "int", default=5, help="How many logs are followed at a time."),
     Flag("insecure-skip-tls-verify-backend", "bool", help="Accept any certificate of the kubelet that has the logs."),
 )
+_RETRY_INTERVAL = 1.0  # seconds
 _USAGE = (
     "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"
     "POD or TYPE/NAME is a required argument for the logs command"
@@ -86,14 +88,14 @@ async def run(factory: Factory, program: str) -> int:
                 f"you are attempting to follow {len(wanted)} log streams, but maximum allowed concurrency is "
                 f"{flags['max-log-requests']}, use --max-log-requests to increase the limit"
             )
-        all_of_them = [Deferred.fromCoroutine(_print(factory, pod, name, options)) for pod, name in wanted]
+        all_of_them = [Deferred.fromCoroutine(_consume(factory, pod, name, options)) for pod, name in wanted]
         try:
             await gatherResults(all_of_them, consumeErrors=True)
         except FirstError as first:
             first.subFailure.raiseException()
         return 0
     for pod, name in wanted:
-        await _print(factory, pod, name, options)
+        await _consume(factory, pod, name, options)
     return 0
 
 
@@ -156,18 +158,38 @@ def _has_prefix(factory: Factory) -> bool:
     return bool(factory.flags.get_bool("prefix") or factory.flags.get_bool("all-pods"))
 
 
+async def _consume(factory: Factory, pod: Object, container: str, options: Object) -> None:
+    """Prints a log; a log that is followed and that the server refuses is asked for again each second.
+
+    Raises StatusError, ClientError, and CommandError when ``--pod-running-timeout`` is over.
+    """
+    is_followed = factory.flags.get_bool("follow")
+    end = factory.reactor.seconds() + factory.flags.get_duration("pod-running-timeout")
+    while True:
+        try:
+            return await _print(factory, pod, container, options)
+        except (ClientError, StatusError) as error:
+            text = error.message if isinstance(error, StatusError) else str(error)
+            if factory.flags.get_bool("ignore-errors"):
+                factory.out.write(f"error: {text}\n")
+                return None
+            if is_followed:
+                factory.err.write(f"{text}\n")
+            if not is_followed or not isinstance(error, StatusError):
+                raise
+        left = end - factory.reactor.seconds()
+        await deferLater(factory.reactor, min(_RETRY_INTERVAL, max(left, 0.0)))
+        if left <= _RETRY_INTERVAL:
+            raise CommandError("context deadline exceeded")
+
+
 async def _print(factory: Factory, pod: Object, container: str, options: Object) -> None:
+    """Raises StatusError and ClientError."""
     metadata = pod["metadata"]
     request = factory.client("v1").get().namespace(metadata["namespace"]).resource("pods").name(metadata["name"])
     request.subresource("log").params({"container": container, **options})
     prefix = f"[pod/{metadata['name']}/{container}] ".encode() if _has_prefix(factory) else b""
-    try:
-        stream = await request.stream()
-    except StatusError as error:
-        if not factory.flags.get_bool("ignore-errors"):
-            raise
-        factory.err.write(f"error: {error.message}\n")
-        return
+    stream = await request.stream()
     rest = b""
     try:
         while data := await stream.read():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 from collections.abc import Callable
 
-from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 
 from kapi.client.portforward import PortForward
@@ -18,6 +18,10 @@ from kapi.kubectl.pods_of import check_pod_timeout, named_object, pods_of
 from kapi.kubectl.remote_streams import upgrading
 from kapi.machinery.golang import NumberError, parse_uint, quote
 from kapi.machinery.tree import Object
+from kapi.wire.answer import BadAnswer
+from kapi.wire.spdy import SPDYStreams
+from kapi.wire.upgrade import WebSocketClosed
+from kapi.wire.websocket import WebSocket
 
 FLAGS = (
     *shared("pod-running-timeout"),
@@ -53,8 +57,11 @@ async def run(factory: Factory, program: str) -> int:
     addresses = _addresses(flags.get_list("address"))
     numbers = [_numbers(text) for text in texts]
     client, place = factory.client("v1"), (metadata["namespace"], metadata["name"])
-    forwards = [PortForward(client, *place, remote, lambda text: _report(factory, text)) for _, remote in numbers]
-    await _check(forwards[0])
+    forwards = [
+        PortForward(client, *place, remote, lambda text: _report(factory, text), lambda port: _tell(factory, port))
+        for _, remote in numbers
+    ]
+    connection = await _open(forwards[0])
     listening = False
     for forward, (local, _) in zip(forwards, numbers, strict=True):
         listening |= await _listen(factory, forward, local, addresses)
@@ -62,17 +69,24 @@ async def run(factory: Factory, program: str) -> int:
         pairs = " ".join(f"{{{local} {remote}}}" for local, remote in numbers)
         raise CommandError(f"unable to listen on any of the requested ports: [{pairs}]")
     factory.out.flush()
-    await Deferred()  # forwards until the user ends the command
-    return 0
+    with contextlib.suppress(WebSocketClosed, BadAnswer):
+        while await connection.read():  # until the user ends the command
+            pass
+    raise CommandError("lost connection to pod")
 
 
-async def _check(forward: PortForward) -> None:
+async def _open(forward: PortForward) -> WebSocket | SPDYStreams:
     """Raises CommandError when nothing can be forwarded, before anybody connects."""
     try:
         with upgrading():
-            await forward.check()
+            return await forward.open()
     except CommandError as error:
         raise CommandError(f"error upgrading connection: {error}") from None
+
+
+def _tell(factory: Factory, port: int) -> None:
+    factory.out.write(f"Handling connection for {port}\n")
+    factory.out.flush()
 
 
 def _report(factory: Factory, text: str) -> None:

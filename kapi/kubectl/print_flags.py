@@ -23,7 +23,7 @@ def no_printer(output: str, allowed: tuple[str, ...]) -> CommandError:
 def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typed: bool = False) -> Printer:
     """The printer of ``-o``; without ``-o`` the NamePrinter with ``operation``.  Raises CommandError.
 
-    ``typed``: JSON and KYAML have their fields in the order of the server's answer, not sorted.
+    ``typed``: JSON and KYAML have their fields in the order of Go's types, not sorted.
     """
     output = flags.get_string("output")
     if flags.get_string("template") and not (output and flags.given("output")):

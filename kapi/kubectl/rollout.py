@@ -15,7 +15,7 @@ from kapi.kubectl.describers.pods import template
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info, items_of
-from kapi.kubectl.messages import CommandError, ListErrors, aggregate, raise_errors
+from kapi.kubectl.messages import CommandError, aggregate
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.kubectl.rollout_status import REVISION, follow
@@ -77,11 +77,10 @@ async def _change_all(factory: Factory, program: str, operation: str, same: str,
                 )
             )
             continue
-        factory.out.write(printer_for(factory.flags, operated).print(info.object or {}))
-    errors = result.before(errors)
-    if any(isinstance(error, ListErrors) for error in errors):
-        aggregate(errors)
-    raise_errors(errors)
+        factory.out.write(printer_for(factory.flags, operated, typed=True).print(info.object or {}))
+    if not errors and not result.of_files:
+        result.finish()
+    aggregate(result.before(errors))
     return 0
 
 
@@ -155,7 +154,7 @@ async def _history(factory: Factory, program: str) -> int:
                 continue
             with_revision = f"with revision #{revision}" if revision else ""
             operation = f"{with_revision}\n{await history_text(factory, info, revision)}"
-            factory.out.write(printer_for(factory.flags, operation).print(info.object or {}))
+            factory.out.write(printer_for(factory.flags, operation, typed=True).print(info.object or {}))
     result.finish()
     return 0
 
@@ -172,7 +171,7 @@ async def _undo(factory: Factory, program: str) -> int:
             factory.err.write(_MANAGED.format(name=name, program=program, annotation=LAST_APPLIED))
         with result.caught():
             done = await rolled_back(factory, program, info, flags.get_int("to-revision"), dry_run)
-            factory.out.write(printer_for(flags, done + dry_run_suffix(dry_run)).print(obj))
+            factory.out.write(printer_for(flags, done + dry_run_suffix(dry_run), typed=True).print(obj))
     result.finish()
     return 0
 

@@ -121,7 +121,7 @@ async def _selector(factory: Factory, program: str) -> int:
         raise CommandError("one selector is required")
     *resources, text = flags.arguments
     wanted = label_selector(text)
-    printer = printer_for(flags, f"selector updated{dry_run_suffix(dry_run)}", typed=flags.get_bool("local"))
+    printer = printer_for(flags, f"selector updated{dry_run_suffix(dry_run)}", typed=True)
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
     updates = Updates(factory, field_manager(flags, "set"), dry_run)
     async for info in result.visit():
@@ -155,7 +155,7 @@ async def _subject(factory: Factory, program: str) -> int:
     if not any(flags.get_list(name) for name in ("user", "group", "serviceaccount")):
         raise CommandError("you must specify at least one value of user, group or serviceaccount")
     found = subjects(factory)
-    printer = printer_for(flags, f"subjects updated{dry_run_suffix(dry_run)}", typed=flags.get_bool("local"))
+    printer = printer_for(flags, f"subjects updated{dry_run_suffix(dry_run)}", typed=True)
     result = await read_objects(factory, program, flags.arguments, whole=flags.get_bool("all"))
     errors: list[BaseException] = []
     updates = Updates(factory, field_manager(flags, "set"), dry_run)

@@ -176,7 +176,7 @@ async def update_pods(
     """Changes the pods of objects.  ``failed`` is before the server's message; ``also_unchanged``: prints all objects."""
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
-    printer = printer_for(flags, operation + dry_run_suffix(dry_run), typed=flags.get_bool("local"))
+    printer = printer_for(flags, operation + dry_run_suffix(dry_run), typed=True)
     result = await read_objects(factory, program, resources, whole=flags.get_bool("all"))
     infos = await result.all()
     updates = Updates(factory, field_manager(flags, "set"), dry_run)

@@ -16,7 +16,7 @@ from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, aggregate
 from kapi.kubectl.object_meta import check_object
 from kapi.machinery.go_json import json_text
 from kapi.machinery.status import BadRequest, NotFound
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object, Tree, dig
 
 _CAUGHT = (Aggregate, CommandError, StatusError)
 EXTENSIONS = (".json", ".yaml", ".yml")
@@ -45,6 +45,18 @@ class Named:
                 yield error
                 return
         yield self._info
+
+
+class Matching:
+    """Objects whose labels match."""
+
+    def __init__(self, inner: Visitor, matches: Callable[[dict[str, str]], bool]) -> None:
+        self._inner, self._matches = inner, matches
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        async for info in self._inner.visit():
+            if isinstance(info, Exception) or self._matches(dig(info.object or {}, "metadata", "labels") or {}):
+                yield info
 
 
 class Known:
@@ -327,11 +339,11 @@ class Result:
         self.single, self.targets_single_items = single, targets_single_items
         self.ignore_not_found = False
         self.errors = list(errors)
-        self._of_files, self._by_name, self.sources = of_files, by_name, sources
+        self.of_files, self._by_name, self.sources = of_files, by_name, sources
 
     async def visit(self, *, to_first_error: bool = False) -> AsyncIterator[Info]:
         """The objects; ``errors`` has the errors afterwards."""
-        found: list[BaseException] = [] if self._of_files else self.errors
+        found: list[BaseException] = [] if self.of_files else self.errors
         async for info in self._visitor.visit():
             if not isinstance(info, Exception):
                 yield info
@@ -344,7 +356,7 @@ class Result:
                     self.errors += info.errors if isinstance(info, ListErrors) else [info]
                     return
                 found.append(info)
-        if self._of_files:
+        if self.of_files:
             self.errors += _as_one(found) if self.errors else found
 
     async def infos(self) -> list[Info]:

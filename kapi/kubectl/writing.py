@@ -101,7 +101,9 @@ def field_manager(flags: Flags, verb: str = "") -> str:
     So objects can be changed by both programs, and the server upgrades the manifests of client-side apply, which it only does
     for the manager ``kubectl``.
     """
-    return flags.get_string("field-manager") or (f"{MANAGER}-{verb}" if verb else MANAGER)
+    if flags.given("field-manager"):  # also when it is empty
+        return flags.get_string("field-manager")
+    return f"{MANAGER}-{verb}" if verb else MANAGER
 
 
 def saved(obj: Object, flags: Flags) -> Object:

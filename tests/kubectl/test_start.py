@@ -73,7 +73,7 @@ def end(code):
 leave, os._exit = os._exit, end
 main()
 """
-    done = run("-c", code, "get", "pods", "--server=https://127.0.0.1:1", "--kubeconfig=/dev/null")
+    done = run("-c", code, "get", "pods", "--server=https://127.0.0.1:1", "--token=t", "--kubeconfig=/dev/null")
     ran = set(done.stdout.split())
     assert {"twisted.internet.defer", "service_identity", "cryptography.x509.name", "kapi.wire.tls.client"} <= ran
     assert ran.isdisjoint({"asyncio", "concurrent.futures", "http", "http.client", "http.cookiejar", "urllib.request"})

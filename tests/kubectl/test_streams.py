@@ -172,6 +172,20 @@ def test_logs_of_all_pods(cluster: Cluster) -> None:
     assert (sorted(wanted.split(b"[")), err, code) == (sorted(out.split(b"[")), b"", 0)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "logs -f lost --pod-running-timeout=1500ms",
+        "logs -f lost --ignore-errors",
+        "logs lost --ignore-errors --prefix",
+        "logs lost",
+    ],
+)
+def test_logs_that_cannot_be_read(cluster: Cluster, line: str) -> None:
+    """A log to follow is asked for again each second until the time is over."""
+    assert cluster.run(*line.split()) == cluster.run_kubectl(*line.split())
+
+
 def test_a_followed_log_comes_as_it_is_written(cluster: Cluster) -> None:
     with subprocess.Popen(
         [*KAPI, "logs", "-f", "p", "-c", "c"], stdout=subprocess.PIPE, env=cluster.server.environment()
@@ -213,9 +227,28 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
             with socket.create_connection(("127.0.0.1", ports[1]), 120) as refused:
                 assert refused.recv(100) == b""
             assert b"an error occurred forwarding 9: connection refused" in running.stderr.readline()
+            told = [running.stdout.readline() for _ in range(3)]
+            assert told == [b"Handling connection for %d\n" % port for port in (ports[0], ports[0], ports[1])]
         finally:
             running.terminate()
             running.wait(120)
+
+
+@pytest.mark.parametrize("program", ["kapi", "kubectl"])
+def test_forwarding_ends_with_the_connection_to_the_pod(cluster: Cluster, program: str) -> None:
+    command = KAPI if program == "kapi" else [cluster.kubectl]
+    with subprocess.Popen(
+        [*command, "port-forward", "p", ":8080", "--address=127.0.0.1"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cluster.server.environment(),
+    ) as running:  # fmt: skip
+        assert running.stdout is not None and running.stderr is not None
+        try:
+            assert running.stdout.readline().endswith(b" -> 8080\n")
+            cluster.kubelet.lose_tunnels()
+            assert running.stderr.read() == b"error: lost connection to pod\n"
+            assert running.wait(120) == 1
+        finally:
+            running.kill()
 
 
 def test_a_kubelet_without_tunnels_is_asked_for_streams(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

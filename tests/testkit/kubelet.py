@@ -9,6 +9,7 @@ A forwarded port sends back what it gets, in upper case; port 9 refuses.
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -35,6 +36,7 @@ class Kubelet:
     def __init__(self, certificate: bytes, key: bytes) -> None:
         self.follow = threading.Event()
         self.asked: list[str] = []
+        self.tunnelled: list[Any] = []  # the connections of tunnels
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
         self._server.kubelet = self  # type: ignore[attr-defined]
@@ -47,6 +49,10 @@ class Kubelet:
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
+
+    def lose_tunnels(self) -> None:
+        for tunnel in list(self.tunnelled):
+            tunnel.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self.follow.set()
@@ -279,8 +285,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_error(403)
                 return
             self._upgrade(TUNNEL)
-            for _ in self._messages():
-                pass
+            self.server.kubelet.tunnelled.append(self.connection)
+            try:
+                for _ in self._messages():
+                    pass
+            finally:
+                self.server.kubelet.tunnelled.remove(self.connection)
             return
         self._upgrade("v4.channel.k8s.io")
         port = int(query["port"][0])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kapi.kubectl.jsonpath import Template, relaxed
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
@@ -56,7 +54,7 @@ class CustomColumnsPrinter(Printer):
             raise CommandError(f"error reading template {path}, open {path}: {str(error.strerror).lower()}\n") from None
         if len(lines) < 2:
             raise CommandError(_MISSING_LINE.format("spec" if lines else "header"))
-        headers, paths = re.split(r"\s+", lines[0].strip()), re.split(r"\s+", lines[1].strip())
+        headers, paths = lines[0].split(), lines[1].split()
         if len(headers) != len(paths):
             raise CommandError(
                 f"number of headers ({len(headers)}) and field specifications ({len(paths)}) don't match"

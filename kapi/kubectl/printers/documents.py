@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.kubectl.printers.interface import Printer, without_managed_fields
+from kapi.kubectl.printers.interface import Printer, typed, without_managed_fields
 from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object
 
@@ -12,7 +12,8 @@ class JSONPrinter(Printer):
         self._managed_fields, self._ordered = managed_fields, ordered
 
     def print(self, obj: Object) -> str:
-        return json_text(obj if self._managed_fields else without_managed_fields(obj), 4, ordered=self._ordered) + "\n"
+        shown = obj if self._managed_fields else without_managed_fields(obj)
+        return json_text(shown if self._ordered else typed(shown), 4, ordered=self._ordered) + "\n"
 
     def print_event(self, event: str, obj: Object) -> str:
         """The event on one line, with managed fields."""

@@ -26,3 +26,15 @@ def without_managed_fields(obj: Object) -> Object:
         kept = {key: value for key, value in metadata.items() if key != "managedFields"}
         return {**obj, "metadata": kept}
     return obj
+
+
+def typed(obj: Object) -> Object:
+    """The fields in the order of the kind's Go type.  An object that is not of a server is in that order already.
+
+    Raises CommandError.
+    """
+    if "uid" not in (obj.get("metadata") or {}):
+        return obj
+    from kapi.kubectl.local_patch import decoded
+
+    return decoded(obj)

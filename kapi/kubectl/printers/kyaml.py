@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from math import isinf
 
-from kapi.kubectl.printers.interface import Printer, without_managed_fields
+from kapi.kubectl.printers.interface import Printer, typed, without_managed_fields
 from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object, Tree
 
@@ -33,7 +33,8 @@ class KYAMLPrinter(Printer):
         self._managed_fields, self._order = managed_fields, sorted if ordered else list
 
     def print(self, obj: Object) -> str:
-        return dump_kyaml(obj if self._managed_fields else without_managed_fields(obj), self._order)
+        shown = obj if self._managed_fields else without_managed_fields(obj)
+        return dump_kyaml(shown if self._order is sorted else typed(shown), self._order)
 
     def print_event(self, event: str, obj: Object) -> str:
         return dump_kyaml({"type": event, "object": obj}, _type_first)
