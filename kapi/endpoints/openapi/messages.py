@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 
 from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.memo import memoized
 from kapi.machinery.tree import Object, Tree
 from kapi.request.packed import Packer
 from kapi.schema.protobuf_writing import varint
@@ -49,8 +50,15 @@ def double(number: int, value: Tree) -> bytes:
 
 
 def any_value(number: int, value: Tree) -> bytes:
-    """A message that holds YAML; JSON is YAML."""
-    return field(number, string(2, json.dumps(value, ensure_ascii=False) + "\n"))
+    """A message that holds YAML, in block style as gnostic writes it."""
+    return field(number, field(2, _yaml(json.dumps(value, ensure_ascii=False))))
+
+
+@memoized(1024)
+def _yaml(text: str) -> bytes:
+    from kapi.codecs.yaml_writing import dump_yaml  # few servers are asked for protobuf or YAML
+
+    return dump_yaml(json.loads(text))
 
 
 def one(encode: Encode) -> Writer:
