@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 
 _ALL_STREAMS = "All"
-_STREAMS = (_ALL_STREAMS, "Stdout", "Stderr")
+_STREAMS = (_ALL_STREAMS, "Stderr", "Stdout")  # in this order in errors
 _ZERO_TIME = "0001-01-01T00:00:00Z"
 
 
