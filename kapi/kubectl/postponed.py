@@ -134,6 +134,8 @@ class _Later:
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader
+        assert module.__spec__ is not None
+        module.__spec__.loader = self._loader
         if module.__name__ in _MODULES:
             module.__class__ = _Postponed
             return

@@ -138,6 +138,7 @@ def test_an_interrupt_ends_a_command_that_reads_its_input(arguments: str) -> Non
         "from cryptography.x509 import Name; assert Name.from_rfc4514_string('CN=a,O=b').rfc4514_string() == 'CN=a,O=b'",
         "from cryptography.x509 import RFC822Name; assert RFC822Name('a@b.c').value == 'a@b.c'",
         "from kapi.machinery import der; import pytest; pytest.raises(ValueError, der.private_key, b'')",
+        "import idna; from importlib.util import find_spec; assert find_spec('idna').loader.get_source('idna')",
         "import platform; assert platform.python_implementation() and platform.platform()",
         "import asyncio, inspect; assert not hasattr(asyncio, 'nothing'); inspect.getsource(asyncio)",
     ],
