@@ -13,32 +13,29 @@ from kapi.cel.library.authorizer import Authorizer, Check, Decision, resource_ch
 from kapi.cel.types import Value
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.tree import Object, Tree
-from kapi.request.user import UserInfo
+from kapi.request.user import UserInfo, user_tree
 from kapi.resources.admissionregistration.expressions import Expression
 
 
 def request_object(attributes: Attributes, kind: GroupVersionKind, resource: GroupVersionResource) -> Object:
-    """The variable ``request``: the AdmissionRequest without its objects."""
-    user = attributes.user
+    """The variable ``request``: the AdmissionRequest without its objects, and without texts and lists that are empty."""
     request: Object = {
         "kind": _named(kind, "kind"),
         "resource": _named(resource, "resource"),
         "requestKind": _named(attributes.kind, "kind"),
         "requestResource": _named(attributes.resource, "resource"),
-        "name": attributes.name,
-        "namespace": attributes.namespace_of_request,
         "operation": attributes.operation,
-        "userInfo": {
-            "username": user.name,
-            "uid": user.uid,
-            "groups": list(user.groups),
-            "extra": {key: list(values) for key, values in user.extra.items()},
-        },
+        "userInfo": user_tree(attributes.user),
         "dryRun": attributes.dry_run,
         "options": attributes.options or None,
+    }
+    texts = {
+        "name": attributes.name,
+        "namespace": attributes.namespace_of_request,
         "subResource": attributes.subresource,
         "requestSubResource": attributes.subresource,
     }
+    request.update((name, text) for name, text in texts.items() if text)
     return request
 
 

@@ -30,6 +30,7 @@ _OPERANDS: dict[str, frozenset[str] | None] = {
     "@sortByAssociatedKeys": frozenset(("list",)),
     **dict.fromkeys(("@in", "-_", "type", "dyn", "matches", "find", "findAll", "contains", "startsWith", "endsWith")),
 }
+_RECEIVERS = frozenset(("string", "timestamp", "duration"))  # they are asked for a method of the name
 _SINGLE = frozenset(_OPERANDS) - {"contains", "startsWith", "endsWith"}  # one implementation for all overloads
 _BY_LIST = frozenset(("string_format", "authorizer_group"))  # upstream's implementations get a list of two operands
 _SORTS = ("sort", "@sortByAssociatedKeys")  # it finds out itself what it cannot compare
@@ -104,8 +105,8 @@ def unfit(function: str, values: Sequence[Value]) -> EvaluationError:
         return no_overload(f"{type_of(values[0]).name}.flatten()")
     if function not in _OPERANDS:
         return EvaluationError(f"no such overload: {function}({', '.join(type_of(value).name for value in values)})")
-    first = _OPERANDS[function]
-    return no_overload() if first is None or type_of(values[0]).kind in first else no_overload(function)
+    first, given = _OPERANDS[function], type_of(values[0]).kind
+    return no_overload() if first is None or given in first or given in _RECEIVERS else no_overload(function)
 
 
 def apply(frame: Frame, overload: Overload, cost: CallCost | None, values: list[Value]) -> Value:

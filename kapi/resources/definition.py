@@ -299,7 +299,9 @@ class Resource:
     gates: tuple[str, ...] = ()  # feature gates that must be enabled for it to be served
     deprecated: str = ""  # warning text of a deprecated version; for built-in kinds the lifecycle has it
     removed_in: str = ""  # the release that does not serve it any more, as in "1.39"
-    unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual message
+    unsupported_field: str = (
+        ""  # message with {} for the field and {version}, where upstream's differs from the usual message
+    )
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
     #: makes the strategy of a status subresource from the resource's strategy
     status: InitVar[Callable[..., Strategy] | None] = None
@@ -357,7 +359,7 @@ class Resource:
     def field_label_error(self, field: str) -> str:
         """The error for a field selector that the type does not support."""
         if self.unsupported_field:
-            return self.unsupported_field.format(field)
+            return self.unsupported_field.format(field, version=self.version)
         if self.typed_items or self.selectable_fields:
             return f"field label not supported: {field}"
         return f'{quote(field)} is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -112,6 +112,15 @@ class TestValidating:
         resource = "request.resource.version == 'v1' && request.resource.resource == 'configmaps'"
         self.check({"validations": [{"expression": f"{kind} && {resource}"}]}, config_map())
 
+    def test_the_request_has_no_empty_texts(self) -> None:
+        """As in JSON, where the fields of an AdmissionRequest are left out."""
+        absent = ("subResource", "requestSubResource", "userInfo.extra", "userInfo.uid")
+        present = ("name", "namespace", "kind.group", "resource.group", "userInfo.username", "dryRun")
+        texts = [f"!has(request.{name})" for name in absent] + [f"has(request.{name})" for name in present]
+        self.check({"validations": [{"expression": text} for text in texts]}, config_map())
+        error = self.refusal({"validations": [{"expression": "request.subResource == ''"}]}, config_map())
+        assert "no such key: subResource" in error.message
+
     def test_conditions_keep_a_policy_out(self) -> None:
         spec = {
             "matchConditions": [{"name": "c", "expression": "object.metadata.name == 'other'"}],

@@ -98,6 +98,8 @@ ERRORS = [
     ("x.a.sum() == 1", "no such overload: sum(int)"),
     ("x.a.flatten() == li", "no such overload: int.flatten()"),
     ("x.a.sort() == li", "no such overload: sort"),
+    ("x.s.sort() == li", "no such overload"),
+    ("x.s * 2 == 1", "no such overload"),
     ("x.ls.sortBy(y, x.m) == ls", "list elements must be comparable"),
     ("string(x.l) == 'a'", "no such overload: string(list)"),
     ("int(x.n) == 1", "no such overload: int(null_type)"),

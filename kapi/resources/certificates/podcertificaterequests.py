@@ -343,7 +343,7 @@ RESOURCE = Resource(
         printing.field_column("PodName", ".spec.podName"),
         printing.field_column("ServiceAccountName", ".spec.serviceAccountName"),
         printing.field_column("NodeName", ".spec.nodeName"),
-        printing.column("SignerName", printing.of_spec("signerName"), "signerName indicates the requested signer."),
+        printing.field_column("SignerName", ".spec.signerName"),
         printing.column("State", _state, "Is the request Pending, Issued, Denied, or Failed?"),
         printing.column(
             "UnverifiedUserAnnotations",

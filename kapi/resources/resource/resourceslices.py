@@ -374,7 +374,7 @@ RESOURCE = Resource(
     returns_deleted=True,
     strategy=ResourceSliceStrategy(),
     selectable_fields={"spec.nodeName": selectable("spec.nodeName"), "spec.driver": selectable("spec.driver")},
-    unsupported_field="field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {}",
+    unsupported_field="field label not supported for resource.k8s.io/{version}, Kind=ResourceSlice: {}",
     table=printing.table(
         printing.NAME,
         printing.field_column("Node", ".spec.nodeName"),
