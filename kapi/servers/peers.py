@@ -46,7 +46,7 @@ _ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;
 _UNREACHABLE = "Error getting ip and port info of the remote server while proxying"
 DISCOVERY_SECONDS = 5.0  # for an answer of another server
 GRACE_SECONDS = 300.0  # in which others learn that a CustomResourceDefinition or an APIService was deleted
-_START_SECONDS = 2.0  # for which the start waits for the discovery of others
+_START_SECONDS = 5.0  # for which the start waits for the discovery of others
 _FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 60.0
 _EXPIRY = ""  # the key of the queue for the end of a grace period
 

@@ -213,7 +213,7 @@ class PeersTests(SynchronousTestCase):
         started = self.start()
         self.assertNoResult(started)
         self.assertTrue(self.goes_elsewhere())
-        self.later(2.1)
+        self.later(5.1)
         self.successResultOf(started)
         self.servers.silent.clear()
         self.servers.serve("other", "policy/v1/budgets")
