@@ -79,13 +79,13 @@ class VersionSchema:
             default(obj, self.schema)
 
     def decoded(self, obj: Object) -> None:
-        """Removes nulls of fields that are not nullable and sets defaults, in place."""
+        """Removes nulls of fields that are not nullable, sets defaults, and what metadata of embedded resources does not have."""
         if self.schema is None:
             return
-        if self.embedded:
-            coerce(_ROOT, obj, self.schema, drop=True)
         drop_nulls(obj, self.schema)
         self.apply_defaults(obj)
+        if self.embedded:  # after the defaults, which may have unknown fields of metadata, too
+            coerce(_ROOT, obj, self.schema, drop=True)
 
     def release(self) -> None:
         """Frees the compiled schema in steps, as soon as no request uses it."""

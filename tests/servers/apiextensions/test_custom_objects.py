@@ -69,6 +69,24 @@ def test_unknown_fields_are_reported_in_the_order_of_their_paths(api: MemoryAPI)
     assert (answer.code, answer.json["message"].rpartition("strict decoding error: ")[2]) == (400, wanted)
 
 
+@pytest.mark.parametrize("more", [{}, {"x-kubernetes-preserve-unknown-fields": True}])
+def test_defaults_of_embedded_objects_lose_what_metadata_does_not_have(api: MemoryAPI, more: Object) -> None:
+    """Upstream: ``TestCustomResourceDefaultingOfMetaFields``."""
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, **more}
+    names = {"type": "object", "properties": {"name": {**TEXT, "default": "b"}, "odd": {**TEXT, "default": "o"}}}
+    typed = {"apiVersion": {**TEXT, "default": "v1"}, "kind": {**TEXT, "default": "A"}}
+    whole = {"apiVersion": "v1", "kind": "A", "metadata": {"name": "b", "odd": "o"}}
+    fields = {
+        "whole": {**embedded, "properties": {"foo": TEXT}, "default": whole},
+        "part": {**embedded, "properties": {**typed, "metadata": names}},
+    }
+    install(api, definition(version(spec=fields)))
+    made = create(api, "a", {"part": {"metadata": {}}})
+    wanted = {"apiVersion": "v1", "kind": "A", "metadata": {"name": "b"}}
+    assert made["spec"] == {"whole": wanted, "part": wanted}
+    assert api.ask("GET", f"{FOOS}/a").json["spec"] == made["spec"]
+
+
 OPEN: Object = {"x-kubernetes-preserve-unknown-fields": True}
 ONE: Object = {"type": "object", "properties": {"a": TEXT}}
 
