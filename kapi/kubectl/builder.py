@@ -259,7 +259,8 @@ class Builder:
     async def _by_name(self) -> Result:
         if not self._types:
             raise CommandError("you must provide a resource and a resource name together")
-        mappings = await self._mappings(categories=False)
+        await self._mappings(categories=False)
+        mappings = [await self._mapping(text) for text in dict.fromkeys(self._types)]  # one of each way to name it
         self._check_namespace(mappings)
         visitors = [self._named(mapping, name) for mapping in mappings for name in self._names]
         return self._result(visitors, single=len(visitors) == 1, targets=True, by_name=True)

@@ -274,13 +274,12 @@ class Factory:
 
 
 def _extra(pairs: list[str]) -> dict[str, list[str]]:
-    """The values of ``--as-user-extra KEY=VALUE``, by key."""
+    """The values of ``--as-user-extra KEY=VALUE``, by key; as kubectl, it leaves out what has no value."""
     found: dict[str, list[str]] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals:
-            raise CommandError(f"as-user-extra must be in the form key=value, got: {pair}")
-        found.setdefault(key, []).append(value)
+        if equals:
+            found.setdefault(key, []).append(value)
     return found
 
 
