@@ -184,9 +184,16 @@ def _roles(*gates: str) -> dict[str, Any]:
         (["DRADeviceTaintRules"], "system:controller:device-taint-eviction-controller", "devicetaintrules"),
         (["GenericWorkload"], "system:kube-scheduler", "podgroups"),
         (["GenericWorkload"], "system:aggregate-to-edit", "workloads"),
+        (["GenericWorkload"], "system:aggregate-to-view", "podgroups/status"),
+        (["GenericWorkload"], "system:controller:podgroup-protection-controller", "podgroups"),
         (["GenericWorkload", "WorkloadWithJob"], "system:controller:job-controller", "workloads"),
         (["StorageVersionAPI"], "system:controller:storage-version-garbage-collector", "storageversions"),
         (["StorageVersionMigrator"], "system:controller:storage-version-migrator-controller", "*"),
+        (
+            ["StorageVersionMigrator"],
+            "system:controller:storage-version-migrator-controller",
+            "customresourcedefinitions/status",
+        ),
     ],
 )
 def test_components_may_use_what_a_feature_gate_adds(gates: list[str], role: str, resource: str) -> None:
