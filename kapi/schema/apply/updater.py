@@ -217,7 +217,7 @@ def _reconcile(shape: Shape, fields: Set) -> Set | None:
     """The new set of children, or None when nothing changes."""
     result: Set | None = None
     for element, node in entries(fields):
-        if element == "." or not node:
+        if not node:  # a member alone, as "." is
             continue
         if shape.first == MAP:
             child = shape.child(element[2:]) if element[0] == "f" else shape.elem
