@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.testing import MemoryReactorClock
 
 from kapi.authorization.build import AuthorizationSettings, build_authorization
-from kapi.authorization.interface import Decision
+from kapi.authorization.interface import Attributes, Decision
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError
@@ -132,3 +132,11 @@ def test_oidc_by_flags_and_by_file(tmp_path: Path) -> None:
             "--oidc-client-id=kapi",
             "--service-account-issuer=https://issuer.example",
         )
+
+
+def test_paths_that_are_public_are_read_by_whoever_asks() -> None:
+    for public, wanted in ((["/healthz"], Decision.ALLOW), ([], Decision.NO_OPINION)):
+        built = build_authorization(AuthorizationSettings(public=public))
+        asked = Attributes(UserInfo("system:anonymous"), "get", is_resource=False, path="/healthz")
+        verdict: Any = built.authorizer.authorize(asked)
+        assert verdict.decision is wanted

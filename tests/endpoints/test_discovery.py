@@ -65,6 +65,11 @@ def test_a_subresource_may_be_of_another_group() -> None:
     (row,) = (each for each in apps["versions"][0]["resources"] if each["resource"] == "deployments")
     kinds = {sub["subresource"]: sub["responseKind"] for sub in row["subresources"]}
     assert kinds["scale"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert row["responseKind"] == {
+        "group": "",
+        "version": "",
+        "kind": "Deployment",
+    }  # of the group, as its versions say
 
 
 def test_the_core_documents_have_no_api_version() -> None:

@@ -767,6 +767,13 @@ def test_the_name_stays(subresource: str) -> None:
     ]
 
 
+def test_finalizers_of_a_definition_need_no_domain() -> None:
+    old = made(RESOURCE, metadata={"name": "things.example.com"}, spec=spec_of())
+    metadata = {**old["metadata"], "finalizers": ["plain"], "uid": "u", "resourceVersion": "1"}
+    old["metadata"]["uid"] = "u"
+    assert changes(RESOURCE, {**old, "status": ESTABLISHED}, metadata=metadata) == []
+
+
 def embedded(**metadata: Any) -> Object:
     """An object in an object, with properties of its metadata."""
     properties = {"metadata": {"type": "object", "properties": metadata}}

@@ -179,3 +179,16 @@ def test_a_largest_number_is_needed() -> None:
         "maxReplicas: Required value: must be set and greater than 0",
         ABOVE_MIN.format(0),
     ]
+
+
+def test_a_wrong_version_of_the_target_may_stay_with_its_kind() -> None:
+    wrong = {"kind": "Deployment", "name": "d", "apiVersion": "a/b/c"}
+    old = made(RESOURCE, spec={"scaleTargetRef": wrong, "maxReplicas": 2})
+
+    def of_change(**target: str) -> list[str]:
+        return changes(RESOURCE, old, spec={**old["spec"], "scaleTargetRef": {**wrong, **target}})
+
+    assert of_change() == of_change(name="e") == []
+    text = 'spec.scaleTargetRef.apiVersion: Invalid value: "{}": unexpected GroupVersion string: {}'
+    assert of_change(kind="ReplicaSet") == [text.format("a/b/c", "a/b/c")]
+    assert of_change(apiVersion="d/e/f") == [text.format("d/e/f", "d/e/f")]
