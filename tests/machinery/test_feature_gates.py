@@ -43,6 +43,13 @@ def test_stages_switch_what_is_not_named_and_not_locked() -> None:
             {"GitRepoVolumeDriver": True},
             ["cannot set feature gate GitRepoVolumeDriver to true, feature is locked to false"],
         ),
+        (
+            {"ClusterTrustBundleProjection": True, "ClusterTrustBundle": False},
+            [
+                "ClusterTrustBundleProjection is enabled, but depends on features that are disabled: [ClusterTrustBundle]"
+            ],
+        ),
+        ({"ClusterTrustBundleProjection": True, "ClusterTrustBundle": True}, []),
     ],
 )
 def test_unknown_and_locked_gates_are_refused(given: dict[str, bool], texts: list[str]) -> None:

@@ -10,6 +10,7 @@ from kapi.resources import events
 from kapi.resources.apiregistration import API_SERVICE
 from kapi.resources.coordination import LEASE
 from kapi.resources.core.events import RESOURCE as CORE_EVENT
+from kapi.resources.node import RUNTIME_CLASS
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 NOW = "2024-01-01T00:00:00.000000Z"
@@ -136,3 +137,17 @@ def test_the_conditions_of_an_api_service() -> None:
         conditions = [{"type": "Available", "status": status}]
         found = changes(API_SERVICE, old, subresource="status", status={"conditions": conditions})
         assert found == ([f"status.conditions[0].status: {text}"] if text else [])
+
+
+def test_tolerations_of_a_runtime_class_that_differ() -> None:
+    first = {"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}
+    others: list[Object] = [{**first, "key": "l"}, {**first, "value": "w"}, {**first, "effect": "NoExecute"}]
+    others.append({"key": "k", "operator": "Exists", "effect": "NoSchedule"})
+
+    def of(*tolerations: Object) -> list[str]:
+        return problems(RUNTIME_CLASS, handler="h", scheduling={"tolerations": list(tolerations)})
+
+    assert of(first, *others) == []
+    for each in (first, *others):
+        [text] = of(first, *others, each)
+        assert text.startswith("scheduling.tolerations[5]: Duplicate value: {")
