@@ -24,12 +24,12 @@ from kapi.cel.reading import (
     bound,
     certain,
     constant,
-    field_cost,
     is_constant,
     local,
     optional_field,
     plain_field,
     present,
+    started,
     struct_field,
     unbound,
     value_of,
@@ -120,19 +120,19 @@ class Compiler(Visitor[Step]):
                         return variable(candidate)
                     if candidate in self.scope.constants:
                         return constant(self.scope.constants[candidate][1])
-        operand, cost = self.visit(node.operand), field_cost(node.operand)
+        operand = started(self.visit(node.operand), node.operand)
         target = node.operand.type
         if isinstance(target, StructType) and node.field in target.fields:
             field = target.fields[node.field]
             if node.test:
-                return present(operand, field.name, field.null_is_absent, cost - 1)
-            return struct_field(operand, field, cost)
+                return present(operand, field.name, field.null_is_absent)
+            return struct_field(operand, field)
         if node.test:
-            return present(operand, node.field, cost=cost - 1)
+            return present(operand, node.field)
         name = node.field
         if target is not None and types.is_optional(target):
-            return optional_field(operand, self.named(target, name), cost)
-        return plain_field(operand, name, cost)
+            return optional_field(operand, self.named(target, name))
+        return plain_field(operand, name)
 
     @staticmethod
     def named(target: CelType | None, name: str) -> StructField:

@@ -9,8 +9,8 @@ from kapi.cel.checker import Scope
 from kapi.cel.cost import CallCost, ceil_tenth, units
 from kapi.cel.errors import Cancelled, EvaluationError, TimeExceeded
 from kapi.cel.frame import MAX_TIMED_COST, Frame, Step
-from kapi.cel.overload_calls import direct, dispatched, failed, unfit
-from kapi.cel.reading import certain, constant, field_cost, head, is_constant, optional_field
+from kapi.cel.overload_calls import direct, dispatched, evaluated, unfit
+from kapi.cel.reading import accumulated, certain, head, is_constant, optional_field, started
 from kapi.cel.syntax import Call, Expr, Literal
 from kapi.cel.types import CelType, StructField, StructType, Value
 from kapi.cel.values import (
@@ -126,19 +126,13 @@ def _not(compiler: Compiles, node: Call) -> Step:
 
 
 def _equality(compiler: Compiles, node: Call) -> Step:
-    left, right = compiler.visit(node.args[0]), compiler.visit(node.args[1])
+    operands = compiler.visit(node.args[0]), compiler.visit(node.args[1])
     positive = node.function == "_==_"
     unit = positive and all(_opaque(arg.type) for arg in node.args[:1])
-    operands, cost = (left, right), None if unit else _EQUALITY
+    cost = None if unit else _EQUALITY
 
     def test(frame: Frame) -> Value:
-        values: list[Value] = []
-        try:
-            values.append(left(frame))
-            values.append(right(frame))
-        except EvaluationError as error:
-            raise failed(frame, operands, values, error, cost, False) from None
-        one, other = values
+        one, other = evaluated(frame, operands, cost)
         frame.cost += 1 if unit else _equality_cost(one, other)
         if positive and isinstance(one, Opaque) and other is not None and type_of(one) != type_of(other):
             raise no_overload()
@@ -183,16 +177,11 @@ def _optional_element(value: object, at: object) -> Optional:
 
 def _operand_and_key(compiler: Compiles, node: Call) -> Callable[[Frame], tuple[Value, Value]]:
     """Evaluates an indexed value and the index; adds the cost of the access, also when one of them fails."""
-    operand, key = compiler.visit(node.args[0]), compiler.visit(node.args[1])
-    start = field_cost(node.args[0]) - 1
-    cost = field_cost(node.args[0]) - (head(node.args[1]) or 0)
+    operand, key = started(compiler.visit(node.args[0]), node.args[0]), compiler.visit(node.args[1])
+    cost = 1 - (head(node.args[1]) or 0)
 
     def both(frame: Frame) -> tuple[Value, Value]:
-        try:
-            value = operand(frame)
-        except EvaluationError:
-            frame.cost += start
-            raise
+        value = operand(frame)
         try:
             return value, key(frame)
         finally:
@@ -237,7 +226,7 @@ def _optional_select(compiler: Compiles, node: Call) -> Step:
     field = node.args[1]
     assert isinstance(field, Literal)
     known = compiler.named(node.args[0].type, str(field.value))
-    return optional_field(compiler.visit(node.args[0]), known, field_cost(node.args[0]))
+    return optional_field(started(compiler.visit(node.args[0]), node.args[0]), known)
 
 
 def otherwise(args: list[Step], unwrapped: bool) -> Step:
@@ -289,18 +278,12 @@ def _add(compiler: Compiles, node: Call) -> Step:
     if len(overloads) == 1 and overloads[0].id == "add_int64" and all(certain(item.type) for item in nodes):
         return direct([compiler.visit(item) for item in nodes], overloads[0])
     general = dispatched([_held(index) for index in (0, 1)], overloads)
-    operands = left, right = compiler.visit(nodes[0]), compiler.visit(nodes[1])
+    operands = compiler.visit(nodes[0]), compiler.visit(nodes[1])
     alone = len(overloads) == 1
     cost = _CONCATENATION if alone and overloads[0].id in ("add_string", "add_bytes") else None
 
     def add(frame: Frame) -> Value:
-        values: list[Value] = []
-        try:
-            values.append(left(frame))
-            values.append(right(frame))
-        except EvaluationError as error:
-            raise failed(frame, operands, values, error, cost, False) from None
-        one, other = values
+        one, other = evaluated(frame, operands, cost)
         if one.__class__ is str and other.__class__ is str or one.__class__ is bytes and other.__class__ is bytes:
             total = len(one) + len(other)
             frame.cost += -(-total // 10) if alone else 1
@@ -400,23 +383,15 @@ def appending(element: Step, accu: int) -> Step:
 
 
 def inserting(parts: list[Step], accu: int) -> Step:
+    operands, lazy = (accumulated(accu), *parts), len(parts) > 1
+
     def step(frame: Frame) -> Value:
+        mapping, *added = values = evaluated(frame, operands, None, lazy)
         frame.cost += 1
-        mapping = frame.slots[accu]
-        values: list[Value] = [mapping]
-        try:
-            if mapping.__class__ is Failed:
-                values.clear()
-                raise mapping.again()
-            for part in parts:
-                values.append(part(frame))
-        except EvaluationError as error:
-            raise failed(frame, (constant(mapping), *parts), values, error, None, len(parts) > 1) from None
-        frame.cost += 1
-        if len(values) == 3:
-            new = {to_key(values[1]): values[2]}
-        elif isinstance(values[1], dict):
-            new = values[1]
+        if len(added) == 2:
+            new = {to_key(added[0]): added[1]}
+        elif isinstance(added[0], dict):
+            new = added[0]
         else:
             raise unfit("cel.@mapInsert", values)
         for key, value in entries(new):

@@ -57,24 +57,30 @@ def direct(args: list[Step], overload: Overload) -> Step:
     lazy = len(args) > 2 or overload.id in _BY_LIST
 
     def invoke(frame: Frame) -> Value:
-        values: list[Value] = []
-        try:
-            for arg in args:
-                values.append(arg(frame))
-        except EvaluationError as error:
-            raise failed(frame, args, values, error, cost, lazy) from None
-        return apply(frame, overload, cost, values)
+        return apply(frame, overload, cost, evaluated(frame, args, cost, lazy))
 
     return invoke
 
 
-def failed(
+def evaluated(frame: Frame, args: Sequence[Step], cost: CallCost | None, lazy: bool = False) -> list[Value]:
+    """The operands of a call.  Raises EvaluationError when one fails.
+
+    The cost of the call is added then, if all operands were evaluated.  ``lazy``: none is evaluated after one that failed, as in
+    upstream's calls by a list of operands.
+    """
+    values: list[Value] = []
+    try:
+        for arg in args:
+            values.append(arg(frame))
+    except EvaluationError as error:
+        raise _failed(frame, args, values, error, cost, lazy) from None
+    return values
+
+
+def _failed(
     frame: Frame, args: Sequence[Step], values: list[Value], error: EvaluationError, cost: CallCost | None, lazy: bool
 ) -> EvaluationError:
-    """The error of a call of which an operand failed; adds its cost, which counts when all operands were evaluated.
-
-    ``lazy``: no further operand is evaluated, as in upstream's calls by a list of operands.
-    """
+    """The error of a call whose next operand after ``values`` failed."""
     if isinstance(error, Cancelled):
         return error
     values.append(Failed(error))
@@ -178,12 +184,7 @@ def dispatched(args: list[Step], overloads: list[Overload]) -> Step:
     lazy = len(args) > 2 or not alone and name not in _SINGLE or alone and overloads[0].id in _BY_LIST
 
     def invoke(frame: Frame) -> Value:
-        values: list[Value] = []
-        try:
-            for arg in args:
-                values.append(arg(frame))
-        except EvaluationError as error:
-            raise failed(frame, args, values, error, cost, lazy) from None
+        values = evaluated(frame, args, cost, lazy)
         fixed = tuple(values)
         for overload, cost_ in pairs:
             if overload.accepts(fixed):

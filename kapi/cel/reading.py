@@ -100,9 +100,18 @@ def head(node: Expr) -> int | None:
     return None
 
 
-def field_cost(operand: Expr) -> int:
-    """The cost of a field or element of ``operand``."""
-    return 1 if head(operand) is not None else 2
+def started(operand: Step, node: Expr) -> Step:
+    """The operand of a field or an element: one that is no attribute costs the start of one more, also when it fails."""
+    if head(node) is not None:
+        return operand
+
+    def read(frame: Frame) -> Value:
+        try:
+            return operand(frame)
+        finally:
+            frame.cost += 1
+
+    return read
 
 
 def variable(name: str) -> Step:
@@ -156,14 +165,13 @@ def _without_fields(value: object, name: str) -> EvaluationError:
     return EvaluationError(f"no such key: {name}")
 
 
-def plain_field(operand: Step, name: str, cost: int = 1) -> Step:
+# fields, of what ``started`` returns
+
+
+def plain_field(operand: Step, name: str) -> Step:
     def read(frame: Frame) -> Value:
-        try:
-            value = operand(frame)
-        except EvaluationError:
-            frame.cost += cost - 1
-            raise
-        frame.cost += cost
+        value = operand(frame)
+        frame.cost += 1
         if value.__class__ is Optional:
             inner = value.value() if value.present else None
             if not value.present or isinstance(inner, dict) and name not in inner:
@@ -175,16 +183,12 @@ def plain_field(operand: Step, name: str, cost: int = 1) -> Step:
     return read
 
 
-def struct_field(operand: Step, field: StructField, cost: int = 1) -> Step:
+def struct_field(operand: Step, field: StructField) -> Step:
     name, convert, null_is_absent = field.name, field.convert, field.null_is_absent
 
     def read(frame: Frame) -> Value:
-        try:
-            value = operand(frame)
-        except EvaluationError:
-            frame.cost += cost - 1
-            raise
-        frame.cost += cost
+        value = operand(frame)
+        frame.cost += 1
         found = get_field(value, name)
         if found is None and null_is_absent:
             raise EvaluationError(f"no such key: {name}")
@@ -200,16 +204,12 @@ def _member(value: object, name: str, convert: Callable[[Value], Value] | None) 
     return found if found.__class__ is Optional else Optional(found)
 
 
-def optional_field(operand: Step, field: StructField, cost: int = 1) -> Step:
-    """Reads an optional field.  For an absent field only the cost of ``operand`` counts, and the part of ``cost`` above 1."""
+def optional_field(operand: Step, field: StructField) -> Step:
+    """Reads an optional field.  For an absent field only the cost of ``operand`` counts."""
     name, convert, null_is_absent = field.name, field.convert, field.null_is_absent
-    before = cost - 1
 
     def read(frame: Frame) -> Value:
-        try:
-            value = operand(frame)
-        finally:
-            frame.cost += before
+        value = operand(frame)
         if value.__class__ is Optional:
             if not value.present:
                 return NONE
@@ -226,14 +226,13 @@ def optional_field(operand: Step, field: StructField, cost: int = 1) -> Step:
     return read
 
 
-def present(operand: Step, name: str, null_is_absent: bool = False, cost: int = 0) -> Step:
+def present(operand: Step, name: str, null_is_absent: bool = False) -> Step:
     def test(frame: Frame) -> Value:
         try:
             value = operand(frame)
         except EvaluationError:
-            frame.cost += cost - 1
+            frame.cost -= 1
             raise
-        frame.cost += cost
         if value.__class__ is Optional:
             if not value.present:
                 return False
