@@ -49,20 +49,25 @@ def certificate(der: bytes) -> x509.Certificate:
     """A certificate whose key can be loaded safely.  Raises ValueError with the text of Go's ``crypto/x509``."""
     if _check_certificate(der) < len(der):
         raise ValueError("x509: trailing data")
-    return certificates(der)[0]
+    return _loaded(der)
 
 
 def certificates(der: bytes) -> list[x509.Certificate]:
     """Certificates after each other.  Raises ValueError as ``certificate``."""
     found = []
     while der:
-        try:
-            size = _check_certificate(der)
-            found.append(x509.load_der_x509_certificate(_known(der[:size])))
-        except (ValueError, x509.InvalidVersion) as error:
-            raise error if isinstance(error, _Malformed) else _Malformed("x509: malformed certificate") from None
+        size = _check_certificate(der)
+        found.append(_loaded(der[:size]))
         der = der[size:]
     return found
+
+
+def _loaded(der: bytes) -> x509.Certificate:
+    """A certificate that was checked.  Raises ValueError for what the library refuses all the same."""
+    try:
+        return x509.load_der_x509_certificate(_known(der))
+    except (ValueError, x509.InvalidVersion):
+        raise ValueError("x509: malformed certificate") from None
 
 
 def signing_request(der: bytes) -> x509.CertificateSigningRequest:
@@ -77,10 +82,6 @@ def signing_request(der: bytes) -> x509.CertificateSigningRequest:
     except (ValueError, x509.InvalidVersion):
         raise ValueError("x509: malformed certificate request") from None
     return request
-
-
-class _Malformed(ValueError):
-    """``str(error)`` is Go's text."""
 
 
 _SEQUENCE, _INTEGER, _BITS, _OCTETS, _OBJECT, _BOOLEAN, _SET = 0x30, 0x02, 0x03, 0x04, 0x06, 0x01, 0x31
@@ -115,7 +116,7 @@ class _Elements:
             start += size
             wrong = wrong or not 0 < size <= 4 or length < 128 or length >> 8 * (size - 1) == 0
         if wrong or start + length > len(self.data):
-            raise _Malformed(f"x509: {error}")
+            raise ValueError(f"x509: {error}")
         self.at = start + length
         return self.data[start : self.at]
 
@@ -127,22 +128,32 @@ class _Elements:
 
     def integer(self, error: str) -> int:
         content = self.take(_INTEGER, error)
-        if not content or len(content) > 1 and content[0] in (0, 0xFF) and content[0] >> 7 == content[1] >> 7:
-            raise _Malformed(f"x509: {error}")
+        if not content or _is_extended(content):
+            raise ValueError(f"x509: {error}")
         return int.from_bytes(content, signed=True)
 
     def identifier(self, error: str) -> bytes:
         content = self.take(_OBJECT, error)
         if not content or content[-1] & 0x80:
-            raise _Malformed(f"x509: {error}")
+            raise ValueError(f"x509: {error}")
         return content
 
     def bits(self, error: str) -> bytes:
         content = self.take(_BITS, error)
-        unused = content[0] if content else 8
-        if unused > 7 or len(content) == 1 and unused or content[-1] & (1 << unused) - 1:
-            raise _Malformed(f"x509: {error}")
+        if not content or _has_other_bits(content):
+            raise ValueError(f"x509: {error}")
         return content[1:]
+
+
+def _is_extended(integer: bytes) -> bool:
+    """Whether an integer, of a byte at least, is longer than it has to be."""
+    return len(integer) > 1 and integer[0] in (0, 0xFF) and integer[0] >> 7 == integer[1] >> 7
+
+
+def _has_other_bits(string: bytes) -> bool:
+    """Whether a string of bits, of a byte at least, says that it has unused bits which it cannot have, or which are set."""
+    unused = string[0]
+    return unused > 7 or len(string) == 1 and unused > 0 or bool(string[-1] & (1 << unused) - 1)
 
 
 _ON_CURVE = bytes.fromhex("2a8648ce3d0201")  # id-ecPublicKey
@@ -161,15 +172,15 @@ def _check_point(algorithm: bytes, point: bytes) -> None:
         return
     name, curve = _CURVES.get(parts.identifier("invalid ECDSA parameters"), ("", None))
     if curve is None:
-        raise _Malformed("x509: unsupported elliptic curve")
+        raise ValueError("x509: unsupported elliptic curve")
     if point[:1] != b"\4":
-        raise _Malformed("ecdsa: invalid uncompressed public key")
+        raise ValueError("ecdsa: invalid uncompressed public key")
     try:
         ec.EllipticCurvePublicKey.from_encoded_point(curve, point)
     except ValueError:
         size = 1 + 2 * ((curve.key_size + 7) // 8)
         text = f"{name} point not on curve" if len(point) == size else f"invalid {name} point encoding"
-        raise _Malformed(text) from None
+        raise ValueError(text) from None
 
 
 def _check_certificate(der: bytes) -> int:
@@ -182,23 +193,23 @@ def _check_certificate(der: bytes) -> int:
         number = _Elements(wrapped)
         version = number.integer("malformed version")
         if number or version < 0:
-            raise _Malformed("x509: malformed version")
+            raise ValueError("x509: malformed version")
     if version > 2:
-        raise _Malformed("x509: invalid version")
+        raise ValueError("x509: invalid version")
     if fields.integer("malformed serial number") < 0:
-        raise _Malformed("x509: negative serial number")
+        raise ValueError("x509: negative serial number")
     algorithm = fields.take(_SEQUENCE, "malformed signature algorithm identifier")
     if algorithm != outer.take(_SEQUENCE, "malformed algorithm identifier"):
-        raise _Malformed("x509: inner and outer signature algorithm identifiers don't match")
+        raise ValueError("x509: inner and outer signature algorithm identifiers don't match")
     _check_algorithm(algorithm)
     _check_name(fields.inner(_SEQUENCE, "malformed issuer"))
     validity = fields.inner(_SEQUENCE, "malformed validity")
     for _ in range(2):
         kind, pattern = _TIMES.get(validity.data[validity.at] if validity else 0, ("", None))
         if pattern is None:
-            raise _Malformed("x509: unsupported time format")
+            raise ValueError("x509: unsupported time format")
         if not pattern.fullmatch(validity.take(None, f"malformed {kind}")):
-            raise _Malformed(f"x509: malformed {kind}")
+            raise ValueError(f"x509: malformed {kind}")
     _check_name(fields.inner(_SEQUENCE, "malformed subject"))
     key = fields.inner(_SEQUENCE, "malformed spki")
     algorithm = key.take(_SEQUENCE, "malformed public key algorithm identifier")
@@ -236,11 +247,11 @@ def _check_extensions(extensions: _Elements) -> None:
         extension = extensions.inner(_SEQUENCE, "malformed extension")
         name = extension.identifier("malformed extension OID field")
         if name in seen:
-            raise _Malformed(f'x509: certificate contains duplicate extension with OID "{_dotted(name)}"')
+            raise ValueError(f'x509: certificate contains duplicate extension with OID "{_dotted(name)}"')
         seen.add(name)
         flag = extension.optional(_BOOLEAN, "malformed extension critical field")
         if flag not in (None, bytes(1), bytes((255,))):
-            raise _Malformed("x509: malformed extension critical field")
+            raise ValueError("x509: malformed extension critical field")
         extension.take(_OCTETS, "malformed extension value field")
 
 
@@ -280,7 +291,7 @@ _UNSET = (
 def _check_request(der: bytes) -> None:
     """Raises ValueError as Go's ``asn1.Unmarshal`` of a ``certificateRequest`` for elements that do not fit."""
     if _field(der, 0, _REQUEST) < len(der):
-        raise _Malformed("asn1: syntax error: trailing data")
+        raise ValueError("asn1: syntax error: trailing data")
     fields = _Elements(der).inner(_SEQUENCE, "").inner(_SEQUENCE, "")
     fields.take(_INTEGER, "")
     fields.take(None, "")
@@ -294,29 +305,29 @@ def _field(data: bytes, at: int, wanted: _Field) -> int:
     if at == len(data):
         if tag is None and not name:  # optional
             return at
-        raise _Malformed("asn1: syntax error: sequence truncated")
+        raise ValueError("asn1: syntax error: sequence truncated")
     kind, is_compound, found, start, length = _header(data, at)
     if tag is not None and (kind, is_compound, found) != (0, compound, tag):
         shown = f"{{class:{kind} tag:{found} length:{length} isCompound:{str(is_compound).lower()}}}"
         text = f"tags don't match ({tag} vs {shown}) {_UNSET} {name} @{start}"
-        raise _Malformed(f"asn1: structure error: {text}")
+        raise ValueError(f"asn1: structure error: {text}")
     if start + length > len(data):
-        raise _Malformed("asn1: syntax error: data truncated")
+        raise ValueError("asn1: syntax error: data truncated")
     inner, place = data[start : start + length], 0
     for part in parts:
         place = _field(inner, place, part)
     if name == "int":
         if not inner:
-            raise _Malformed("asn1: structure error: empty integer")
-        if len(inner) > 1 and inner[0] in (0, 0xFF) and inner[0] >> 7 == inner[1] >> 7:
-            raise _Malformed("asn1: structure error: integer not minimally-encoded")
+            raise ValueError("asn1: structure error: empty integer")
+        if _is_extended(inner):
+            raise ValueError("asn1: structure error: integer not minimally-encoded")
     elif name == "ObjectIdentifier" and not inner:
-        raise _Malformed("asn1: syntax error: zero length OBJECT IDENTIFIER")
+        raise ValueError("asn1: syntax error: zero length OBJECT IDENTIFIER")
     elif name == "BitString":
         if not inner:
-            raise _Malformed("asn1: syntax error: zero length BIT STRING")
-        if inner[0] > 7 or len(inner) == 1 and inner[0] or inner[-1] & (1 << inner[0]) - 1:
-            raise _Malformed("asn1: syntax error: invalid padding bits in BIT STRING")
+            raise ValueError("asn1: syntax error: zero length BIT STRING")
+        if _has_other_bits(inner):
+            raise ValueError("asn1: syntax error: invalid padding bits in BIT STRING")
     return start + length
 
 
@@ -328,31 +339,31 @@ def _header(data: bytes, at: int) -> tuple[int, bool, int, int, int]:
         tag = 0
         for count in range(6):
             if at == len(data):
-                raise _Malformed("asn1: syntax error: truncated base 128 integer")
+                raise ValueError("asn1: syntax error: truncated base 128 integer")
             if count == 5 or tag >> 24:
-                raise _Malformed("asn1: structure error: base 128 integer too large")
+                raise ValueError("asn1: structure error: base 128 integer too large")
             tag, at = tag << 7 | data[at] & 0x7F, at + 1
             if data[at - 1] < 0x80:
                 break
         if tag < 0x1F:
-            raise _Malformed("asn1: syntax error: non-minimal tag")
+            raise ValueError("asn1: syntax error: non-minimal tag")
     if at == len(data):
-        raise _Malformed("asn1: syntax error: truncated tag or length")
+        raise ValueError("asn1: syntax error: truncated tag or length")
     length, at = data[at], at + 1
     if length & 0x80:
         count, length = length & 0x7F, 0
         if not count:
-            raise _Malformed("asn1: syntax error: indefinite length found (not DER)")
+            raise ValueError("asn1: syntax error: indefinite length found (not DER)")
         for _ in range(count):
             if at == len(data):
-                raise _Malformed("asn1: syntax error: truncated tag or length")
+                raise ValueError("asn1: syntax error: truncated tag or length")
             if length >= 1 << 23:
-                raise _Malformed("asn1: structure error: length too large")
+                raise ValueError("asn1: structure error: length too large")
             length, at = length << 8 | data[at], at + 1
             if not length:
-                raise _Malformed("asn1: structure error: superfluous leading zeros in length")
+                raise ValueError("asn1: structure error: superfluous leading zeros in length")
         if length < 0x80:
-            raise _Malformed("asn1: structure error: non-minimal length")
+            raise ValueError("asn1: structure error: non-minimal length")
     return first >> 6, bool(first & 0x20), tag, at, length
 
 

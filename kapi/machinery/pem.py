@@ -122,11 +122,9 @@ def certificates(text: AnyStr) -> list[AnyStr]:
 
 def certificate_pool(data: bytes) -> list[bytes]:
     """The certificates of a file in DER.  Raises ValueError with client-go's text (``ParseCertsPEM``)."""
-    found = []
-    for block in blocks(data):
-        if block.kind == "CERTIFICATE" and not block.headers:
-            der.certificates(block.der)
-            found.append(block.der)
+    found = [block.der for block in blocks(data) if block.kind == "CERTIFICATE" and not block.headers]
+    for content in found:
+        der.certificates(content)
     if not found:
         raise ValueError("data does not contain any valid RSA or ECDSA certificates")
     return found
