@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
@@ -21,27 +22,19 @@ def merge_groups(lists: Mapping[str, Sequence[Object]], own: str) -> Sequence[Ob
 
     The server whose id comes first decides what two servers say differently about a version.
     """
-    merged: dict[str, Object] = {}
-    changed = False
-    for server in sorted(lists):
-        for group in elements(lists[server]):
-            name = group["metadata"].get("name", "")
-            before = merged.get(name)
-            merged[name] = group if before is None else _group(before, group)
-            changed = changed or (before is not None and merged[name] is not before)
-    names = {server: [group["metadata"].get("name", "") for group in groups] for server, groups in lists.items()}
-    if not changed and all(each == names[own] for each in names.values()):
-        return lists[own]
-    return [merged[name] for name in in_order(names[server] for server in sorted(names))]
+    merged = _joined(
+        [lists[server] for server in sorted(lists)], lambda group: group["metadata"].get("name", ""), _group
+    )
+    return lists[own] if merged is None else merged
 
 
 def _group(first: Object, second: Object) -> Object:
-    versions = _joined(first["versions"], second["versions"], "version", _version)
+    versions = _joined((first["versions"], second["versions"]), itemgetter("version"), _version)
     return first if versions is None else {**first, "versions": versions}
 
 
 def _version(first: Object, second: Object) -> Object:
-    resources = _joined(first.get("resources") or (), second.get("resources") or (), "resource", _resource)
+    resources = _joined([each.get("resources") or () for each in (first, second)], itemgetter("resource"), _resource)
     if resources is None:
         return first
     return {"version": first["version"], "resources": resources, "freshness": first["freshness"]}
@@ -59,16 +52,18 @@ def _resource(first: Object, second: Object) -> Object:
     return found
 
 
-def _joined(first: Sequence[Object], second: Sequence[Object], key: str, join: _Join) -> list[Object] | None:
-    """The items of both lists, each name (the field ``key``) once; None when the second adds nothing."""
-    found = {item[key]: item for item in first}
+def _joined(lists: Sequence[Sequence[Object]], name_of: Callable[[Object], str], join: _Join) -> list[Object] | None:
+    """The items of all lists, each name once; None when they all say the same."""
+    found: dict[str, Object] = {}
     changed = False
-    for item in elements(second):
-        before = found.get(item[key])
-        found[item[key]] = item if before is None else join(before, item)
-        changed = changed or (before is not None and found[item[key]] is not before)
-    names = [[item[key] for item in items] for items in (first, second)]
-    if not changed and names[0] == names[1]:
+    for items in lists:
+        for item in elements(items):
+            name = name_of(item)
+            before = found.get(name)
+            found[name] = item if before is None else join(before, item)
+            changed = changed or (before is not None and found[name] is not before)
+    names = [[name_of(item) for item in items] for items in lists]
+    if not changed and all(each == names[0] for each in names):
         return None
     return [found[name] for name in in_order(names)]
 
