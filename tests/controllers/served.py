@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import orjson
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI
 
 MERGE = "application/merge-patch+json"
+Result = TypeVar("Result")
 
 
-class Asking(TestCase):
-    """Requests to a server in memory."""
+class InMemory(TestCase):
+    """With a server in memory."""
 
     api: MemoryAPI
+
+    async def wait(self, coroutine: Coroutine[Deferred[Any], Any, Result]) -> Result:
+        """Runs what is scheduled until the coroutine ends."""
+        done = Deferred.fromCoroutine(coroutine)
+        for _ in range(50):
+            if done.called:
+                break
+            self.api.turn()
+        return await done
+
+
+class Asking(InMemory):
+    """Requests to the server."""
 
     def call(self, method: str, path: str, body: Any = None, expect: int = 0, type: str = "") -> Object:
         request = self.api.ask(method, path, body, type=type)

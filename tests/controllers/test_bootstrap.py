@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.codecs.split import encode_halves
@@ -21,23 +20,16 @@ from kapi.controllers.serverleases import (
 from kapi.machinery import status, tree
 from kapi.registry.allocators.services import install
 from kapi.testing.memory_api import MemoryAPI
+from tests.controllers.served import InMemory
 
 
-class Case(TestCase):
+class Case(InMemory):
     async def start(self) -> MemoryAPI:
         api = MemoryAPI()
         install(api.registry, ["10.0.0.0/24"], (30000, 32767))
         await api.caches.start()
         self.api = api
         return api
-
-    async def wait(self, coroutine: Any) -> None:
-        done = Deferred.fromCoroutine(coroutine)
-        for _ in range(50):
-            if done.called:
-                break
-            self.api.turn()
-        await done
 
 
 class Bootstrap(Case):

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from twisted.internet.defer import Deferred
-from twisted.trial.unittest import TestCase
-
 from kapi.controllers.defaultservicecidr import DefaultServiceCIDR, service_cidr
 from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI
+from tests.controllers.served import InMemory
 
 ONE, OTHER = "10.0.0.0/24", "2001:db8::/112"
 
 
-class Default(TestCase):
+class Default(InMemory):
     async def start(self, *ranges: str) -> None:
         """A server whose ServiceCIDR has these ranges."""
         self.api = MemoryAPI()
         await self.api.caches.start()
         self.ranges = self.api.registry.client.resource("networking.k8s.io", "servicecidrs")
         await self.wait(self.ranges.create(service_cidr(ranges)))
-
-    async def wait(self, coroutine: Any) -> Any:
-        done = Deferred.fromCoroutine(coroutine)
-        for _ in range(50):
-            if done.called:
-                break
-            self.api.turn()
-        return await done
 
     @property
     def stored(self) -> Object:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
-from twisted.trial.unittest import TestCase
-
 from kapi.controllers.identity import IdentityController
 from kapi.machinery.server_id import server_id
 from kapi.testing.memory_api import MemoryAPI
+from tests.controllers.served import InMemory
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
-class Identity(TestCase):
+class Identity(InMemory):
     async def start(self) -> IdentityController:
         self.api = MemoryAPI()
         await self.api.caches.start()
@@ -22,14 +20,6 @@ class Identity(TestCase):
 
     def server(self) -> IdentityController:
         return IdentityController(self.api.registry.client, self.api.clock, self.api.clock.seconds, "host")
-
-    async def wait(self, coroutine: Any) -> None:
-        done = Deferred.fromCoroutine(coroutine)
-        for _ in range(50):
-            if done.called:
-                break
-            self.api.turn()
-        await done
 
     def lease(self, name: str = "") -> Any:
         return self.api.ask("GET", f"{LEASES}/{name or server_id('host')}")
