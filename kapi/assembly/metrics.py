@@ -6,12 +6,12 @@ Metrics that exist once in a process are defined in the module that they measure
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
-from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from kapi.authentication.cache import TOKEN_CACHES
-from kapi.cel.metrics import COMPILATION, EVALUATION
+from kapi.cel.environment import COMPILATION, EVALUATION
 from kapi.client import metrics as client
 from kapi.controllers.servicerepair import FAILURES
 from kapi.endpoints.discovery.handler import AGGREGATIONS, MERGED, MERGED_AGAIN, WITHOUT_PEERS
@@ -21,8 +21,8 @@ from kapi.observability import zpages
 from kapi.observability.metrics import Metrics, Shape, build_families, store_requests
 from kapi.options.options import Options
 from kapi.registry.allocators import allocation as allocators
+from kapi.registry.allocators.addresses import addresses_in_use
 from kapi.registry.allocators.ports import NodePorts
-from kapi.registry.allocators.usage import usage
 from kapi.registry.client import SELF_REQUESTS
 from kapi.registry.registry import Registry
 from kapi.resources.certificates import certificatesigningrequests
@@ -89,9 +89,5 @@ def install_resource_metrics(
 
     metrics.requests.deprecated = deprecated
     addresses = registry.caches.cache(GroupResource("networking.k8s.io", "ipaddresses"))
-    allocated = usage(registry.client, addresses, ports)
-
-    def allocations() -> Iterable[Metric]:
-        return allocated()
-
-    metrics.add(allocations)
+    metrics.add(partial(addresses_in_use, registry.client, addresses))
+    metrics.add(ports.in_use)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # what type checkers read
     from kapi.client.config import Config as Config
     from kapi.client.config import ConfigError as ConfigError
     from kapi.client.config import Impersonation as Impersonation
-    from kapi.client.content import JSON_CONTENT as JSON_CONTENT
-    from kapi.client.content import Content as Content
     from kapi.client.discovery import APIGroup as APIGroup
     from kapi.client.discovery import APIResource as APIResource
     from kapi.client.discovery import Discovered as Discovered
@@ -45,6 +43,8 @@ if TYPE_CHECKING:  # what type checkers read
     from kapi.client.portforward import PortForward as PortForward
     from kapi.client.protobuf_content import PROTOBUF_CONTENT as PROTOBUF_CONTENT
     from kapi.client.remotecommand import RemoteCommand as RemoteCommand
+    from kapi.client.rest import JSON_CONTENT as JSON_CONTENT
+    from kapi.client.rest import Content as Content
     from kapi.client.rest import Request as Request
     from kapi.client.rest import RESTClient as RESTClient
     from kapi.client.session import Session as Session
@@ -76,7 +76,6 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "kapi.client.clientcmd": "Kubeconfig Overrides load_config",
         "kapi.client.config": "Config ConfigError Impersonation",
-        "kapi.client.content": "JSON_CONTENT Content",
         "kapi.client.discovery": "APIGroup APIResource Discovered Discovery",
         "kapi.client.discovery_cache": "CachedDiscovery",
         "kapi.client.dynamic": "DynamicClient ResourceInterface condition_is",
@@ -86,7 +85,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "kapi.client.portforward": "PortForward",
         "kapi.client.protobuf_content": "PROTOBUF_CONTENT",
         "kapi.client.remotecommand": "RemoteCommand",
-        "kapi.client.rest": "Request RESTClient",
+        "kapi.client.rest": "JSON_CONTENT Content Request RESTClient",
         "kapi.client.session": "Session connect",
         "kapi.client.three_way": "OpenAPISchema three_way_patch",
         "kapi.client.watching": "Watch WatchEvent",

@@ -7,7 +7,7 @@ Protobuf saves bytes on the network, not time: trees are read faster from JSON.
 
 from __future__ import annotations
 
-from kapi.client.content import Content
+from kapi.client.rest import Content
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Tree
 from kapi.schema import protobuf, protobuf_writing

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -22,7 +22,6 @@ from twisted.internet.error import ConnectionClosed
 from twisted.internet.task import deferLater
 
 from kapi.client.config import Config, ConfigError
-from kapi.client.content import JSON, JSON_CONTENT, Content
 from kapi.client.credentials import Header
 from kapi.client.errors import (
     ConnectionFailed,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from kapi.wire.websocket import WebSocket
 
 Result = TypeVar("Result")
+JSON = "application/json"
 MAX_RETRIES = 10
 #: content types of PATCH
 PatchType = Literal["json", "merge", "strategic", "apply"]
@@ -56,6 +56,27 @@ PATCH_TYPES: Mapping[str, str] = {
 }
 _BROKEN = (ConnectionClosed, BadAnswer)  # the server has closed the connection; a GET is sent again
 _UNSAFE = ("/", "%")
+
+
+class Content(NamedTuple):
+    """The media type in which a client writes objects and asks for them (upstream: ContentConfig).
+
+    ``encode`` returns None for a tree without such a form, which is then written as JSON.  ``decode`` raises ValueError.
+
+    Patches and watches are always JSON.
+    """
+
+    media_type: str
+    encode: Callable[[Tree], bytes | None]
+    decode: Callable[[bytes], Tree]
+
+    @property
+    def accept(self) -> str:
+        """The Accept header, with JSON for resources that the server does not have in this form."""
+        return self.media_type if self.media_type == JSON else f"{self.media_type},{JSON}"
+
+
+JSON_CONTENT = Content(JSON, orjson.dumps, orjson.loads)
 
 
 class RESTClient:

@@ -19,7 +19,6 @@ MAX_PORT = 65535
 _RULE = re.compile(
     r"(?P<host>[\w*.-]*)(?P<path>/.*)=(?P<name>[\w-]+):(?P<port>[\w-]+)(,(?P<tls>tls)=?(?P<secret>[\w-]+)?)?"
 )
-_PORT_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def _ports(text: str) -> tuple[int, int | str]:

@@ -29,10 +29,6 @@ _INCONSISTENT = (
     "with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the "
     "time the first chunk was returned and now may show up in the list."
 )
-_TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. You must start a new list without the "
-    "continue parameter."
-)
 
 
 def parse_revision(text: str, *, listing: bool = False) -> int:

@@ -11,7 +11,7 @@ import kapi.flowcontrol.metrics
 from kapi.authentication.certificates import expirations
 from kapi.authentication.oidc.metrics import JWTMeter
 from kapi.authentication.service_account.metrics import SignerMeter
-from kapi.cel import metrics as of_cel
+from kapi.cel import environment as of_cel
 from kapi.client import metrics as of_clients
 from kapi.filters.metrics import FilterSeconds, IdentityMeter
 from kapi.machinery.meters import Histogram

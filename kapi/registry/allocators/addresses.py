@@ -9,8 +9,11 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
+from prometheus_client.core import Metric
+
 from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.meters import metric_family
 from kapi.machinery.netip import Network
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.allocation import (
@@ -26,9 +29,10 @@ from kapi.registry.allocators.allocation import (
     RangeFull,
 )
 from kapi.resources.core.services.access import cluster_ips
-from kapi.resources.core.services.allocation import address_candidates, holds
+from kapi.resources.core.services.allocation import address_candidates, holds, usable_range
 from kapi.resources.shared.addresses import parse, parse_network
 from kapi.runtime.interface import Client
+from kapi.watchcache.cache import Cache
 
 GROUP = "networking.k8s.io"
 FAMILY_LABEL = "ipaddress.kubernetes.io/ip-family"
@@ -57,6 +61,20 @@ def networks_of(service_cidr: Object) -> list[Network]:
     """The ranges of a ServiceCIDR, whether it is ready or not."""
     cidrs = (service_cidr.get("spec") or {}).get("cidrs") or []
     return [parsed[1] for cidr in cidrs if (parsed := parse_network(cidr)) is not None]
+
+
+def addresses_in_use(client: Client, addresses: Cache) -> list[Metric]:
+    """Gauges of allocated and free addresses.  ``addresses`` is the cache of IPAddresses, of which only names are read."""
+    taken = metric_family("kube_apiserver_clusterip_allocator_allocated_ips")
+    free = metric_family("kube_apiserver_clusterip_allocator_available_ips")
+    ranges = client.resource(GROUP, "servicecidrs").lister.list()
+    held = [address for one in addresses.list()[0] if (address := parse(one.name)) is not None]
+    for network in sorted({network for one in ranges for network in networks_of(one)}, key=str):
+        first, last = usable_range(network)
+        count = sum(address.version == network.version and first <= int(address) <= last for address in held)
+        taken.add_metric([str(network)], count)
+        free.add_metric([str(network)], last - first + 1 - count)
+    return [taken, free]
 
 
 class ClusterAddresses:

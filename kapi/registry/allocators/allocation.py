@@ -12,7 +12,6 @@ from kapi.machinery.meters import DEFAULT_BOUNDS, counter, histogram
 
 RANDOM = random.SystemRandom()
 STATIC, DYNAMIC = "static", "dynamic"  # scopes: a given address or port, or any free one
-_ADDRESSES, _PORTS = "kube_apiserver_clusterip_allocator_", "kube_apiserver_nodeport_allocator_"
 
 ADDRESSES_ALLOCATED = counter("kube_apiserver_clusterip_allocator_allocation_total")
 ADDRESS_ERRORS = counter("kube_apiserver_clusterip_allocator_allocation_errors_total")

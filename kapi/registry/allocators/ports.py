@@ -10,9 +10,12 @@ import random
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
+from prometheus_client.core import Metric
+
 from kapi.codecs.split import encode_halves
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.meters import metric_family
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.allocation import (
     DYNAMIC,
@@ -63,9 +66,15 @@ class NodePorts:
         entries, _ = self._cache.list("", None)
         return {int(entry.name): entry.object for entry in entries if entry.name.isascii() and entry.name.isdigit()}
 
-    def count(self) -> int:
-        """How many reservations there are."""
-        return len(self._cache)
+    def in_use(self) -> list[Metric]:
+        """Gauges of reserved and free ports."""
+        reserved = len(self._cache)
+        return [
+            metric_family("kube_apiserver_nodeport_allocator_allocated_ports", value=reserved),
+            metric_family(
+                "kube_apiserver_nodeport_allocator_available_ports", value=self.high - self.low + 1 - reserved
+            ),
+        ]
 
     def check(self, port: int) -> None:
         """Raises NotInRange."""

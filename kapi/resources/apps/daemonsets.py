@@ -35,7 +35,7 @@ from kapi.resources.shared.replicas import (
 from kapi.resources.shared.rules import Errors, not_supported, same
 
 GENERATION = "deprecated.daemonset.template.generation"
-_SPEC, _STATUS = Path("spec"), Path("status")
+_SPEC = Path("spec")
 _COUNTERS = (
     "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "observedGeneration",
     "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",

@@ -27,8 +27,6 @@ from kapi.resources.shared.rules import Errors, distinct, need, same, supported
 from kapi.resources.shared.signers import validate_signer_name
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules, keep
 
-_PREFIX, _OF = "apiserver_certificates_registry_csr_", ("signerName",)
-_SLICED = "sliced by signer (only kubernetes.io signer names are specifically identified)"
 _TOLERANCE_SECONDS = 300  # signers backdate the beginning
 _TOLERANCE = 0.05  # the part of the requested duration
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 
 from kapi.cel import PER_CALL_LIMIT, RUNTIME_BUDGET, BudgetExceeded, EvaluationError, TimeExceeded
+from kapi.cel.environment import EVALUATION
 from kapi.cel.frame import Frame
-from kapi.cel.metrics import EVALUATION
 from kapi.cel.values import NONE, Optional
 from kapi.machinery.each import each_of, entries
 from kapi.machinery.field import OMIT, FieldError, Path, duplicate, forbidden, invalid, required
