@@ -11,11 +11,11 @@ from kapi.endpoints import transform
 from kapi.endpoints.connect.transport import Target, beginning
 from kapi.endpoints.encoding import respond_object, respond_tree
 from kapi.endpoints.listing import not_a_single, strip_type
-from kapi.endpoints.options import boolean, check_selectors, list_options
+from kapi.endpoints.options import boolean, list_options
 from kapi.endpoints.scope import RequestScope, path_name
+from kapi.endpoints.selection import predicate_of
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
@@ -83,20 +83,21 @@ class ComponentStatuses:
             raise status.method_not_supported(GroupResource("", "componentstatuses"), "watch")
         media = output_media_type(ctx, "list")
         options = list_options(ctx)
-        predicate = Predicate(*check_selectors(options))
+        predicate = predicate_of(scope, options)
         if media.as_kind == "PartialObjectMetadata":
             raise not_a_single(scope.resource, media)
         asking = [Deferred.fromCoroutine(self._ask(name)) for name in self._probes]
         found = [
             obj
             for obj in await gatherResults(asking, consumeErrors=True)
-            if predicate.matches({}, {"metadata.name": obj["metadata"]["name"]})
+            if predicate is None
+            or predicate.matches({}, {"metadata.name": obj["metadata"]["name"], "metadata.namespace": ""})
         ]
         if media.as_kind == "Table":
             include = ctx.first("includeObject", "Metadata")
             tree = transform.table(scope.resource, found, {}, now=scope.now, version=media.as_version, include=include)
         elif media.as_kind:
-            tree = transform.partial_list(found, {}, media.as_version)
+            tree = transform.partial_list(scope.resource, found, {}, media.as_version)
         else:
             items = [strip_type(obj) for obj in found]
             tree = {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items}

@@ -105,7 +105,7 @@ def respond_object(
     """The response with one object of the scope's kind.
 
     ``data`` are its stored bytes, when the requested version is the stored one.  ``stored`` is the object in its storage version,
-    which some tables are made from.
+    which some tables and metadata are made from.
     """
     if media.plain and data:
         body = data + b"\n" if len(data) < MIN_SHARED_BYTES else (data, b"\n")
@@ -113,11 +113,12 @@ def respond_object(
     if obj is None:  # only bytes were given
         obj = json_pieces.loads(data or b"null")
     tree = obj
+    shown = stored if shows_stored(scope.resource) and stored is not None else obj
     if media.as_kind == "Table":
         version = obj["metadata"].get("resourceVersion")  # an object that a dry run creates has no resourceVersion
         meta = {"resourceVersion": version} if version else {}
         include = ctx.first("includeObject", "Metadata")
-        shown, whole = (stored, obj) if shows_stored(scope.resource) and stored is not None else (obj, obj)
+        whole = obj
         tree = transform.table(
             scope.resource,
             [shown],
@@ -128,7 +129,7 @@ def respond_object(
             served=lambda _: whole,
         )
     elif media.as_kind == "PartialObjectMetadata":
-        tree = transform.partial(obj, media.as_version)
+        tree = transform.partial(shown, media.as_version, scope.resource)
     elif media.as_kind:
         raise status.NotAcceptable(
             f"you requested {media.as_kind}, but the requested object is not a list ({go_type(scope.resource)})"
@@ -137,7 +138,7 @@ def respond_object(
 
 
 def shows_stored(resource: Resource) -> bool:
-    """Whether the rows of a resource's table are made from objects in their storage version."""
+    """Whether the rows of a resource's table, and its metadata alone, are made from objects in their storage version."""
     return resource.table is not None and resource.table.of_stored
 
 

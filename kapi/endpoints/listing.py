@@ -139,19 +139,18 @@ def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Objec
             ctx.audit.response_object(lambda: _list(scope, meta, list(costly(_objects(scope, page)))))
         return Response(200, list_message(scope, page, meta), media.content_type)
     expect_tree(size_of(page.entries))
-    objects = _Objects(page.entries, scope.from_storage)
+    internal = shows_stored(resource)
+    objects = _Objects(page.entries, (lambda stored: stored) if internal else scope.from_storage)
     if media.as_kind == "Table":
         include = ctx.first("includeObject", "Metadata")
-        served = None
-        if shows_stored(resource):
-            objects, served = _Objects(page.entries, lambda stored: stored), scope.from_storage
+        served = scope.from_storage if internal else None
         tree = transform.table(
             resource, objects, meta, now=scope.now, version=media.as_version, include=include, served=served
         )
     elif media.as_kind == "PartialObjectMetadata":
         raise not_a_single(resource, media)
     elif media.as_kind:
-        tree = transform.partial_list(objects, meta, media.as_version)
+        tree = transform.partial_list(resource, objects, meta, media.as_version)
     else:
         objects = _objects(scope, page)
         tree = _list(scope, meta, objects if media.yaml or media.cbor else list(costly(objects)))

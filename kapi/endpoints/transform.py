@@ -96,8 +96,10 @@ def row(
     return out
 
 
-def partial(obj: Object, version: str = "v1") -> Object:
-    """PartialObjectMetadata."""
+def partial(obj: Object, version: str = "v1", resource: Resource | None = None) -> Object:
+    """PartialObjectMetadata.  ``resource``: upstream's is of the internal form, as rows of tables are."""
+    if resource is not None and resource.table is not None and resource.table.view is not None:
+        obj = resource.table.view(obj)
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",
@@ -105,12 +107,13 @@ def partial(obj: Object, version: str = "v1") -> Object:
     }
 
 
-def partial_list(objects: Collection[Object], list_meta: Object, version: str = "v1") -> Object:
+def partial_list(resource: Resource, objects: Collection[Object], list_meta: Object, version: str = "v1") -> Object:
     return {
         "kind": "PartialObjectMetadataList",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": list_meta,
-        "items": [partial(obj, version) for obj in costly(objects)] or None,  # upstream's is a nil slice when empty
+        "items": [partial(obj, version, resource) for obj in costly(objects)]
+        or None,  # upstream's is a nil slice when empty
     }
 
 

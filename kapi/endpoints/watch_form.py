@@ -168,7 +168,7 @@ class Form:
             message = protobuf_writing.envelope(kind, message_of_entry(self.scope, event.entry))
             return protobuf_writing.watch_frame(event.type, message)
         served = self.scope.from_storage
-        if self.table and shows_stored(self.scope.resource):
+        if self.media.as_kind and shows_stored(self.scope.resource):
             obj = event.entry.object
         else:
             obj = served(event.entry.object)
@@ -185,7 +185,7 @@ class Form:
                 served=served if shows_stored(self.scope.resource) else None,
             )
         elif self.media.as_kind:
-            tree = transform.partial(obj, self.media.as_version)
+            tree = transform.partial(obj, self.media.as_version, self.scope.resource)
         else:
             tree = obj
         return self._frame(event.type, tree)

@@ -7,7 +7,7 @@ of the field and accepts whole numbers with a fraction or an exponent; its error
 from __future__ import annotations
 
 from kapi.machinery.tree import Tree
-from kapi.schema.decode_exact import FieldMismatch, MetadataDecoder, TypeMismatch, base64_text
+from kapi.schema.decode_exact import MetadataDecoder, SavedMismatch, TypeMismatch, base64_text
 from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
 
@@ -50,7 +50,7 @@ class Converter(MetadataDecoder):
         self.problems.sort()
         return result
 
-    def _record(self, fault: FieldMismatch) -> None:
+    def _record(self, fault: SavedMismatch) -> None:
         raise fault
 
     def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Tree:

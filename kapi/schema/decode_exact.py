@@ -81,8 +81,12 @@ class TypeMismatch(ValueError):
     """A value that the type cannot hold; the text is Go's."""
 
 
-class FieldMismatch(TypeMismatch):
-    """A value of the wrong kind.  Go's decoder continues and returns the first such error at its end."""
+class SavedMismatch(TypeMismatch):
+    """An error after which Go's decoder continues; it returns the first such error at its end."""
+
+
+class FieldMismatch(SavedMismatch):
+    """A value of the wrong kind."""
 
     def __init__(self, shown: str, names: tuple[str, ...], struct: str, go_type: str) -> None:
         where = f"Go struct field {struct}.{'.'.join(names)}" if struct else "Go value"
@@ -130,7 +134,7 @@ class ExactDecoder:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self._seen: set[str] = set()
-        self._first: FieldMismatch | None = None
+        self._first: SavedMismatch | None = None
 
     def decode(self, value: object, type_: Type) -> Tree:
         """The tree after Go's decoder and encoder.  Raises TypeMismatch."""
@@ -139,7 +143,7 @@ class ExactDecoder:
             raise self._first
         return decoded
 
-    def _record(self, fault: FieldMismatch) -> None:
+    def _record(self, fault: SavedMismatch) -> None:
         self._first = self._first or fault
 
     def _problem(self, what: str, path: str) -> None:
@@ -175,7 +179,7 @@ class ExactDecoder:
     def _item(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Tree:
         try:
             return self._value(value, type_, path, names, struct)
-        except FieldMismatch as fault:
+        except SavedMismatch as fault:
             self._record(fault)
             return zero(type_)
 
@@ -201,7 +205,7 @@ class ExactDecoder:
             place = (*names, embedded_name(type_, key))
             try:
                 decoded = self._field(item, field.type, below, place, type_.name, key, state)
-            except FieldMismatch as fault:
+            except SavedMismatch as fault:
                 self._record(fault)
                 continue
             if item is None and (field.pointer or field.omitempty or decoded is None):
@@ -372,7 +376,7 @@ def _text(value: str, kind: Kind) -> str | None:
 
 
 def base64_text(value: str) -> str:
-    """Base64 in Go's form.  Raises TypeMismatch with the position of the first error."""
+    """Base64 in Go's form.  Raises SavedMismatch with the position of the first error."""
     try:
         decoded = base64.b64decode(value, validate=True)
         if len(value) % 4 == 0:
@@ -381,7 +385,7 @@ def base64_text(value: str) -> str:
         pass
     fault = _base64_fault(value)
     if fault is not None:
-        raise TypeMismatch(f"illegal base64 data at input byte {fault}")
+        raise SavedMismatch(f"illegal base64 data at input byte {fault}")
     return base64.b64encode(base64.b64decode(value.replace("\r", "").replace("\n", ""))).decode()
 
 

@@ -324,6 +324,11 @@ class FieldManager:
     ) -> tuple[Object, Managers, Times]:
         if not managers:
             # existing fields belong to an artificial manager "before-first-apply"
+            try:
+                typed.validate(self.shape, old, allow_duplicates=True)
+            except typed.SchemaError as error:
+                text = f"failed to convert new object ({self._names(old)}) to smd typed: {error}"
+                raise StatusError(f"failed to create manager for existing fields: {text}") from None
             before = Manager(BEFORE_FIRST_APPLY, "Update", self.api_version, self.subresource)
             managers, times = self._updated(self.empty, old, managers, times, before, now)
         self._check_applied(applied)

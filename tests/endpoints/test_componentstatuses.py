@@ -46,6 +46,10 @@ def test_one_is_no_list_and_a_list_is_not_one(api: MemoryAPI, path: str, kind: s
     [
         ("labelSelector=a=b=c", "found '=', expected: ',' or 'end of string'"),
         ("fieldSelector=a", "invalid selector: 'a'; can't understand 'a'"),
+        (
+            "fieldSelector=spec.x=1",
+            '"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        ),
     ],
 )
 def test_a_selector_that_is_none_is_refused(api: MemoryAPI, query: str, why: str) -> None:

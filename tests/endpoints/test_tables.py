@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.testing.memory_api import MemoryAPI, succeed
 
@@ -63,3 +64,54 @@ def test_rows_of_an_older_version_show_what_only_the_stored_version_says(api: Me
             assert whole["kind"] == "PartialObjectMetadata" and "annotations" not in whole["metadata"]
         else:
             assert whole is None
+
+
+_DAEMON = {
+    "metadata": {"name": "d", "annotations": {"a": "b"}},
+    "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    },
+}
+_AUTOSCALER = {
+    "metadata": {"name": "d", "annotations": {"a": "b"}},
+    "spec": {
+        "maxReplicas": 5,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+        "behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 9}]}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "other", "body", "annotation"),
+    [
+        (
+            "/apis/apps/v1/{}/daemonsets",
+            "/apis/apps/v1/{}/daemonsets",
+            _DAEMON,
+            "deprecated.daemonset.template.generation",
+        ),
+        (
+            "/apis/autoscaling/v2/{}/horizontalpodautoscalers",
+            "/apis/autoscaling/v1/{}/horizontalpodautoscalers",
+            _AUTOSCALER,
+            "autoscaling.alpha.kubernetes.io/behavior",
+        ),
+    ],
+)
+def test_metadata_alone_has_no_annotations_that_stand_for_fields(
+    api: MemoryAPI, path: str, other: str, body: Object, annotation: str
+) -> None:
+    made, seen = path.format("namespaces/n"), other.format("namespaces/n")
+    assert api.ask("POST", made, body).code == 201
+    assert annotation in api.ask("GET", f"{seen}/d").json["metadata"]["annotations"]
+    one, many = (
+        {"Accept": f"application/json;as={kind};v=v1;g=meta.k8s.io"}
+        for kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
+    )
+    watch = api.ask("GET", f"{seen}?watch=1&timeoutSeconds=60", headers=one)
+    api.turn()
+    (item,) = api.ask("GET", seen, headers=many).json["items"]
+    for found in (item, api.ask("GET", f"{seen}/d", headers=one).json, watch.events[0]["object"]):
+        assert (found["kind"], found["metadata"]["annotations"]) == ("PartialObjectMetadata", {"a": "b"})

@@ -14,7 +14,7 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, Conflict, StatusError
 from kapi.schema.apply import lastapplied
 from kapi.schema.managedfields import FieldManager
-from kapi.schema.types import Field
+from kapi.schema.types import Field, Kind, Type
 from tests.examples import examples
 from tests.schema.managedfields_kit import (
     CM,
@@ -23,6 +23,7 @@ from tests.schema.managedfields_kit import (
     T1,
     T2,
     T3,
+    TEXT,
     TEXTS,
     THING,
     config_map,
@@ -319,3 +320,25 @@ def test_the_last_forced_apply_of_each_is_what_stands(steps: list[tuple[str, dic
             assert live["data"][element[2:]] == last[name][element[2:]]
     left = set(live.get("data") or {})
     assert left == {element[2:] for elements in owned.values() for element in elements}
+
+
+def test_an_item_of_a_list_without_its_key_belongs_to_nobody() -> None:
+    """Upstream's typed value of such an object cannot be made: no fields are tracked, and nothing can be applied."""
+    item = struct("Reference", Field("name", TEXT), Field("kind", TEXT))
+    type_ = struct("Account", Field("apiVersion", TEXT), Field("kind", TEXT), Field("metadata", META),
+                   Field("secrets", Type(Kind.LIST, elem=item, list_type="map", list_map_keys=("name",))))  # fmt: skip
+    manager = FieldManager(type_, GroupVersionKind("", "v1", "Account"))
+    account: dict[str, Any] = {"apiVersion": "v1", "kind": "Account", "metadata": {"name": "a", "namespace": "n"}}
+    whole = {**account, "secrets": [{"name": "s"}]}
+    broken = {**copy.deepcopy(account), "secrets": [{}]}
+    live = created(manager, copy.deepcopy(whole))
+    for old, new in ((None, copy.deepcopy(broken)), (live, broken)):
+        manager.update(old, new, "m", T2)
+        assert "managedFields" not in new["metadata"]
+    with pytest.raises(StatusError) as caught:
+        manager.apply(broken, account, "ssa", False, T3)
+    assert caught.value.message == (
+        "failed to create manager for existing fields: failed to convert new object (n/a; /v1, Kind=Account) to smd typed: "
+        '.secrets: element 0: associative list with keys has an element that omits all key fields ["name"] '
+        "(and doesn't have default values for any key fields)"
+    )

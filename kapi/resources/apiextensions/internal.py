@@ -22,7 +22,7 @@ def internal_spec(spec: Object) -> Object:
     result.pop("conversion", None)
     for name, top in _HOISTED:
         values = [version.get(name) for version in elements(versions)]
-        if values and values[0] and all(value == values[0] for value in elements(values)):
+        if values and values[0] is not None and all(value == values[0] for value in elements(values)):
             result[top] = values[0]
             for version in elements(versions):
                 version.pop(name, None)

@@ -124,7 +124,8 @@ def validate_template_metadata(metadata: Object, path: Path, errors: Errors) -> 
     validate_annotations(metadata.get("annotations") or {}, path.child("annotations"), errors)
     validate_labels(metadata.get("labels") or {}, path.child("labels"), errors)
     for name, shown in _OTHER_METADATA:
-        if metadata.get(name):
+        value = metadata.get(name)
+        if value or (value is not None and name == "deletionGracePeriodSeconds"):  # a pointer: 0 is set
             errors.append(field.forbidden(path.child(shown), "cannot be set"))
 
 

@@ -69,13 +69,10 @@ def item_element(shape: Shape, item: object) -> str:
 
 
 def items_by_element(shape: Shape, items: list[Tree]) -> dict[str, list[Tree]]:
-    """Items by path element, in their order; items without a path element are left out."""
+    """Items by path element, in their order.  Raises ValueError for an item without a path element."""
     found: dict[str, list[Tree]] = {}
     for item in elements(items):
-        try:
-            found.setdefault(item_element(shape, item), []).append(item)
-        except _BadItem:
-            continue
+        found.setdefault(item_element(shape, item), []).append(item)
     return found
 
 

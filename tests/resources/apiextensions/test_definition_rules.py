@@ -100,6 +100,14 @@ def of_schema(schema: Object, **parts: Any) -> list[str]:
              'versions[0].name: Invalid value: "V1": <DNS-1035 label>',
              'version: Invalid value: "V1": <DNS-1035 label>',
          ]),
+        ({"versions": [version(schema={}, subresources={}, storage=False)]}, [
+             "versions[0].schema.openAPIV3Schema: Required value",
+             "versions: Invalid value: "
+             '[{"Name":"v1","Served":true,"Storage":false,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"'
+             'Subresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null}]: must have exactly one '
+             "version marked as storage version",
+             "status.storedVersions: Invalid value: null: must have at least one stored version",
+         ]),
         ({"versions": [version(schema=None)]}, ["versions[0].schema.openAPIV3Schema: Required value"]),
         ({"versions": [version(schema=None, served=False)]}, ["versions[0].schema.openAPIV3Schema: Required value"]),
         ({"versions": [version(deprecationWarning="w")]}, [

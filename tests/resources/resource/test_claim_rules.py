@@ -380,6 +380,10 @@ def test_specs_do_not_change() -> None:
         ({"labels": {"a": "b"}, "annotations": {"a": "b"}}, []),
         ({"labels": {"-": "b"}}, ['labels: Invalid value: "-": <name part>']),
         ({"name": "n"}, ["name: Forbidden: cannot be set"]),
+        (
+            {"generation": 0, "deletionGracePeriodSeconds": 0},
+            ["deletionGracePeriodSeconds: Forbidden: cannot be set"],
+        ),
     ],
 )  # fmt: skip
 def test_metadata_of_a_template(meta: Object, texts: list[str]) -> None:
