@@ -91,6 +91,8 @@ def test_wildcards_and_underscores() -> None:
     ):
         assert rule(name.ljust(253, "a")) == ()
         assert rule(name.ljust(254, "a")) == ("must be no more than 253 characters",)
+        assert len(rule("A" * 253)) == 1  # only the form is wrong
+        assert rule("A" * 254)[0] == "must be no more than 253 characters" and len(rule("A" * 254)) == 2
 
 
 def test_port_names() -> None:

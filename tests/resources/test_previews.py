@@ -100,6 +100,13 @@ def test_the_first_version_of_bindings_denies_without_parameters(api: MemoryAPI)
     body = {"metadata": {"name": "b"}, "spec": spec}
     made = api.ask("POST", f"{group}/v1alpha1/mutatingadmissionpolicybindings", body)
     assert made.json["spec"]["paramRef"] == {"name": "x", "parameterNotFoundAction": "Deny"}
+    for name, reference in (("d", {"name": "x", "parameterNotFoundAction": "Allow"}), ("e", None)):
+        body = {
+            "metadata": {"name": name},
+            "spec": {"policyName": "p", **({"paramRef": reference} if reference else {})},
+        }
+        made = api.ask("POST", f"{group}/v1alpha1/mutatingadmissionpolicybindings", body)
+        assert (made.code, made.json["spec"].get("paramRef")) == (201, reference)
     body = {"metadata": {"name": "c"}, "spec": spec}
     refused = api.ask("POST", f"{group}/v1beta1/mutatingadmissionpolicybindings", body)
     assert (refused.code, refused.json["details"]["causes"][0]["field"]) == (

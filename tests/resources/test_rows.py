@@ -290,6 +290,15 @@ def condition(kind: str, status: str = "True", **more: str) -> Object:
              "p",
              "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{},}",
          ]),
+        ("mutatingadmissionpolicybindings", {"spec": {"policyName": "p", "paramRef": {"selector": {
+            "matchLabels": {"b": "c", "a": "d"},
+            "matchExpressions": [{"key": "e", "operator": "In", "values": ["f", "g"]}, {"key": "h", "operator": "Exists"}],
+        }}}}, [
+             "p",
+             "&LabelSelector{MatchLabels:map[string]string{a: d,b: c,},MatchExpressions:[]LabelSelectorRequirement{"
+             "LabelSelectorRequirement{Key:e,Operator:In,Values:[f g],},"
+             "LabelSelectorRequirement{Key:h,Operator:Exists,Values:[],},},}",
+         ]),
         ("mutatingadmissionpolicybindings", {"spec": {"policyName": "p"}}, ["p", "<unset>"]),
         ("mutatingwebhookconfigurations", {"webhooks": [{}, {}]}, [2]),
         ("priorityclasses", {"value": 5, "globalDefault": True}, [5, True, ""]),

@@ -127,6 +127,7 @@ def policy(**spec: object) -> list[str]:
         ({"resources": ["*", "pods"]},
          ['resources: Invalid value: ["*","pods"]: '
           "if '*' is present, must not specify other resources without subresources"]),
+        ({"resources": ["*", "pods/status"]}, []),
         ({"resourceNames": ["a/b"]}, ["resourceNames[0]: Invalid value: \"a/b\": may not contain '/'"]),
         ({"resourceNames": ["a", "a"]}, ['resourceNames[1]: Duplicate value: "a"']),
     ],

@@ -261,6 +261,8 @@ def test_pods_of_an_indexed_job_are_named_after_it() -> None:
     assert problems(RESOURCE, metadata={"uid": "u", "name": name}, spec=spec) == [
         f'metadata.name: Invalid value: "{name}": will not able to create pod with invalid DNS label: {name}-9'
     ]
+    without_pods = {**spec, "completions": 0}
+    assert problems(RESOURCE, metadata={"uid": "u", "name": name}, spec=without_pods) == []
 
 
 @pytest.mark.parametrize(

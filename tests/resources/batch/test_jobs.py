@@ -108,6 +108,18 @@ def test_what_a_job_keeps() -> None:
 
 
 CPU = {"requests": {"cpu": "1"}}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+NEAR, FAR = (
+    {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}}
+    for zone in ("near", "far")
+)
+
+
+def _set_affinity(obj: Object, affinity: Object | None) -> None:
+    pod = obj["spec"]["template"]["spec"]
+    pod.pop("affinity", None)
+    if affinity is not None:
+        pod["affinity"] = affinity
 
 
 @pytest.mark.parametrize("part", ["containers", "initContainers"])
@@ -138,6 +150,34 @@ def test_resources_of_a_suspended_job_may_change(part: str, containers: list[Obj
     assert [text.partition(":")[0] for text in found] == ["spec.template.spec"] * refused
     found = [text for text in after(running, change) if "field is immutable" in text]
     assert [text.partition(":")[0] for text in found] == ["spec.template"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"nodeAffinity": NEAR}, None),
+        ({"nodeAffinity": NEAR}, {"nodeAffinity": FAR}),
+        (None, {"nodeAffinity": NEAR}),
+        ({"nodeAffinity": NEAR, "podAffinity": {}}, {"podAffinity": {}}),
+    ],
+    ids=["removed", "changed", "added", "removed beside another affinity"],
+)
+def test_where_pods_of_a_suspended_job_run_may_change(before: Object | None, now: Object | None) -> None:
+    old = job(suspend=True)
+    _set_affinity(old, before)
+    found = after(old, lambda obj: _set_affinity(obj, now))
+    assert [text for text in found if "field is immutable" in text] == []
+    running = {**old, "spec": {**old["spec"], "suspend": False}}
+    found = after(running, lambda obj: _set_affinity(obj, now))
+    assert [text.partition(":")[0] for text in found if "field is immutable" in text] == ["spec.template"]
+
+
+@pytest.mark.parametrize("now", [None, {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}])
+def test_affinity_to_pods_stays_in_a_suspended_job(now: Object | None) -> None:
+    old = job(suspend=True)
+    _set_affinity(old, {"podAffinity": {REQUIRED: [{"topologyKey": "a", "labelSelector": {}}]}})
+    found = after(old, lambda obj: _set_affinity(obj, now))
+    assert any(text.startswith("spec.template") and "field is immutable" in text for text in found)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ def change(old: Object, subresource: str = "", annotations: Object | None = None
         ({MIRROR: "m"}, {}, f"[{MIRROR}]: Forbidden: may not remove or update mirror pod annotation"),
         ({MIRROR: "m"}, {MIRROR: "n"}, f"[{MIRROR}]: Forbidden: may not remove or update mirror pod annotation"),
         ({}, {MIRROR: "m"}, f"[{MIRROR}]: Forbidden: may not add mirror pod annotation"),
+        ({"a": "b", MIRROR: "m"}, {"a": "b"}, f"[{MIRROR}]: Forbidden: may not remove or update mirror pod annotation"),
+        ({"a": "b"}, {"a": "b", MIRROR: "m"}, f"[{MIRROR}]: Forbidden: may not add mirror pod annotation"),
         ({APP_ARMOR: "unconfined"}, {}, f"[{APP_ARMOR}]: Forbidden: may not remove or update AppArmor annotations"),
         ({}, {APP_ARMOR: "unconfined"}, f"[{APP_ARMOR}]: Forbidden: may not add AppArmor annotations"),
     ],
@@ -210,6 +212,10 @@ class TestResize:
             ),
             (
                 {"requests": {"cpu": "1", "hugepages-2Mi": "2Mi"}, "limits": {"cpu": "2", "hugepages-2Mi": "2Mi"}},
+                "spec: Forbidden: only cpu and memory resources are mutable at pod-level",
+            ),
+            (
+                {"requests": {"cpu": "1", "memory": "1"}, "limits": {"cpu": "2"}, "claims": [{"name": "a"}]},
                 "spec: Forbidden: only cpu and memory resources are mutable at pod-level",
             ),
         ],

@@ -170,6 +170,13 @@ def test_what_is_wrong_with_a_pod_group(spec: Object, text: str) -> None:
         assert short(texts(api.ask("POST", WORKLOADS, workload(template(**spec))))) == [below]
 
 
+def test_the_priority_of_a_pod_group_may_be_that_of_any_class_of_a_user() -> None:
+    api = started(*ALL)
+    assert api.ask("POST", GROUPS, group(priority=1_000_000_000)).code == 201
+    refused = api.ask("POST", GROUPS, group(priority=1_000_000_001))
+    assert texts(refused) == ["spec.priority: Invalid value: 1000000001: must be less than or equal to 1000000000"]
+
+
 def test_a_pod_group_lasts_as_it_is() -> None:
     api = started(*ALL)
     made = api.ask("POST", GROUPS, group(**EVERYTHING)).json

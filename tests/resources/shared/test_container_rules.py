@@ -341,12 +341,20 @@ def test_probes(kind: str, probe: Object, texts: list[str]) -> None:
         ({"lifecycle": {"preStop": {}}}, ["lifecycle.preStop: Required value: must specify a handler type"]),
         ({"lifecycle": {"postStart": {"exec": {}}}}, ["lifecycle.postStart.exec.command: Required value"]),
         ({"lifecycle": {"preStop": {"sleep": {"seconds": 30}}}}, []),
+        ({"lifecycle": {"preStop": {"sleep": {"seconds": 0}}}}, []),
+        ({"lifecycle": {"preStop": {"sleep": {"seconds": -1}}}},
+         ["lifecycle.preStop.sleep: Invalid value: -1: must be non-negative and less than terminationGracePeriodSeconds (30)"]),
         ({"lifecycle": {"preStop": {"sleep": {"seconds": 31}}}},
          ["lifecycle.preStop.sleep: Invalid value: 31: must be non-negative and less than terminationGracePeriodSeconds (30)"]),
     ],
 )  # fmt: skip
 def test_probes_and_hooks_by_kind(parts: Object, texts: list[str]) -> None:
     assert of_container(**parts) == texts
+
+
+def test_a_hook_that_does_not_say_how_long_it_sleeps_does_not_sleep() -> None:
+    container = {"name": "c", "image": "i:1", "lifecycle": {"preStop": {"sleep": {}}}}
+    assert problems(RESOURCE, spec={"terminationGracePeriodSeconds": 0, "containers": [container]}) == []
 
 
 def test_signal_without_a_system() -> None:

@@ -11,7 +11,7 @@ from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
 from kapi.resources.definition import StrategyContext
-from kapi.resources.shared.poddefaults import default_pod_template
+from kapi.resources.shared.poddefaults import default_pod, default_pod_template
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
 from tests.resources.strategy_kit import CTX, problems, short
 
@@ -365,6 +365,29 @@ def of_resources(pod: Object, *containers: Object) -> list[str]:
 )  # fmt: skip
 def test_resources_of_pod_and_containers(pod: Object, containers: list[Object], texts: list[str]) -> None:
     assert short(of_resources(pod, *(containers or [{}]))) == texts
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "completed"),
+    [
+        # a limit for huge pages comes from the containers, unless the pod requests some
+        ({"limits": {"cpu": "2"}}, {"limits": {PAGES: "4Mi", "example.com/x": "1"}},
+         {"limits": {"cpu": "2", PAGES: "4Mi"}, "requests": {"cpu": "2", PAGES: "4Mi"}}),
+        ({"requests": {"cpu": "2", PAGES: "6Mi"}}, {"limits": {PAGES: "4Mi"}}, {"requests": {"cpu": "2", PAGES: "6Mi"}}),
+        ({"limits": {PAGES: "6Mi"}}, {"limits": {PAGES: "4Mi"}}, {"limits": {PAGES: "6Mi"}, "requests": {PAGES: "6Mi"}}),
+        # requests are the sums of the containers where there are such, else the limits
+        ({"limits": {"cpu": "2", "memory": "2"}}, {"requests": {"cpu": "1", "example.com/x": "1"}},
+         {"limits": {"cpu": "2", "memory": "2"}, "requests": {"cpu": "1", "memory": "2"}}),
+        ({"requests": {"cpu": "2"}}, {"requests": {"memory": "1"}}, {"requests": {"cpu": "2"}}),
+        ({"limits": {}}, {"limits": {PAGES: "4Mi"}}, {"limits": {}}),
+    ],
+)  # fmt: skip
+def test_resources_of_a_pod_are_completed_from_its_containers(
+    pod: Object, container: Object, completed: Object
+) -> None:
+    obj: Object = {"spec": {"containers": [{"name": "c", "image": "i:1", "resources": container}], "resources": pod}}
+    default_pod(obj)
+    assert obj["spec"]["resources"] == completed
 
 
 def test_resources_of_a_pod_on_windows_and_claims() -> None:

@@ -139,6 +139,18 @@ def test_deprecated_node_labels() -> None:
     ]
 
 
+def test_values_of_node_labels_are_checked_where_nodes_are_only_preferred() -> None:
+    """Required terms are refused for such a value; preferred ones were always accepted, so upstream only warns."""
+    terms = [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "-", "c d"]}]}]
+    assert warnings({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}) == []
+    found = warnings({"affinity": {"nodeAffinity": {PREFERRED: [{"preference": term} for term in terms]}}})
+    place = f"spec.affinity.nodeAffinity.{PREFERRED}[0].preference.matchExpressions[0].values"
+    assert [text.partition(", a valid label")[0] for text in found] == [
+        f"{place}[1]: - is invalid",
+        f"{place}[2]: c d is invalid",
+    ]
+
+
 # -- parts that do not do what they seem to ---------------------------------------------------------------------------
 
 
