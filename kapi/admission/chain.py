@@ -45,7 +45,7 @@ class Chain(AdmissionChain):
         finally:
             if self.meter is not None:
                 self.meter.step("admit", attributes.operation, rejected, _perf() - start)
-        if before is not None and _managed_fields(attributes) is not before:
+        if _managed_fields(attributes) is not before:
             _keep_readable(attributes, before)
 
     async def _admit_once(self, found: Pass, attributes: Attributes) -> None:
@@ -90,7 +90,10 @@ def _keep_readable(attributes: Attributes, before: object) -> None:
         decode(_managed_fields(attributes))
     except (InvalidManagedFields, AttributeError, TypeError) as error:
         assert attributes.obj is not None
-        attributes.obj["metadata"]["managedFields"] = before
+        if before is None:
+            del attributes.obj["metadata"]["managedFields"]
+        else:
+            attributes.obj["metadata"]["managedFields"] = before
         attributes.warn(
             ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
             f"mutating admission controller; please fix your requests: {error}"

@@ -38,6 +38,23 @@ def test_managed_fields_that_cannot_be_read_are_restored(managed: Tree, kept: bo
     assert warned == ([] if kept else [True])
 
 
+@pytest.mark.parametrize(("managed", "kept"), [(KNOWN, True), ("x", False)])
+def test_managed_fields_that_a_plugin_adds_can_be_read(managed: Tree, kept: bool) -> None:
+    request = attributes({"metadata": {"name": "a"}}, resource="configmaps", kind="ConfigMap")
+    finish(Chain([Sets(managed)]).admit(request))
+    assert request.obj == {"metadata": {"name": "a", **({"managedFields": managed} if kept else {})}}
+    assert len(request.warnings) == (not kept)
+
+
+@pytest.mark.parametrize("before", [KNOWN, "x", None])
+def test_managed_fields_that_no_plugin_touches_stay(before: Tree) -> None:
+    """The server has made them: they are not read again."""
+    obj = {"metadata": {"name": "a", "managedFields": before}}
+    request = attributes(obj, resource="configmaps", kind="ConfigMap")
+    finish(Chain([Sets(before)]).admit(request))
+    assert request.obj == obj and request.warnings == []
+
+
 def test_the_plugins_that_are_on_by_default_are_upstream_s() -> None:
     others = {
         "AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "DenyServiceExternalIPs", "EventRateLimit",
