@@ -638,6 +638,20 @@ class TestMutating:
         told = ", ".join(f'unknown field "{name}"' for name in ("apple", "metadata.one", "metadata.two", "zebra"))
         assert caught.value.message == f"Internal error occurred: strict decoding error: {told}"
 
+    def test_a_mutation_that_fails_leaves_the_others_of_its_policy(self) -> None:
+        """The first error is the message; all of them are causes."""
+        expressions = [f"Object{{data: {{'n': object.data.{name}}}}}" for name in ("x", "y")]
+        expressions.insert(1, "Object{data: {'added': 'yes'}}")
+        spec = self.apply(*expressions)
+        changed = self.mutate({**spec, "failurePolicy": "Ignore"}, config_map(k="v"))
+        assert changed["data"] == {"k": "v", "added": "yes"}
+        with pytest.raises(StatusError) as caught:
+            self.mutate(spec, config_map(k="v"))
+        assert caught.value.details is not None
+        causes = [cause["message"] for cause in caught.value.details["causes"]]
+        assert [cause.rpartition(": ")[2] for cause in causes] == ["x", "y"]
+        assert (caught.value.message, caught.value.reason) == (causes[0], "Invalid")
+
     def test_a_result_that_cannot_be_read_is_counted_as_a_rejection(self) -> None:
         spec = self.patch("[JSONPatch{op: 'add', path: '/datum', value: 'x'}]")
         client = cluster("mutating", {"reinvocationPolicy": "Never", **spec})

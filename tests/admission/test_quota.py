@@ -255,6 +255,33 @@ def test_a_dry_run_is_checked_but_not_charged() -> None:
     assert used(client) == {"pods": "0"}
 
 
+class _Counted(FakeResource):
+    """Counts the writes; its lister shows the first state alone."""
+
+    def __init__(self, of: FakeResource) -> None:
+        super().__init__(of.group_resource)
+        self.objects, self.cached, self.revision = of.objects, {**of.objects}, of.revision
+        self.writes = 0
+
+    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        self.writes += 1
+        return await super().update(obj, namespace, subresource)
+
+
+def test_quotas_are_known_as_they_were_written_before_the_lister_shows_it() -> None:
+    """Else each request would first write to an old state of each quota, in vain."""
+    client = cluster(resource_quota({"pods": "7"}))
+    other = resource_quota({"pods": "9"})
+    other["metadata"]["name"] = "r"
+    client.put("", "resourcequotas", other)
+    quotas = client.made[("", "resourcequotas")] = _Counted(client.resource("", "resourcequotas"))
+    plugin = make(client)
+    for number in range(3):
+        finish(plugin.validate(attributes(pod(f"p{number}"))))
+    assert [quotas.objects[("n", name)]["status"]["used"] for name in ("q", "r")] == [{"pods": "3"}] * 2
+    assert quotas.writes == 6
+
+
 class _Slow(FakeResource):
     """Writes that take a turn of the reactor, so that writers meet."""
 

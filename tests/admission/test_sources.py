@@ -12,6 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from kapi.admission.interface import Attributes
 from kapi.admission.manifests import FIELD, GATE
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.policy.validating import ValidatingAdmissionPolicy
@@ -192,6 +193,41 @@ class Changes(SynchronousTestCase):
         self.failureResultOf(waiting)
         self.turns()
         self.assertEqual(self.names(self.source.get()), ["p"])
+
+    def test_a_request_waits_for_policies_that_are_being_read_if_they_may_see_it(self) -> None:
+        """Else whatever comes just after a change would pass by all policies."""
+        dispatched: list[tuple[list[str], str]] = []
+
+        async def dispatch(seen: tuple[Policy, ...], request: Attributes) -> None:
+            dispatched.append((self.names(seen), request.name))
+
+        review = attributes(
+            {"metadata": {"name": ""}}, group="authentication.k8s.io", resource="tokenreviews", kind="TokenReview"
+        )
+        self.assertIsNone(self.source.run(review, dispatch))
+        held = self.source.run(attributes({"metadata": {"name": "a"}}), dispatch)
+        self.assertIsNotNone(held)
+        waiting = Deferred.fromCoroutine(held)  # type: ignore[arg-type]  # it is a coroutine
+        self.assertNoResult(waiting)
+        self.turns()
+        self.successResultOf(waiting)
+        self.assertEqual(dispatched, [(["p"], "a")])
+        at_once = self.source.run(attributes({"metadata": {"name": "b"}}), dispatch)
+        self.successResultOf(Deferred.fromCoroutine(at_once))  # type: ignore[arg-type]  # it is a coroutine
+        self.assertEqual(dispatched, [(["p"], "a"), (["p"], "b")])
+        self.assertIsNone(self.source.run(review, dispatch))
+
+    def test_without_policies_nothing_is_dispatched_though_a_request_waited(self) -> None:
+        async def dispatch(seen: tuple[Policy, ...], request: Attributes) -> None:
+            raise AssertionError("there is no policy")
+
+        self.client.resource(GROUP, BINDINGS).objects.clear()
+        self.client.put(GROUP, BINDINGS, binding("b", "other", 40))
+        held = self.source.run(attributes({"metadata": {"name": "a"}}), dispatch)
+        waiting = Deferred.fromCoroutine(held)  # type: ignore[arg-type]  # it is a coroutine
+        self.turns()
+        self.successResultOf(waiting)
+        self.assertIsNone(self.source.run(attributes({"metadata": {"name": "b"}}), dispatch))
 
     def test_what_cannot_be_read_is_told_until_it_changes(self) -> None:
         self.client.put(GROUP, BINDINGS, {"metadata": {"name": "broken"}, "spec": {"matchResources": 1}})

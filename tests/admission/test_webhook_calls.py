@@ -149,6 +149,17 @@ class WebhookCalls(WebhookTestCase):
             hook = self.hook(lambda r, place=place: (307, b"", (b"location", place)))
             self.assertIn(why, (await self.refused(self.chain(check=(hook,)))).message)
 
+    async def test_where_a_redirect_leads_has_the_certificate_of_its_host_or_of_the_service(self) -> None:
+        target = self.hook(respond)["clientConfig"]["url"].replace("127.0.0.1", "localhost").encode()
+        hook = self.hook(lambda r: (307, b"", (b"location", target)))
+        path = hook["clientConfig"]["url"].partition(f":{self.number}")[2]
+        service = {"namespace": "default", "name": "hook", "path": path}
+        of_service = {**hook, "clientConfig": {"service": service, "caBundle": BUNDLE}}
+        await self.chain(check=(of_service,)).validate(self.attributes())
+        self.assertEqual(len(self.hooks.reviews), 2)
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn(f'Post "{target.decode()}": tls: failed to verify certificate', error.message)
+
     async def test_an_answer_that_asks_for_it_is_retried_ten_times(self) -> None:
         for code, after, asked in ((429, b"0", 11), (503, b"-1", 11), (500, b"x", 1), (429, b"", 1), (409, b"0", 1)):
             self.hooks.reviews.clear()

@@ -8,9 +8,11 @@ from typing import Any
 
 import orjson
 import pytest
+from prometheus_client import CollectorRegistry
 from twisted.internet import reactor
 
-from kapi.admission.interface import DELETE
+from kapi.admission.interface import CREATE, DELETE, UPDATE
+from kapi.admission.metrics import Meter
 from kapi.admission.webhook.review import Answer, BadReview, Undecodable, read_answer
 from kapi.machinery.status import BadRequest, StatusError
 from kapi.machinery.tree import Object
@@ -148,6 +150,16 @@ class WebhookCase(WebhookTestCase):
         said = orjson.loads(wanted.annotations["mutation.webhook.admission.k8s.io/round_0_index_0"])
         self.assertTrue(said["mutated"])
 
+    async def test_a_patch_without_operations_is_no_change(self) -> None:
+        for answer in (patch_of(), {}):
+            hook = self.hook(lambda r, answer=answer: respond(r, **answer), reinvocationPolicy="IfNeeded")
+            wanted = self.attributes()
+            await self.chain(mutate=(hook,)).admit(wanted)
+            said = orjson.loads(wanted.annotations["mutation.webhook.admission.k8s.io/round_0_index_0"])
+            self.assertFalse(said["mutated"])
+            self.assertFalse(wanted.reinvocation.requested)
+            self.assertEqual(wanted.obj, config_map())
+
     async def test_a_request_without_time_asks_nobody(self) -> None:
         chain = self.chain(check=(self.hook(respond),))
         late = self.attributes()
@@ -198,6 +210,29 @@ class WebhookCase(WebhookTestCase):
         await self.chain(check=(*others, mine)).validate(self.attributes())
         self.assertEqual(len(self.hooks.reviews), 1)
 
+    async def test_a_namespace_that_is_written_is_selected_by_the_labels_that_it_gets(self) -> None:
+        rule = {**RULE, "operations": ["*"], "resources": ["namespaces", "namespaces/finalize"]}
+        hook = self.hook(respond, namespaceSelector={"matchLabels": {"team": "y"}}, rules=[rule])
+        chain = self.chain(check=(hook,))
+        stored, moved, bare = (
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", **labels}}
+            for labels in ({"labels": {"team": "x"}}, {"labels": {"team": "y"}}, {})
+        )
+        asked = []
+        for operation, obj, old, subresource in (
+            (CREATE, moved, None, ""),
+            (CREATE, bare, None, ""),
+            (UPDATE, moved, stored, ""),
+            (UPDATE, stored, moved, ""),
+            (UPDATE, moved, moved, "finalize"),  # as it is stored
+            (DELETE, None, moved, ""),
+        ):
+            self.hooks.reviews.clear()
+            what: dict[str, Any] = {"resource": "namespaces", "kind": "Namespace", "subresource": subresource}
+            await chain.validate(attributes(obj, old, operation=operation, namespace="n", **what))
+            asked.append(len(self.hooks.reviews))
+        self.assertEqual(asked, [1, 0, 1, 0, 0, 0])
+
     async def test_configurations_are_never_subject_to_webhooks(self) -> None:
         rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
         chain = self.chain(check=(self.hook(lambda r: respond(r, allowed=False), rules=[rule]),))
@@ -210,8 +245,20 @@ class WebhookCase(WebhookTestCase):
 
     async def test_conditions_keep_requests_from_a_webhook(self) -> None:
         never = {"name": "c", "expression": "object.metadata.name == 'other'"}
-        await self.chain(check=(self.hook(respond, matchConditions=[never]),)).validate(self.attributes())
-        self.assertEqual(self.hooks.reviews, [])
+        always = {"name": "d", "expression": "object.metadata.name == 'a'"}
+        registry = CollectorRegistry()
+        self.initializer.meter = Meter(registry)
+        excluded, asked = (self.hook(respond, matchConditions=[always, *more]) for more in ([never], []))
+        await self.chain(check=(excluded, asked)).validate(self.attributes())
+        self.assertEqual(len(self.hooks.reviews), 1)
+        exclusions = [
+            registry.get_sample_value(
+                "apiserver_admission_match_condition_exclusions_total",
+                {"name": hook["name"], "kind": "webhook", "type": "validating", "operation": "CREATE"},
+            )
+            for hook in (excluded, asked)
+        ]
+        self.assertEqual(exclusions, [1.0, None])
 
     async def test_dry_runs_need_a_webhook_without_side_effects(self) -> None:
         chain = self.chain(check=(self.hook(respond, sideEffects="Some"),))
