@@ -302,3 +302,15 @@ def test_without_an_authorizer_an_update_creates_nothing(api: MemoryAPI) -> None
     assert (answer.code, "no authorizer provided, unable to authorize" in answer.json["message"]) == (500, True)
     api.environment.authorizer = AlwaysAllow()
     assert api.ask("PUT", path, body).code == 201
+
+
+def test_a_job_whose_status_is_written_without_labels_has_those_of_its_pods(api: MemoryAPI) -> None:
+    """Upstream stores it without, and fills them in whenever it reads the object."""
+    jobs = "/apis/batch/v1/namespaces/n/jobs"
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    made = api.ask("POST", jobs, {"metadata": {"name": "j"}, "spec": {"template": {"spec": pod}}}).json
+    labels = made["spec"]["template"]["metadata"]["labels"]
+    for query in ("?dryRun=All", ""):
+        written = api.ask("PUT", f"{jobs}/j/status{query}", {"metadata": {"name": "j"}, "status": {"active": 1}})
+        assert (written.code, written.json["metadata"]["labels"]) == (200, labels), written.json
+    assert api.ask("GET", f"{jobs}/j").json["metadata"]["labels"] == labels != {}

@@ -110,14 +110,14 @@ class Asker:
         if user != "anonymous":
             headers["Authorization"] = "Bearer " + self._tokens[user]
         if seconds is None:
-            try:
-                self._kept.request(method, path, body=body, headers=headers)
-                answer = self._kept.getresponse()
-            except (http.client.HTTPException, OSError):  # the server has ended the connection
-                self._kept.close()
-                self._kept.request(method, path, body=body, headers=headers)
-                answer = self._kept.getresponse()
-            return Reply(answer.status, answer.getheaders(), answer.read())
+            for _ in range(2):  # the server may have ended the connection; one that panics ends it again
+                try:
+                    self._kept.request(method, path, body=body, headers=headers)
+                    answer = self._kept.getresponse()
+                    return Reply(answer.status, answer.getheaders(), answer.read())
+                except (http.client.HTTPException, OSError):
+                    self._kept.close()
+            return Reply(0, [], b"")
         if "timeoutSeconds=" in path:
             seconds = _MAX_SECONDS  # the server ends it
         connection = self._connect(_MAX_SECONDS)

@@ -159,6 +159,9 @@ class PlainStatusStrategy(Strategy):
     def default(self, obj: Object) -> None:
         self.parent.default(obj)
 
+    def canonicalize(self, obj: Object) -> None:
+        self.parent.canonicalize(obj)
+
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         """Changes the object before validation, besides keeping parts."""
 
