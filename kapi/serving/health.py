@@ -73,7 +73,7 @@ class HealthChecks:
             else:
                 lines.append(f"[+]{name} {self._ok(name)}\n")
         if excluded:
-            names = ", ".join(f'"{name}"' for name in sorted(excluded))
+            names = ",".join(f'"{name}"' for name in sorted(excluded))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
         kind = self.path.strip("/")
         if failed:

@@ -206,6 +206,24 @@ class KmsCase(TestCase):
         await plugin.probe()
         self.assertEqual(encryption.problem(), "")
 
+    async def test_problems_are_told_like_upstream(self) -> None:
+        self.plugin.start()
+        self.plugin.health, self.plugin.version = "sick", "v1"
+        encryption = await self.begun()
+        sick = (
+            "kmsv2 Provider one is not healthy, error: "
+            "[got unexpected healthz status: sick, expected KMSv2 API version v2, got v1]"
+        )
+        self.assertEqual(encryption.problem(), f"kms-provider-0: {sick}")
+
+    async def test_plugins_that_fail_are_told_with_their_places(self) -> None:
+        self.plugin.start()
+        encryption = await self.begun(kms(name="two"), kms(name="three"))  # nobody serves the sockets of the last two
+        failed = "failed to perform status section of the healthz check for KMS Provider"
+        first, second = encryption.problem().removeprefix("[").removesuffix("]").split(", kms-provider-2: ")
+        self.assertTrue(first.startswith(f"kms-provider-1: {failed} two, error: rpc error: code = "), first)
+        self.assertTrue(second.startswith(f"{failed} three, error: rpc error: code = "), second)
+
     async def test_a_seed_lasts_three_minutes_without_the_plugin(self) -> None:
         self.plugin.start()
         encryption = await self.begun()

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.logger import Logger
 
+from kapi.machinery.golang import aggregate
 from kapi.machinery.meters import hashed
 from kapi.process.reactor import Reactor
 from kapi.process.timers import Repeated
@@ -238,17 +239,14 @@ class Kms:
     async def probe(self) -> None:
         """Requests the plugin's status, and lets it decrypt the seeds for which it failed before; never fails."""
         try:
-            problems = await self._check()
+            text = await self._check()
         except CancelledError:
             raise
         except (PluginError, WireError) as error:
-            problems = [
-                f"failed to perform status section of the healthz check for KMS Provider {self.name}, error: {error}"
-            ]
+            text = f"failed to perform status section of the healthz check for KMS Provider {self.name}, error: {error}"
         except Exception as error:
             log.failure("probing the KMS plugin {name} failed", name=self.name)
-            problems = [str(error) or type(error).__name__]
-        text = "; ".join(problems)
+            text = str(error) or type(error).__name__
         if text and text != self.problem:
             log.error("kms plugin failed health check probe {name}: {why}", name=self.name, why=text)
         self.problem = text
@@ -263,7 +261,7 @@ class Kms:
             if fetched:
                 self._recovered()
 
-    async def _check(self) -> list[str]:
+    async def _check(self) -> str:
         until = self._reactor.seconds() + _SEED_USABLE_SECONDS
         version, health, key_id = await self._plugin.status()
         problems = []
@@ -287,7 +285,8 @@ class Kms:
             why = await self._rotate(key_id, until)
             if why:
                 problems.append(why)
-        return [f"kmsv2 Provider {self.name} is not healthy, error: {problem}" for problem in problems]
+        text = aggregate(problems)
+        return f"kmsv2 Provider {self.name} is not healthy, error: {text}" if text else ""
 
     async def _rotate(self, key_id: str, until: float) -> str:
         """Makes a seed for the key id unless it is the present one.  Returns why that failed, "" for success."""

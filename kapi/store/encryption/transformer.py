@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.machinery.each import elements
+from kapi.machinery.golang import aggregate
 from kapi.machinery.meters import Counter, Histogram, counter, exponential, histogram
 from kapi.process.reactor import Reactor
 from kapi.store.encryption.configuration import Rule, providers_of
@@ -92,8 +93,9 @@ class Encryption:
                 plugin.end()
 
     def problem(self) -> str:
-        """Why plugins are unhealthy; empty when all are healthy."""
-        return "; ".join(plugin.problem for plugin in self.plugins if plugin.problem)
+        """Why plugins are unhealthy, with their places among all plugins of the file; empty when all are healthy."""
+        found = enumerate(plugin.problem for plugin in self.plugins)
+        return aggregate(f"kms-provider-{number}: {problem}" for number, problem in found if problem)
 
     async def prepare(self, values: Iterable[StoredObject | Change]) -> None:
         """Lets the plugins decrypt the seeds that values need; call it before values are decrypted."""
