@@ -139,7 +139,7 @@ def write(ctx: RequestContext, response: Response, compresses: bool = True) -> N
         _add(http, fields)
         return _write_compressed(ctx, response, slices)
     http.begin(fields, size)
-    return _produce(http, slices, ctx.pending)
+    return _produce(ctx, slices)
 
 
 def _add(http: HTTPRequest, fields: Sequence[tuple[bytes, bytes]]) -> None:
@@ -174,7 +174,7 @@ async def _write_compressed(ctx: RequestContext, response: Response, slices: Seq
     http.responseHeaders.addRawHeader(b"vary", b"Accept-Encoding")
     http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % size])
     if not http.gone:
-        await _produce(http, slices, ctx.pending)
+        await _produce(ctx, slices)
 
 
 class WholeBody(Parts):
@@ -194,8 +194,9 @@ class WholeBody(Parts):
         return (self._body,)
 
 
-def _produce(http: HTTPRequest, slices: Sequence[bytes], pending: Pending | None = None) -> Deferred[None]:
-    producer = SliceProducer(http, slices)
+def _produce(ctx: RequestContext, slices: Sequence[bytes]) -> Deferred[None]:
+    http, pending, audit = ctx.http, ctx.pending, ctx.audit
+    producer = SliceProducer(http, slices, None if audit is None else lambda: audit.complete([audit]))
     http.registerProducer(producer, False)
     if pending is not None and not producer.done.called:
         producer.count(pending)
@@ -204,10 +205,16 @@ def _produce(http: HTTPRequest, slices: Sequence[bytes], pending: Pending | None
 
 @implementer(IPullProducer)
 class SliceProducer:
-    """Feeds slices to a request as fast as its peer reads them; ``done`` fires at the end or when the peer goes."""
+    """Feeds slices to a request as fast as its peer reads them; ``done`` fires at the end or when the peer goes.
 
-    def __init__(self, http: HTTPRequest, slices: Sequence[bytes]) -> None:
+    ``before_last`` records the request: a client that has the whole answer finds it in the audit log.
+    """
+
+    def __init__(
+        self, http: HTTPRequest, slices: Sequence[bytes], before_last: Callable[[], object] | None = None
+    ) -> None:
         self._http = http
+        self._before_last = before_last
         self._count = len(slices)
         self._next = 0
         self._pending: Pending | None = None
@@ -245,6 +252,8 @@ class SliceProducer:
         self._next = number
         if self._pending is not None:
             self._pending.progress(self)
+        if number >= count and self._before_last is not None:
+            self._before_last()
         self._http.write(data)
         if number >= count:
             self._finish()
@@ -267,7 +276,7 @@ class SliceProducer:
         self.done.callback(None)
 
     def _forget(self) -> None:
-        self._count, self._part, self._slices = 0, _nothing, ()
+        self._count, self._part, self._slices, self._before_last = 0, _nothing, (), None
         if self._pending is not None:
             self._pending.leave(self)
             self._pending = self._share = None

@@ -9,9 +9,10 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kapi.audit.event import AuditEvent
+from kapi.endpoints.writer import write
 from kapi.filters.audit import audit, audit_init
 from kapi.machinery import status
-from kapi.request.response import Response, StreamResponse
+from kapi.request.response import SLICE, Response, StreamResponse
 from kapi.request.user import UserInfo
 from tests.audit.audit_kit import ALICE, Bench
 from tests.filters.requests import request
@@ -28,6 +29,35 @@ def test_a_watch_starts_before_it_completes() -> None:
     assert bench.stages == ["RequestReceived", "ResponseStarted"]
     bench.finish(ctx, None)
     assert bench.stages == ["RequestReceived", "ResponseStarted", "ResponseComplete"]
+
+
+def test_a_client_with_the_whole_of_a_long_answer_finds_it_recorded() -> None:
+    """The last bytes leave after the record: a program that reads the log after its answer has the event."""
+    bench = Bench(omitStages=["RequestReceived"])
+    ctx = bench.begin("/api/v1/pods")
+    sent: list[tuple[bytes, list[str]]] = []
+
+    class Http:
+        gone = False
+        setResponseCode = begin = unregisterProducer = finish = getHeader = lambda *_: None
+
+        def registerProducer(self, producer: Any, streaming: bool) -> None:
+            self.producer = producer
+
+        def write(self, data: bytes) -> None:
+            sent.append((data[:1], bench.stages))
+
+    ctx.http = http = Http()
+    response = Response(200, [b"a" * SLICE, b"b" * SLICE, b"c"])
+    ctx.audit.answered(response)
+    written = write(ctx, response)
+    for _ in range(3):
+        http.producer.resumeProducing()
+    assert written.called
+    bench.finish(ctx, None)
+    assert sent == [(b"a", []), (b"b", []), (b"c", ["ResponseComplete"])]
+    assert bench.stages == ["ResponseComplete"]
+    assert bench.sink.events[0]["responseStatus"]["code"] == 200
 
 
 def test_a_client_that_goes_away() -> None:
