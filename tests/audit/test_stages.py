@@ -37,22 +37,17 @@ def test_a_client_with_the_whole_of_a_long_answer_finds_it_recorded() -> None:
     ctx = bench.begin("/api/v1/pods")
     sent: list[tuple[bytes, list[str]]] = []
 
-    class Http:
-        gone = False
-        setResponseCode = begin = unregisterProducer = finish = getHeader = lambda *_: None
-
-        def registerProducer(self, producer: Any, streaming: bool) -> None:
-            self.producer = producer
-
-        def write(self, data: bytes) -> None:
-            sent.append((data[:1], bench.stages))
-
-    ctx.http = http = Http()
+    producers: list[Any] = []
+    http = ctx.http
+    http.gone = False
+    http.setResponseCode = http.begin = http.unregisterProducer = http.finish = lambda *_: None
+    http.registerProducer = lambda producer, streaming: producers.append(producer)
+    http.write = lambda data: sent.append((data[:1], bench.stages))
     response = Response(200, [b"a" * SLICE, b"b" * SLICE, b"c"])
     ctx.audit.answered(response)
     written = write(ctx, response)
     for _ in range(3):
-        http.producer.resumeProducing()
+        producers[0].resumeProducing()
     assert written.called
     bench.finish(ctx, None)
     assert sent == [(b"a", []), (b"b", []), (b"c", ["ResponseComplete"])]
