@@ -50,17 +50,17 @@ def integer(ctx: RequestContext, name: str) -> int | None:
 class ListOptions(msgspec.Struct):
     """The options of list, watch and deletecollection; the selectors are not parsed yet."""
 
-    label_selector: str = ""
-    field_selector: str = ""
-    watch: bool = False
-    allow_watch_bookmarks: bool = False
-    resource_version: str = ""
-    resource_version_match: str | None = None
-    timeout_seconds: int | None = None
-    limit: int = 0
-    continue_: str = ""
-    send_initial_events: bool | None = None
-    shard_selector: str = ""
+    label_selector: str
+    field_selector: str
+    watch: bool
+    allow_watch_bookmarks: bool
+    resource_version: str
+    resource_version_match: str | None
+    timeout_seconds: int | None
+    limit: int
+    continue_: str
+    send_initial_events: bool | None
+    shard_selector: str
 
 
 def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
@@ -242,7 +242,7 @@ def delete_options_from_query(ctx: RequestContext) -> Object:
     dry_run = ctx.query.get("dryRun")
     if dry_run:
         options["dryRun"] = dry_run
-    preconditions = {name: ctx.query[name][0] for name in ("uid", "resourceVersion") if name in ctx.query}
+    preconditions = {name: value for name in ("uid", "resourceVersion") if (value := ctx.first(name))}
     if preconditions:
         options["preconditions"] = preconditions
     return options

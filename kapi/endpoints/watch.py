@@ -121,6 +121,8 @@ def timeout_of(options: ListOptions, least: int) -> float:
 class WatchStream:
     """Writes one watch to one client until either side ends it; small, because there may be ten thousand."""
 
+    notes_listed: bool  # whether the time of the initial events is measured; set together with ``begin``
+
     __slots__ = (
         "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framing", "_call", "_headers_sent", "error",
         "begin", "notes_listed", "done", "_paused", "_converting", "_held", "_work",
@@ -146,7 +148,6 @@ class WatchStream:
         self._work: Deferred[bytes | None] | None = None  # the encoding of a batch in slices
         self.error: status.StatusError | None = None  # the only event to send
         self.begin: Callable[..., Watch] | None = None  # starts the watch
-        self.notes_listed = False  # whether the time of the initial events is measured
         self.done: Deferred[None] = Deferred()
 
     def run(self, http: HTTPRequest) -> Deferred[None]:
@@ -300,8 +301,7 @@ class WatchStream:
 
     def _not_converted(self, failure: Failure) -> None:
         if not self.done.called:
-            error = failure.value
-            self._on_end(status.internal(error.message if isinstance(error, status.StatusError) else str(error)))
+            self._on_end(status.internal(str(failure.value)))
 
     def _on_end(self, error: Exception | None) -> None:
         if error is not None:

@@ -158,6 +158,27 @@ def test_propagation_is_left_to_the_collector_by_a_finalizer(api: MemoryAPI, que
         assert answer.json["status"] == "Success"
 
 
+@pytest.mark.parametrize(
+    ("query", "code"), [("orphanDependents=false", 202), ("orphanDependents=true", 200), ("", 200)]
+)
+def test_who_wants_to_wait_for_dependents_is_told_that_an_object_is_still_there(
+    api: MemoryAPI, query: str, code: int
+) -> None:
+    make(api, metadata={"finalizers": ["example.com/x"]})
+    answer = api.ask("DELETE", f"{MAPS}/a?{query}")
+    assert (answer.code, "deletionTimestamp" in answer.json["metadata"]) == (code, True)
+
+
+@pytest.mark.parametrize("field", ["uid", "resourceVersion"])
+def test_preconditions_of_a_query(api: MemoryAPI, field: str) -> None:
+    """The first value counts, as of all options; an empty one is none."""
+    found = make(api)["metadata"][field]
+    wrong = api.ask("DELETE", f"{MAPS}/a?{field}=0&{field}={found}")
+    assert (wrong.code, wrong.json["reason"]) == (409, "Conflict")
+    assert api.ask("DELETE", f"{MAPS}/a?dryRun=All&{field}=").code == 200
+    assert api.ask("DELETE", f"{MAPS}/a?{field}={found}&{field}=0").code == 200
+
+
 def test_delete_collection_takes_what_is_selected(api: MemoryAPI) -> None:
     for name in "abcd":
         make(api, name, metadata={"labels": {"even": str(ord(name) % 2 == 0)}})
