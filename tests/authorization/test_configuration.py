@@ -238,6 +238,15 @@ def test_fixed_authorizers() -> None:
     assert AlwaysDeny().authorize(ask(ALICE, "x", "y")).decision is Decision.NO_OPINION
 
 
+def test_modes_of_the_flag_have_the_names_that_metrics_show() -> None:
+    assert [tuple(mode)[:2] for mode in modes_of(["Node", "RBAC", "AlwaysAllow", "Webhook"])] == [
+        ("Node", "node"),
+        ("RBAC", "rbac"),
+        ("AlwaysAllow", "alwaysallow"),
+        ("Webhook", "default"),
+    ]
+
+
 def test_a_chain_is_exchanged_in_one_step() -> None:
     built = build_authorization(AuthorizationSettings(modes_of(["AlwaysAllow"])))
     question = ask(ALICE, "get", "pods")

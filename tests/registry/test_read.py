@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from kapi.machinery.gvk import GroupResource
@@ -117,6 +119,24 @@ def test_a_token_is_what_it_was_made_of() -> None:
 def test_what_is_no_token_is_refused(token: str, why: str) -> None:
     with pytest.raises(BadRequest, match=why):
         decode_token(token)
+
+
+@pytest.mark.parametrize(
+    ("revision", "kind"),
+    [("-9223372036854775808", ""), ("9223372036854775807", ""), ("-9223372036854775809", "number"),
+     ("9223372036854775808", "number"), ("1.5", "number"), ('"7"', "string"), ("true", "bool"),
+     ("[]", "array"), ("{}", "object")],
+)  # fmt: skip
+def test_the_revision_of_a_token_is_a_go_int64(revision: str, kind: str) -> None:
+    text = '{"v":"meta.k8s.io/v1","rv":' + revision + ',"start":"a\\u0000"}'
+    token = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    if not kind:
+        assert decode_token(token).revision == int(revision)
+        return
+    with pytest.raises(BadRequest) as raised:
+        decode_token(token)
+    assert f"is not valid: json: cannot unmarshal {kind} " in raised.value.message
+    assert raised.value.message.endswith("into Go struct field continueToken.rv of type int64")
 
 
 @pytest.mark.parametrize(("listing", "code"), [(True, 400), (False, 500)])

@@ -192,6 +192,7 @@ def test_versions_of_a_resource_share_a_store_that_ends_its_watches_when_it_goes
     ends: list[Any] = []
     store.cache.watch(None, lambda batch: None, ends.append)
     registry.remove(MAPS)
+    assert ends == [None]
     registry.remove(MAPS)  # it is gone already
     assert ends == [None]
     assert MAPS not in registry.stores and registry.environment.listers.get(MAPS) is None

@@ -55,6 +55,18 @@ def test_vector(name: str, number: int, case: dict[str, Any]) -> None:
     assert as_written != ((name, number) in DEVIATIONS)
 
 
+def test_only_who_asks_for_it_gets_parts_of_the_given_document() -> None:
+    document = {"a": {"b": [1]}, "c": {"d": [2]}}
+    operations = [{"op": "add", "path": "/c/e", "value": 3}]
+    own: Any = jsonpatch.apply(document, operations)
+    own["a"]["b"].append(9)
+    own["c"]["d"].append(9)
+    assert document == {"a": {"b": [1]}, "c": {"d": [2]}}
+    shared: Any = jsonpatch.patched(document, operations, sharing=True)
+    assert shared == {"a": {"b": [1]}, "c": {"d": [2], "e": 3}} and shared["a"] is document["a"]
+    assert document == {"a": {"b": [1]}, "c": {"d": [2]}}
+
+
 def test_failed_patch_is_unprocessable_without_saying_why() -> None:
     with pytest.raises(Invalid) as caught:
         jsonpatch.apply({"a": 1}, [{"op": "test", "path": "/a", "value": 2}])

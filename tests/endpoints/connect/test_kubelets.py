@@ -230,6 +230,27 @@ class ConnectTests(ConnectCase):
         self.assertEqual((request.code, request.json["message"]), (500, "invalid upgrade response: status code 200"))
 
     @inlineCallbacks
+    def test_only_errors_refuse_an_upgrade(self) -> Any:
+        for status, code in ((299, 500), (302, 500), (399, 500), (400, 400), (599, 599), (600, 500)):
+            self.factory.received = b""
+            head = b"HTTP/1.1 %d X\r\nContent-Type: text/plain\r\nLocation: /x\r\nContent-Length: 2\r\n\r\nno" % status
+            request = yield self.ask("POST", f"{PODS}/p/exec?command=sh&stdout=true", UPGRADE, head)
+            self.assertEqual(request.code, code, status)
+            if code == 500:
+                self.assertEqual(request.json["message"], f"invalid upgrade response: status code {status}")
+            else:
+                self.assertEqual(request.written, b"no")
+
+    @inlineCallbacks
+    def test_an_upgrade_is_one_of_the_connection(self) -> Any:
+        refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno"
+        request = yield self.ask("POST", f"{PODS}/p/exec?command=sh&stdout=1", {"Upgrade": "SPDY/3.1"}, refusal)
+        self.assertEqual((request.code, request.json["message"]), (400, "Upgrade request required"))
+        several = {"Connection": "keep-alive, upgrade", "Upgrade": "SPDY/3.1"}
+        request = yield self.ask("POST", f"{PODS}/p/exec?command=sh&stdout=1", several, refusal)
+        self.assertEqual((request.code, request.written), (403, b"no"))
+
+    @inlineCallbacks
     def test_ports_and_dry_runs_that_cannot_be(self) -> Any:
         wrong = "cannot convert to []int32: strconv.ParseUint: parsing"
         for path, message in (

@@ -209,6 +209,10 @@ class ProxyTests(ConnectCase):
         self.assertFalse(proxy._is_of_pod(address, "other", lister))
         self.assertFalse(proxy._is_of_pod({"ip": "10.1.2.3"}, "default", lister))
         self.assertFalse(proxy._is_of_pod({**address, "ip": "10.1.2.4"}, "default", lister))
+        # a request without a path is answered when it is known where it would lead
+        for name, code in (("s:80", 301), ("s:web", 301), ("https:s:web", 301), ("s:other", 503), ("s", 503)):
+            request = yield self.ask("GET", f"{SERVICES}/{name}/proxy")
+            self.assertEqual(request.code, code, name)
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,14 @@ class ProxyTests(ProxyCase):
             self.assertEqual([name for name, _ in response.headers if name.lower() == b"location"], [])
 
     @inlineCallbacks
+    def test_other_answers_with_a_location_are_no_redirects(self) -> Any:
+        for status in (201, 400):
+            self.factory.answered, self.factory.received = False, b""
+            self.answer(b"HTTP/1.1 %d X\r\nLocation: https://other.example.com/\r\nContent-Length: 0\r\n\r\n" % status)
+            response = yield self.request(Http(b"GET", b"/", {}))
+            self.assertEqual(response.status, status)
+
+    @inlineCallbacks
     def test_redirects_are_handed_on_where_that_is_asked_for(self) -> Any:
         self.proxy = ReverseProxy(reactor, self.backends, rejects_redirects=False)
         self.addCleanup(self.proxy.close)
