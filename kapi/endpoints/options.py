@@ -242,7 +242,7 @@ def delete_options_from_query(ctx: RequestContext) -> Object:
     dry_run = ctx.query.get("dryRun")
     if dry_run:
         options["dryRun"] = dry_run
-    preconditions = {name: value for name in ("uid", "resourceVersion") if (value := ctx.first(name))}
+    preconditions = {name: given for name in ("uid", "resourceVersion") if (given := ctx.first(name))}
     if preconditions:
         options["preconditions"] = preconditions
     return options
