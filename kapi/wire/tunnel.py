@@ -222,7 +222,10 @@ class _Socks(Tunnel):
         self._write(bytes((5, len(methods))) + methods)
 
     def negotiate(self) -> None:
-        self._step()
+        step = None
+        while step != self._step:  # a proxy may say several things at once
+            step = self._step
+            step()
 
     def _write(self, data: bytes) -> None:
         self.transport.write(data)

@@ -15,7 +15,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.wire.tunnel import ProxyError, through
+from kapi.wire.tunnel import ProxyError, through, through_socks
 
 
 class Proxy:
@@ -42,6 +42,39 @@ class TunnelTests(SynchronousTestCase):
             proxy, _ = self.ask(target)
             wanted = f"CONNECT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
             self.assertEqual(proxy.transport.value(), wanted.encode())
+
+    def test_a_socks_proxy_may_answer_in_any_pieces(self) -> None:
+        """Even before it is asked."""
+        said = b"\5\2" + b"\1\0" + b"\5\0\0\3\4name\0\1"
+        request = b"\5\1\0\1\x0a\0\0\1\1\xbb"
+        for size in (1, 2, 3, 5, len(said)):
+            proxy: Any = Proxy()
+            made = Deferred.fromCoroutine(
+                through_socks(proxy, "10.0.0.1", 443, Factory.forProtocol(Protocol), username="me", password="pass")
+            )
+            for at in range(0, len(said), size):
+                self.assertNoResult(made)
+                proxy.protocol.dataReceived(said[at : at + size])
+            self.assertIsInstance(self.successResultOf(made), Protocol)
+            self.assertEqual(proxy.transport.value(), b"\5\2\0\2" + b"\1\2me\4pass" + request)
+
+    def test_what_a_socks_proxy_may_not_say(self) -> None:
+        for said, why in (
+            (b"\5\xff", "no acceptable authentication methods"),
+            (b"\4\0", "no acceptable authentication methods"),
+            (b"\5\2", "no acceptable authentication methods"),  # nobody has a password
+            (b"\5\0\5\5", ""),
+            (b"\5\0\5\5\0\1\0", "connection refused"),
+            (b"\5\0\5\x63\0\1\0", "unknown code: 99"),
+            (b"\5\0\5\0\0\1" + bytes(6) + b"early", "unexpected 5 bytes of buffered data from SOCKS proxy"),
+        ):
+            proxy: Any = Proxy()
+            made = Deferred.fromCoroutine(through_socks(proxy, "10.0.0.1", 443, Factory.forProtocol(Protocol)))
+            proxy.protocol.dataReceived(said)
+            if why:
+                self.assertIn(why, str(self.failureResultOf(made, ProxyError).value))
+            else:
+                self.assertNoResult(made)
 
     def test_tls_of_who_asked_is_left_to_him(self) -> None:
         """An endpoint that adds TLS brings its own factory, and takes what that has made."""
