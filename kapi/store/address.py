@@ -54,7 +54,7 @@ class Address:
     password_file: str = ""  # read again for each connection, so that a password can be changed
     sentinel_password_file: str = ""
     #: makes the endpoint for a host and a port; None: connect directly
-    dial: Dial | None = field(default=None, repr=False, compare=False)
+    dial: Dial | None = field(default=None, compare=False)
 
     @property
     def login(self) -> tuple[str, ...]:

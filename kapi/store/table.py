@@ -36,5 +36,4 @@ class Table(dict[str, Value]):
 
 def place_of(key: str) -> str:
     """The name of the table that has an object: ``group/resource``."""
-    end = key.find("/", key.find("/") + 1)
-    return key if end < 0 else key[:end]
+    return key[: key.find("/", key.find("/") + 1)]

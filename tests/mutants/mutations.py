@@ -152,7 +152,9 @@ def _words(name: ast.expr) -> set[str]:
 
 
 def _is_log(node: ast.AST) -> bool:
-    """A call of a logger: its texts and numbers are for readers of logs."""
+    """A call of a logger: its texts and numbers are for readers of logs; or whether Twisted logs what a factory does."""
+    if isinstance(node, ast.Assign):
+        return ast.unparse(node.targets[0]).rpartition(".")[2] == "noisy"
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

@@ -190,6 +190,52 @@ class Answers(ChannelCase):
         self.assertEqual(dict(event.headers)[b"content-length"], b"2")
         self.assertIsNotNone(event.stream_ended)
 
+    async def test_the_head_of_an_answer_in_parts(self) -> None:
+        self.serve(lambda ctx: Response(200, [b"a" * 10, b"b" * 10]))
+        client = await self.client2()
+        for method, size in (("GET", 20), ("HEAD", 0)):
+            stream = client.begin(method, MAPS)
+            self.assertEqual(await self.status(client, stream), "200")
+            await client.until(h2.events.StreamEnded, stream)
+            found = [event for event in client.events if isinstance(event, h2.events.DataReceived)]
+            self.assertEqual(sum(len(event.data) for event in found), size)
+            client.events.clear()
+
+    async def test_the_table_of_a_client_may_be_empty(self) -> None:
+        """RFC 7541, 4.2: the first header block says that none is used, whatever answer it is of."""
+        for path in (MAPS, WATCH):
+            client = await self.client2()
+            client.state.update_settings({h2.settings.SettingCodes.HEADER_TABLE_SIZE: 0})
+            client.flush()
+            await client.until(h2.events.SettingsAcknowledged)
+            await client.until(h2.events.SettingsAcknowledged)
+            for _ in range(2):
+                self.assertEqual(await self.status(client, client.begin("GET", path)), "200")
+
+    async def test_answers_that_begin_while_the_client_does_not_read_come_later(self) -> None:
+        answered: list[bytes] = []
+
+        def answer(ctx: Any) -> Response:
+            answered.append(ctx.http.uri)
+            return Response(200, {b"/large": b"x" * 600_000, b"/parts": [b"a", b"b"]}.get(ctx.http.uri, b"{}"))
+
+        self.serve(answer)
+        client = await self.client2(receive_buffer=4096)
+        client.state.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 20})
+        client.state.increment_flow_control_window(1 << 20)
+        client.flush()
+        await self.until(self.channels)
+        transport = await self.transport()
+        transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        streams = [client.begin("GET", "/large")]
+        await self.until(lambda: transport.producerPaused)
+        for method, path in (("GET", "/small"), ("GET", "/parts"), ("HEAD", "/head")):
+            streams.append(client.begin(method, path))
+        await self.until(lambda: len(answered) == 4)
+        for stream in streams:
+            self.assertEqual(await self.status(client, stream), "200")
+            await client.until(h2.events.StreamEnded, stream)
+
     async def test_many_headers(self) -> None:
         """A header block that no frame can hold."""
         self.serve(lambda ctx: Response(200, b"{}", headers=[(b"x-%d" % n, b"y" * 1000) for n in range(50)]))

@@ -147,6 +147,9 @@ CONNECTION = [
 
 STREAMS = [
     Case("5.1 DATA after the end", frame(HEADERS, 5, 1, block(REQUEST, ("wait", "1"))) + frame(DATA, 1, 1, b"x"), CLOSED, 1),
+    Case("5.1 DATA after trailers", head(1, POST, ("wait", "1"), flags=4) + head(1, (("a", "b"),)) + frame(DATA, 1, 1, b"x"),
+         CLOSED, 1),
+    Case("5.1 HEADERS after trailers", head(1, POST, ("wait", "1"), flags=4) + head(1, (("a", "b"),)) * 2, CLOSED, 1),
     Case("5.1 HEADERS after the end", frame(HEADERS, 5, 1, block(REQUEST, ("wait", "1"))) + head(1), CLOSED, 1),
     Case("5.1 DATA after RST_STREAM", OPEN + frame(RST, 0, 1, number(CANCEL)) + frame(DATA, 1, 1, b"x"), CLOSED, 1),
     Case("5.1 HEADERS after RST_STREAM", OPEN + frame(RST, 0, 1, number(CANCEL)) + head(1), CLOSED, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from typing import Any
+from unittest.mock import Mock
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
@@ -37,6 +38,34 @@ class Leaving(SynchronousTestCase):
         site.run_by(RequestRunner(FilterChain([], handle), Clock()))
         MountedResource(site.requestFactory).render(request)
         return request, waiting
+
+    def test_what_is_asked_is_below_the_place(self) -> None:
+        """However the client names it."""
+        seen: list[bytes] = []
+
+        def make(channel: Any) -> Any:
+            return Mock(requestReceived=lambda method, target, version: seen.append(target))
+
+        for prepath, uri, below in (
+            ([], b"/api/v1?a=/b", b"/api/v1?a=/b"),
+            ([b"kube"], b"/kube/api/v1?a=/b?c", b"/api/v1?a=/b?c"),
+            ([b"a", b"b"], b"/a/b/c%2Fd/e", b"/c%2Fd/e"),
+            ([b"kube"], b"/kube", b"/"),
+            ([b"kube"], b"/kube/", b"/"),
+            ([b"kube"], b"http://host/kube/version", b"/version"),
+            ([b"kube"], b"/kube/\xe4", b"/%E4"),
+        ):
+            request: Any = DummyRequest([])
+            request.prepath, request.uri, request.content, request.transport = prepath, uri, io.BytesIO(), None
+            MountedResource(make).render(request)
+            self.assertEqual(seen.pop(), below)
+
+    def test_what_is_no_target_is_refused(self) -> None:
+        for uri in (b"http:///a", b"*", b"a", b"/a b"):
+            request: Any = DummyRequest([])
+            request.uri = uri
+            MountedResource(lambda channel: self.fail("made")).render(request)
+            self.assertEqual((request.responseCode, request.finished), (400, 1))
 
     def test_a_read_that_waits_is_given_up(self) -> None:
         request, _ = self.ask(b"GET")

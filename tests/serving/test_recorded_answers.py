@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -11,8 +11,21 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.process.timers import Deadlines
 from kapi.request.context import RequestContext
 from kapi.request.pending import Pending
-from kapi.request.response import Response
+from kapi.request.response import Parts, Response
 from kapi.serving.run import Answer, RecordedAnswers
+
+
+class Lazy(Parts):
+    size = 500
+
+    def __len__(self) -> int:
+        return 1
+
+    def part(self, position: int) -> bytes:
+        return b"x" * self.size
+
+    def held(self) -> Iterable[bytes]:
+        return (b"z" * 50,)
 
 
 class Recorded(SynchronousTestCase):
@@ -23,14 +36,17 @@ class Recorded(SynchronousTestCase):
         self.seats = 2
         self.recorded: Deferred[bool] = Deferred()
         answers = [self.answer(200, 60.0), self.answer(201, 10.0)]
+        self.record(answers)
+
+    def record(self, answers: list[Answer]) -> None:
         RecordedAnswers(answers, self.recorded, self.leave, lambda ctx: Response(504), Deadlines(self.clock))
 
-    def answer(self, code: int, deadline: float) -> Answer:
+    def answer(self, code: int, deadline: float, body: object = b"x" * 100) -> Answer:
         ctx = RequestContext(None, "GET", "/", {})  # type: ignore[arg-type]
         ctx.deadline = deadline
         ctx.pending = self.pending
         ctx.release_seats = self.release
-        return ctx, Response(code, b"x" * 100)
+        return ctx, Response(code, body)  # type: ignore[arg-type]
 
     def release(self, ctx: RequestContext) -> None:
         self.seats -= 1
@@ -55,3 +71,14 @@ class Recorded(SynchronousTestCase):
         self.recorded.errback(OSError())
         self.assertEqual(self.left, [[200, 201]])
         self.flushLoggedErrors()
+
+    def test_the_bytes_of_a_body_in_parts_count_while_it_waits(self) -> None:
+        """Those that are made when they are sent are not there yet."""
+        self.recorded.callback(True)
+        self.recorded = Deferred()
+        for body, size in (([b"x" * 30, b"y" * 40], 70), (Lazy(), 50)):
+            self.record([self.answer(200, 60.0, body)])
+            self.assertEqual(self.pending.size, size)
+            self.recorded.callback(True)
+            self.assertEqual(self.pending.size, 0)
+            self.recorded = Deferred()

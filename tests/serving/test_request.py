@@ -119,3 +119,33 @@ def test_the_date_of_a_backends_answer_is_passed_on_alone() -> None:
     request.responseHeaders.setRawHeaders(b"date", [b"Mon, 01 Jan 2001 00:00:00 GMT"])
     request.write(b"a")
     assert channel.transport.value().count(b"Date: ") == 1
+
+
+class Framing(Parts):
+    """The channel of a mounted site, which frames answers itself."""
+
+    single_write = False
+
+    def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: object) -> None:
+        self.transport.write(b"<%s>" % code)
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "sent"),
+    [
+        (b"GET", 200, b"<200>ab"),
+        (b"GET", 410, b"<410>ab"),
+        (b"HEAD", 200, b"<200>"),
+        (b"GET", 204, b"<204>"),
+        (b"GET", 304, b"<304>"),
+    ],
+)
+def test_an_answer_that_has_no_body_has_none_however_it_is_framed(method: bytes, code: int, sent: bytes) -> None:
+    """RFC 9110, 6.4.1: what is written as one is dropped."""
+    channel = Framing()
+    request = APIRequest(channel)
+    request.method, request.clientproto, request.content = method, b"HTTP/1.1", None
+    request.setResponseCode(code)
+    request.write(b"a")
+    request.write(b"b")
+    assert channel.transport.value() == sent

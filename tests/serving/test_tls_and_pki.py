@@ -13,7 +13,7 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from OpenSSL import SSL
+from OpenSSL import SSL, crypto
 
 from kapi.options.options import Options
 from kapi.serving import pki
@@ -221,7 +221,12 @@ def test_a_kubeconfig_that_is_right_is_not_written_again(files: pki.Files, tmp_p
 
 
 def handshake(
-    contexts: ServerContexts, name: bytes = b"localhost", ciphers: bytes = b"", after: Any = None, **limits: int
+    contexts: ServerContexts,
+    name: bytes = b"localhost",
+    ciphers: bytes = b"",
+    after: Any = None,
+    shown: tuple[bytes, bytes] | None = None,
+    **limits: int,
 ) -> SSL.Connection:
     """A client's connection after a handshake in memory.  Raises SSL.Error when there is none."""
     if after is None:
@@ -231,6 +236,9 @@ def handshake(
             client_context.set_max_proto_version(limits["maximum"])
         if ciphers:
             client_context.set_cipher_list(ciphers)
+        if shown is not None:  # certificate and key
+            client_context.use_certificate(crypto.X509.from_cryptography(x509.load_pem_x509_certificate(shown[0])))
+            client_context.use_privatekey(crypto.load_privatekey(crypto.FILETYPE_PEM, shown[1]))
     else:  # sessions belong to their context
         client_context = after.get_context()
     client, server = SSL.Connection(client_context, None), contexts.connection(None)
@@ -273,6 +281,15 @@ def test_clients_are_told_whose_certificates_count(files: pki.Files, tmp_path: P
     pki.ensure(files.directory, [*NAMES, "another"])
     assert contexts.reload()
     assert len(told(b"localhost")) == 1
+
+
+def test_any_certificate_of_a_client_is_left_to_the_authenticators(files: pki.Files) -> None:
+    """As upstream's ``RequestClientCert``; others than certificates may identify the client."""
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    for shown in (None, self_signed("nobody")):
+        server = handshake(contexts, shown=shown).get_app_data()
+        assert (server.get_peer_certificate() is None) == (shown is None)
+    assert subject(server) == "CN=nobody"
 
 
 def subject(connection: SSL.Connection) -> str:

@@ -139,6 +139,19 @@ class EmbeddedValkeyTest(TestCase):
         await eventually(lambda: server.pid not in (None, first))
         self.assertEqual(len(failures), 2)
 
+    def test_the_server_leaves_the_terminal_and_ends_with_its_parent_where_that_can_be_ordered(self) -> None:
+        spawned: list[list[str]] = []
+        self.patch(reactor, "spawnProcess", lambda *of, **how: spawned.append(of[2]))
+        self.patch(embedded, "find_binary", lambda: "valkey")
+        for there in ({"setsid", "setpriv"}, {"setsid"}, {"setpriv"}, set()):
+            self.patch(shutil, "which", lambda name, there=there: f"/{name}" if name in there else None)
+            server = self.server()
+            server.launch()
+            server._release_lock()
+            before = spawned[-1][: spawned[-1].index("valkey")]
+            ends = ["/setpriv", "--pdeathsig", "INT", "--"]
+            self.assertEqual(before, ["/setsid"] * ("setsid" in there) + ends * ("setpriv" in there))
+
     async def test_this_process_is_not_forked(self) -> None:
         """It has threads, and a lock that another thread holds would be held in the child for ever."""
         self.patch(os, "fork", lambda: self.fail("forked"))

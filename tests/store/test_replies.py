@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 from twisted.internet import defer
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionAborted
 from twisted.internet.testing import StringTransport
 from twisted.logger import globalLogPublisher
@@ -16,6 +18,7 @@ from kapi.store.entries import OBJECTS, ForeignEntry, Skipped, counter_of, read_
 from kapi.store.errors import OutcomeUnknown
 from kapi.store.feed import granted, written
 from kapi.store.interface import Change, StoredObject
+from kapi.store.writing import Replies
 
 
 class Entries(SynchronousTestCase):
@@ -148,3 +151,26 @@ class Batches(SynchronousTestCase):
         self.failureResultOf(second, ConnectionGone)
         self.failureResultOf(write, OutcomeUnknown)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+
+class Comparing(SynchronousTestCase):
+    """What is done with replies when a history is compared: no other process's follower notices a loss earlier."""
+
+    def test_a_revision_that_was_given_before_is_of_a_store_that_lost_data(self) -> None:
+        for first, known, second in ((8, 8, 9), (8, 7, 8), (8, 7, 7), (8, 9, 9)):
+            reasons: list[str] = []
+            replies: Any = Replies("here", Mock(), Mock(), Mock(), None, Mock(), reasons.append, None, Mock())
+            replies.begin(Mock(), True)
+            outcomes: list[Deferred[int]] = [Deferred(), Deferred()]
+            batch = [
+                ((outcome, ("c", "g/r/n/a", 0, b"<", b">", 0.0, (), newest, b"")), revision)
+                for outcome, newest, revision in zip(outcomes, (7, known), (first, second), strict=True)
+            ]
+            replies.take(batch[:1])
+            self.assertEqual(self.successResultOf(outcomes[0]), first)
+            replies.take(batch[1:])
+            if second > max(first, known):
+                self.assertEqual((self.successResultOf(outcomes[1]), reasons), (second, []))
+            else:
+                self.failureResultOf(outcomes[1], OutcomeUnknown)
+                self.assertEqual(reasons, [f"it gave revision {second} again"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
@@ -11,6 +12,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
+from txredisapi import ResponseError
 
 from kapi.store import failover, primary_connection
 from kapi.store.address import Address, parse
@@ -198,6 +200,41 @@ class Signs(SynchronousTestCase):
         self.assertEqual({transport.disconnected for transport in transports}, {True})
         self.assertEqual(len(transports), 2 * 2 * 3)  # two connections to each of three, twice
 
+    def test_what_is_published_is_read_whole_and_in_pieces(self) -> None:
+        said = b"*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n"
+        for name, text in ((b"+switch-master", SWITCH), (b"+odown", b"master m 10.0.0.2 6379")):
+            said += b"*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % (len(name), name, len(text), text)
+        for size in (1, 20, len(said)):
+            subscription, found, answers = Subscription(), [], []
+            transport = StringTransport()
+            subscription.makeConnection(transport)
+            subscription.on_message = lambda channel, text, found=found: found.append((channel, text))
+            subscription.on_answer = lambda answers=answers: answers.append(1)
+            for at in range(0, len(said), size):
+                subscription.dataReceived(said[at : at + size])
+            self.assertEqual(found, [(b"+switch-master", SWITCH), (b"+odown", b"master m 10.0.0.2 6379")])
+            self.assertEqual((len(answers), transport.disconnected), (3, False))
+
+    def test_what_a_sentinel_says_of_the_primary(self) -> None:
+        address = parse("redis+sentinel://u:p@h1/m")
+        place = [b"ip", b"10.0.0.1", b"port", b"6379"]
+        more = [b"config-epoch", b"7", b"down-after-milliseconds", b"5000", b"failover-timeout", b"60000", b"flags"]
+        for reply, wanted in (
+            (place, Primary(0, *NOW, False, 30.0, 180.0)),
+            ([*place, *more, b"master"], Primary(7, *NOW, False, 5.0, 60.0)),
+            ([*place, *more, b"master,s_down"], Primary(7, *NOW, False, 5.0, 60.0)),
+            ([*place, *more, b"master,o_down"], Primary(7, *NOW, True, 5.0, 60.0)),
+            ([*place, *more, b"master,failover_in_progress"], Primary(7, *NOW, True, 5.0, 60.0)),
+            (ResponseError("ERR No such master with that name"), None),
+        ):
+            asking: Any = Mock(execute_command=AsyncMock(side_effect=[reply]))
+            found = self.successResultOf(Deferred.fromCoroutine(failover.ask(asking, address)))
+            self.assertEqual(found, wanted)
+            asking.execute_command.assert_awaited_once_with("SENTINEL", "MASTER", "m")
+        for error, kind in (("ERR unknown command 'SENTINEL'", StoreUnavailable), ("WRONGPASS no", ResponseError)):
+            asking = Mock(execute_command=AsyncMock(side_effect=ResponseError(error)))
+            self.failureResultOf(Deferred.fromCoroutine(failover.ask(asking, address)), kind)
+
     def test_nonsense_from_a_sentinel_ends_its_connection_only(self) -> None:
         for said in (
             b"?what\r\n",
@@ -264,3 +301,4 @@ class Signs(SynchronousTestCase):
         self.patch(connections, "connect", connect)
         self.failureResultOf(Deferred.fromCoroutine(store._connect()), StoreUnavailable)
         self.assertEqual(dialled, [NEXT])
+        self.assertIn("the primary is another one now: 10.0.0.2:6379", store._why)

@@ -65,10 +65,10 @@ class Resolver:
 
 
 class Dialling(SynchronousTestCase):
-    def dial(self, resolver: Resolver, host: str = "node.example", **how: Any) -> Deferred[Any]:
+    def dial(self, resolver: Resolver, host: str = "node.example", proxy: Any = None, **how: Any) -> Deferred[Any]:
         self.reactor = MemoryReactorClock()
         self.reactor.nameResolver = resolver
-        return Dialer(self.reactor, 5).endpoint(host, 80, **how).connect(Factory.forProtocol(Protocol))
+        return Dialer(self.reactor, 5, proxy).endpoint(host, 80, **how).connect(Factory.forProtocol(Protocol))
 
     def dialled(self) -> list[str]:
         return [client[0] for client in self.reactor.tcpClients]
@@ -96,6 +96,26 @@ class Dialling(SynchronousTestCase):
         self.assertEqual(self.dialled(), ["10.0.0.9"])
         connecting.cancel()
         self.failureResultOf(connecting)
+
+    def test_a_proxy_gets_the_name_or_the_first_address_that_was_judged(self) -> None:
+        targets: list[str] = []
+
+        class Proxy:
+            async def connect(self, reactor: Any, target: str, factory: Any, tls: Any, timeout: float) -> Any:
+                targets.append(target)
+                return factory.buildProtocol(None)
+
+        for answers, how in (
+            ([], {}),
+            ([["10.0.0.1", "10.0.0.2"]], {"proxied": True}),
+            ([["fd00::1", "10.0.0.2"]], {"proxied": True}),
+            ([], {"proxied": True, "addresses": ["10.0.0.3", "10.0.0.4"]}),
+            ([], {"addresses": ["10.0.0.5", "10.0.0.6"]}),
+        ):
+            self.successResultOf(self.dial(Resolver(*answers), proxy=Proxy(), **how))
+        self.assertEqual(targets, ["node.example:80", "10.0.0.1:80", "[fd00::1]:80", "10.0.0.3:80", "10.0.0.5:80"])
+        self.failureResultOf(self.dial(Resolver(["10.0.0.1", "::1"]), proxy=Proxy(), proxied=True), AddressNotAllowed)
+        self.assertEqual(len(targets), 5)
 
     def test_webhooks_may_be_on_this_machine(self) -> None:
         connecting = self.dial(Resolver(), "127.0.0.1")

@@ -94,6 +94,16 @@ def test_a_list_that_grows_when_it_is_unpacked() -> None:
     assert not decoder.oversized
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("size", [7, 100_000])
+def test_a_list_has_at_most_ten_thousand_fields(more: int, size: int) -> None:
+    """However the last one comes."""
+    decoder: Decoder[object] = Decoder(10_000_000)
+    found = in_parts(decoder, b"\x82" * (9_999 + more) + b"\x00\x01a\x0fbbbbbbbbbbbbbbb", size)
+    assert (len(found), decoder.oversized) == (min(10_000, 10_000 + more), more > 0)
+    assert (found[-1] == (b"a", b"b" * 15)) == (more <= 0)
+
+
 def in_parts(decoder: Decoder[object], block: bytes, size: int) -> list[tuple[bytes, bytes]]:
     decoder.begin()
     for at in range(0, len(block), size):
