@@ -20,6 +20,18 @@ _TREES = st.recursive(
 
 
 @pytest.mark.parametrize(
+    ("number", "exact"),
+    [(-(1 << 63), True), (-(1 << 63) - 1, False), (-(1 << 62) - 1, True), ((1 << 64) - 1, True), (1 << 64, False)],
+)
+def test_an_integer_is_a_number_where_go_has_a_type_for_it(number: int, exact: bool) -> None:
+    """Else it is kept as it is written, for the error of the field."""
+    found = json_reading.loads_exactly(f"[{number}]".encode())
+    assert isinstance(found, list)
+    assert isinstance(found[0], int) is exact
+    assert str(found[0]) == str(number) or not exact
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("", "unexpected end of JSON input"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kapi.endpoints.encoding import MIN_SHARED_BYTES
 from kapi.endpoints.watch import WatchStream
 from kapi.machinery.gvk import GroupResource
 from kapi.runtime.sliced import run_by
@@ -216,6 +217,21 @@ def test_a_large_event_that_is_no_copy_of_what_is_stored_waits_for_its_slice(api
     api.turn()
     rows = [event["object"]["rows"][0]["cells"][0] for event in table.events]
     assert (rows, waiting) == (["large", "small"], [])
+
+
+def test_an_object_that_is_sent_as_it_is_stored_is_a_whole_event(api: MemoryAPI) -> None:
+    """Large objects are not copied; this request has no frames around what is written."""
+    large = "x" * MIN_SHARED_BYTES
+    watch = api.ask("GET", f"{MAPS}?watch=1")
+    for name in ("a", "b"):
+        api.ask("POST", MAPS, {"metadata": {"name": name}, "data": {"large": large}})
+    put(api, "small")
+    api.turn()
+    assert [(event["object"]["metadata"]["name"], event["object"].get("data")) for event in watch.events] == [
+        ("a", {"large": large}),
+        ("b", {"large": large}),
+        ("small", None),
+    ]
 
 
 def test_without_slices_a_large_event_is_encoded_at_once(api: MemoryAPI) -> None:

@@ -130,6 +130,39 @@ def test_constrained_impersonation_never_reaches_masters() -> None:
         run(headers, ALICE, "/api/v1/namespaces/x/pods", *CONSTRAINED)
 
 
+@pytest.mark.parametrize("count", [3, 4, 9])
+def test_many_groups_or_extras_are_asked_for_at_once_and_one_by_one_only_if_that_is_refused(count: int) -> None:
+    groups = [f"g{number}" for number in range(count)]
+    headers = {"Impersonate-User": "jane", "Impersonate-Group": groups, "Impersonate-Extra-example.com%2Fk": groups}
+
+    class Counts:
+        def __init__(self, *rules: Any) -> None:
+            self.policy = authorizer(role("r", *CONSTRAINED[1:], *rules), binding("b", "r", user("alice")))
+            self.names: list[str] = []
+
+        def authorize(self, question: Any) -> Any:
+            if question.resource in ("groups", "userextras"):
+                self.names.append(question.name)
+            return self.policy.authorize(question)
+
+    def act(counts: Counts) -> tuple[str, ...]:
+        ctx = request("/api/v1/namespaces/x/pods", headers=headers, user=ALICE)
+        waiting: Any = impersonation(counts)(ctx)
+        with pytest.raises(StopIteration):
+            waiting.send(None)
+        assert ctx.user is not None and ctx.user.extra == {"example.com/k": tuple(groups)}
+        return ctx.user.groups
+
+    what = "users groups userextras/example.com/k"
+    every = Counts(rule("impersonate:user-info", f"{what} userextras/*", "authentication.k8s.io"))
+    assert act(every) == (*groups, "system:authenticated")
+    assert every.names == (["*"] * 2 if count >= 4 else groups * 2)
+    names = " ".join([*groups, "jane"])
+    each = Counts(rule("impersonate:user-info", what, "authentication.k8s.io", names))
+    assert act(each) == (*groups, "system:authenticated")
+    assert each.names == (["*", *groups] * 2 if count >= 4 else groups * 2)
+
+
 def test_an_account_may_be_its_own_node() -> None:
     account = UserInfo("system:serviceaccount:x:agent", extra={"authentication.kubernetes.io/node-name": ("n1",)})
     policy = authorizer(

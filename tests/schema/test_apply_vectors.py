@@ -34,6 +34,16 @@ def schema() -> Shape:
     return shape_of(Parser.load("schema.yaml").type("schema"), Shapes())
 
 
+def test_path_elements_are_written_by_their_kind_and_then_by_their_value() -> None:
+    """Fields, keys, values, positions; values as upstream compares them: numbers, texts, booleans, lists, maps, null."""
+    written = [
+        ".", "f:a", "f:b", 'k:{"a":1}', 'k:{"a":1,"b":1}', 'k:{"a":2}', 'k:{"a":10}', 'k:{"a":"1"}', 'k:{"b":0}',
+        "v:1", "v:1.5", "v:2", "v:10", 'v:"a"', 'v:"b"', "v:false", "v:true", "v:[1]", "v:[2]", 'v:{"a":1}', "v:null",
+        "i:2", "i:10",
+    ]  # fmt: skip
+    assert list(fieldset.canonical(dict.fromkeys(reversed(written), {}))) == written
+
+
 SETS = [
     ("io.k8s.api.core.v1.Pod", "pod.yaml", "podset.json"),
     ("io.k8s.api.core.v1.Node", "node.yaml", "nodeset.json"),

@@ -114,6 +114,14 @@ def test_texts_and_bytes_come_back(texts: dict[str, str], blobs: dict[str, bytes
     assert (found.get("data", {}), found.get("binaryData", {})) == (obj["data"], obj["binaryData"])
 
 
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 129, 16_383, 16_384])
+def test_texts_and_messages_of_any_size_come_back(size: int) -> None:
+    obj: dict[str, Any] = {"metadata": {"name": "n" * size, "labels": {"a": "l" * size}}, "data": {"b": "d" * size}}
+    found = protobuf.decode(encode(obj, MAP), MAP)
+    assert found["metadata"].get("name", "") == "n" * size
+    assert (found["metadata"]["labels"], found["data"]) == ({"a": "l" * size}, {"b": "d" * size})
+
+
 def test_the_verbs_of_a_resource_are_a_message_of_their_own() -> None:
     kind = GroupVersionKind("", "v1", "APIResourceList")
     resource = {"name": "pods", "singularName": "", "namespaced": True, "kind": "Pod", "verbs": ["get", "list"]}

@@ -43,6 +43,18 @@ def test_an_integer_or_string_has_its_types_in_the_first_of_all(first: bool) -> 
     assert bool(texts) == (not first), texts
 
 
+def test_only_the_first_of_all_may_have_the_types_of_an_integer_or_string() -> None:
+    types = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    twice = {"x-kubernetes-int-or-string": True, "allOf": [types, types]}
+    assert _texts(structural_errors(Path("s"), {"type": "object", "properties": {"a": twice}})) == [
+        f"s.properties[a].allOf[1].anyOf[{index}].type: Forbidden: must be empty to be structural" for index in (0, 1)
+    ]
+    other = {"type": "string", "allOf": [{"anyOf": [{"type": "string"}]}]}
+    assert _texts(structural_errors(Path("s"), {"type": "object", "properties": {"a": other}})) == [
+        "s.properties[a].allOf[0].anyOf[0].type: Forbidden: must be empty to be structural"
+    ]
+
+
 def test_pruning_names_what_goes_and_spares_what_is_preserved() -> None:
     schema: Schema = {
         "type": "object",

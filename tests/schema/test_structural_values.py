@@ -54,6 +54,28 @@ def test_a_long_enum_says_what_a_short_one_does(value: Any, good: bool) -> None:
     assert (value_errors(value, schema) == []) is good
 
 
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(
+    ("value", "item"),
+    [
+        (0x61, "a"),
+        (0, "\0"),
+        (0xD7FF, "\ud7ff"),
+        (0xE000, "\ue000"),
+        (0x10FFFF, "\U0010ffff"),
+        *((number, "\ufffd") for number in (-1, 0xD800, 0xDFFF, 0x110000)),
+        (2.9, 2),
+        (-2.9, -2),
+        (2.0**63, -(2**63)),
+        (-(2.0**63), -(2**63)),
+    ],
+)
+def test_a_number_is_what_go_converts_it_to_for_an_enum(value: Any, item: Any, many: bool) -> None:
+    more = [f"v{number}" for number in range(50 if many else 1)]
+    assert value_errors(value, {"enum": [item, *more]}) == []
+    assert value_errors(value, {"enum": ["other", *more]}) != []
+
+
 @pytest.mark.parametrize(
     ("value", "schema", "texts"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from kapi.cel import CelError, CompileErrors, Environment, EvaluationError, kubernetes_functions
+from kapi.cel import CompileErrors, Environment, EvaluationError, kubernetes_functions
 from kapi.cel.functions import declare
 from kapi.cel.library.quantity import QUANTITY
 from kapi.cel.sizes import MAX_INCLUDES, Range
@@ -90,6 +90,4 @@ def check_expression(text: str, shared: bool = True, lists: bool = False, stored
         )
     except CompileErrors as error:
         return error.reason, False
-    except CelError as error:
-        return f"compilation failed: {error}", False
     return "", program.cost_estimate.max > _MAX_COST

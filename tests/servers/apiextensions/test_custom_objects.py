@@ -228,6 +228,70 @@ def test_replicas_that_are_no_integers_are_refused(api: MemoryAPI, spec: Tree, f
     )
 
 
+@pytest.mark.parametrize(
+    ("size", "found"),
+    [
+        (0, []),
+        (-1, ["should be a non-negative integer"]),
+        (2**31 - 1, []),
+        (2**31, ["should be less than or equal to 2147483647"]),
+    ],
+)
+def test_replicas_are_counted_from_zero(api: MemoryAPI, size: int, found: list[str]) -> None:
+    scaled(api)
+    body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"size": size}}
+    answer = api.ask("POST", FOOS, body)
+    causes = (answer.json.get("details") or {}).get("causes", [])
+    assert [(cause["field"], cause["message"]) for cause in causes] == [
+        (".spec.size", f"Invalid value: {size}: {text}") for text in found
+    ]
+
+
+def test_finalizers_that_may_be_mistaken_for_others_are_warned_of(api: MemoryAPI) -> None:
+    """Only those that an update adds; those of Kubernetes itself have no domain."""
+    install(api, definition())
+    prefer = "prefer a domain-qualified finalizer name"
+    why = "to avoid accidental conflicts with other finalizer writers"
+
+    def write(method: str, path: str, finalizers: list[str], **more: str) -> list[str]:
+        metadata = {"name": "a", "finalizers": finalizers, **more}
+        body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": metadata, "spec": {}}
+        answer = api.ask(method, path, body)
+        assert answer.code in (200, 201), answer.json
+        return [text.removeprefix("299 - ") for text in answer.responseHeaders.getRawHeaders("Warning") or []]
+
+    given = ["example.com/x", "plain", "example.com", "orphan"]
+    assert write("POST", FOOS, given) == [
+        f'"metadata.finalizers: \\"example.com\\": {prefer} including a path (/) {why}"',
+        f'"metadata.finalizers: \\"plain\\": {prefer} {why}"',
+    ]
+    assert write("PUT", f"{FOOS}/a", [*given, "other"], resourceVersion=revision(api)) == [
+        f'"metadata.finalizers: \\"other\\": {prefer} {why}"'
+    ]
+
+
+def revision(api: MemoryAPI) -> str:
+    found: str = api.ask("GET", f"{FOOS}/a").json["metadata"]["resourceVersion"]
+    return found
+
+
+@pytest.mark.parametrize("has_status", [True, False])
+def test_a_status_that_only_its_subresource_writes_has_no_owner_before(api: MemoryAPI, has_status: bool) -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    install(api, definition(version(schema=schema, **({"subresources": {"status": {}}} if has_status else {}))))
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Foo",
+        "metadata": {"name": "a"},
+        "spec": {"b": 1},
+        "status": {"c": 2},
+    }
+    made = api.ask("POST", FOOS, body).json
+    (entry,) = made["metadata"]["managedFields"]
+    assert ("status" in made, "f:status" in entry["fieldsV1"]) == (not has_status, not has_status)
+    assert "f:spec" in entry["fieldsV1"]
+
+
 def test_an_apply_to_a_custom_scale_has_conflicts_and_succeeds_only_without_a_change(api: MemoryAPI) -> None:
     """Upstream's converter of custom resources knows no Scale."""
     scaled(api)
