@@ -30,6 +30,12 @@ def test_a_tree_is_no_larger_than_that_of_the_largest_body(
         read_apply_body(data, media)
 
 
+def test_the_bound_of_a_body_is_upstream_s() -> None:
+    with pytest.raises(status.RequestTooLarge) as caught:
+        read_body(MANY_ALIASES, YAML, GroupVersionKind("", "v1", "ConfigMap"))
+    assert (caught.value.code, caught.value.message) == (413, "Request entity too large: limit is 3145728")
+
+
 @pytest.mark.parametrize(
     ("data", "kind"), [(b"- a", "array"), (b"a", "string"), (b"1", "number"), (b"true", "bool"), (b'["a"]', "array")]
 )

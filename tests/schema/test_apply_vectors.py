@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.schema import builtin
 from kapi.schema.apply import comparing, fieldset, typed
 from kapi.schema.apply.shape import Shape, Shapes, shape_of
+from kapi.schema.apply.structure import structure
 from tests.schema.smd_schema import VECTORS, Parser
 
 
@@ -32,6 +35,41 @@ def k8s(name: str) -> Shape:
 
 def schema() -> Shape:
     return shape_of(Parser.load("schema.yaml").type("schema"), Shapes())
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "obj", "key"),
+    [
+        ("resource.k8s.io", "ResourceClaim", {"status": {"devices": [{"driver": "d", "pool": "p", "device": "x"}]}},
+         'k:{"device":"x","driver":"d","pool":"p"}'),
+        ("", "Service", {"spec": {"ports": [{"port": 80}]}}, 'k:{"port":80,"protocol":"TCP"}'),
+        ("", "Pod", {"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "a"}]}},
+         'k:{"topologyKey":"a","whenUnsatisfiable":""}'),
+    ],
+)  # fmt: skip
+def test_a_key_that_an_item_lacks_has_the_default_of_its_field(group: str, kind: str, obj: Any, key: str) -> None:
+    """The one that the API declares, or Go's empty value of a field that is always written; an optional one has none."""
+    shape = shape_of(builtin.type_of(GroupVersionKind(group, "v1", kind)), Shapes())
+    ((part, fields),) = obj.items()
+    added = comparing.compare(shape, {}, obj).added[f"f:{part}"]
+    items = added[f"f:{next(iter(fields))}"]
+    assert [element for element in items if element != "."] == [key]
+
+
+def test_values_with_the_same_structure_have_the_same_fields() -> None:
+    """What an atomic map or an unknown field has counts for nothing, and what a map has counts by its names."""
+    shape = shape_of(builtin.type_of(GroupVersionKind("", "v1", "Pod")), Shapes())
+
+    def key(selector: Any, unknown: Any = None, **labels: str) -> Any:
+        reference = {"env": [{"name": "e", "valueFrom": {"secretKeyRef": selector}}], "name": "c"}
+        obj = {"metadata": {"labels": labels}, "unknown": unknown, "spec": {"containers": [reference]}}
+        return structure(shape, obj)
+
+    same = key({"key": "a"}, {"a": 1}, x="1")
+    assert key({"key": "b", "name": "c"}, {"b": {"c": 2}}, x="2") == same
+    assert key({"key": "a"}, {"a": 1}, y="1") != same
+    assert key({"key": "a"}, {"a": 1}) != same
+    assert key({"key": "a"}, [1], x="1") == same
 
 
 def test_path_elements_are_written_by_their_kind_and_then_by_their_value() -> None:

@@ -23,6 +23,24 @@ def test_every_served_kind_has_a_type(row) -> None:  # type: ignore[no-untyped-d
     assert "metadata" in type_.fields
 
 
+def test_a_schema_is_restored_from_a_strict_form_that_allows_nulls() -> None:
+    """The strict schemas allow null for each field that is not required, and refer to each other in one document."""
+    strict = {
+        "type": ["object", "null"],
+        "required": ["a"],
+        "enum": ["b", "null"],
+        "properties": {"type": {"type": ["integer", "string", "null"]}, "$ref": {"$ref": "#/$defs/x.y"}},
+        "oneOf": [{"type": ["string", "null"]}, 1],
+    }
+    assert derive.restore(strict) == {
+        "type": "object",
+        "required": ["a"],
+        "enum": ["b", "null"],
+        "properties": {"type": {"type": ["integer", "string"]}, "$ref": {"$ref": "#/definitions/x.y"}},
+        "oneOf": [{"type": "string"}, 1],
+    }
+
+
 def test_special_types_have_their_kinds() -> None:
     port = builtin.definition("io.k8s.api.core.v1.ServicePort")
     assert port.fields["targetPort"].type.kind is Kind.INT_OR_STRING

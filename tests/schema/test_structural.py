@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kapi.machinery.field import Path
+from kapi.schema.structural.celtypes import declare
+from kapi.schema.structural.compiled_rules import compile_rules
 from kapi.schema.structural.field_path import FieldPathError, field_path
 from kapi.schema.structural.listtypes import list_errors
 from kapi.schema.structural.pruning import default, drop_nulls, prune
@@ -41,6 +43,22 @@ def test_an_integer_or_string_has_its_types_in_the_first_of_all(first: bool) -> 
     schema = {"x-kubernetes-int-or-string": True, "allOf": [types, other] if first else [other, types]}
     texts = _texts(structural_errors(Path("s"), {"type": "object", "properties": {"a": schema}}))
     assert bool(texts) == (not first), texts
+
+
+def test_a_text_of_an_object_may_be_empty_for_the_estimated_cost() -> None:
+    """An empty text to replace is found before each character: what is made of it is longest then."""
+    text: Schema = {"type": "string", "maxLength": 10}
+
+    def cost(old: str) -> int:
+        rule = {"rule": f"self.a.replace({old}, 'xyz').contains('y')"}
+        schema = {"type": "object", "properties": {"a": text, "b": text}, "x-kubernetes-validations": [rule]}
+        declared = declare(schema)
+        assert declared is not None
+        (found,) = compile_rules(schema, declared)
+        assert found.program is not None, found.error
+        return found.program.cost_estimate.max
+
+    assert cost("self.b") > cost("''") > cost("'c'")
 
 
 def test_only_the_first_of_all_may_have_the_types_of_an_integer_or_string() -> None:
