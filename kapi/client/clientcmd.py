@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kapi.client.config import Config, ConfigError, Impersonation, proxy_problem, without_user
 from kapi.client.config_error import ConfigErrors, InvalidConfig, NoConnection
@@ -67,6 +67,18 @@ class Overrides:
     stdin_use: str = ""  # what reads standard input, which plugins then do not get
 
 
+class _Chosen(NamedTuple):
+    """What a command uses of kubeconfig files, together with its flags; names and files are for errors."""
+
+    namespace: str
+    cluster: Object
+    cluster_name: str
+    cluster_file: str
+    user: Object
+    user_name: str
+    user_file: str
+
+
 class Kubeconfig:
     """One or more files, merged: entries, with every entry's file in ``origin``.  ``more`` are other fields, such as preferences.
 
@@ -121,12 +133,34 @@ class Kubeconfig:
     def is_empty(self) -> bool:
         return not self.current_context and not any(self.entries.values())
 
-    def confirm(self, context: str, cluster: str) -> None:
-        """Raises InvalidConfig if there is no such context or cluster (upstream: ``ConfirmUsable``)."""
-        if context and context not in self.entries["contexts"]:
-            raise _no_context(context)
-        if cluster and cluster not in self.entries["clusters"]:
-            raise InvalidConfig(f"no server found for cluster {quote(cluster)}", field="server")
+    def namespace(self, overrides: Overrides) -> str:
+        """That of the context.  Raises InvalidConfig where context, cluster and user cannot be used."""
+        return overrides.namespace or self._confirmed(overrides).namespace
+
+    def _confirmed(self, over: Overrides) -> _Chosen:
+        """Raises InvalidConfig (upstream: ``ConfirmUsable``)."""
+        context_name = over.context or self.current_context
+        context = self.entries["contexts"].get(context_name) or {}
+        cluster_name, user_name = over.cluster or context.get("cluster") or "", over.user or context.get("user") or ""
+        cluster = _cluster(self._located("clusters", cluster_name), over)
+        user = _user(self._located("users", user_name), over)
+        cluster_file = self.origin.get(("clusters", cluster_name), "")
+        user_file = self.origin.get(("users", user_name), "")
+        errors: list[ConfigError] = []
+        if context_name and context_name not in self.entries["contexts"]:
+            why = f"context was not found for specified context: {context_name}"
+            errors.append(InvalidConfig(why, field="current-context"))
+        problems = (
+            (user_file, _user_problems(user, user_name)),
+            (cluster_file, _cluster_problems(cluster, cluster_name)),
+        )
+        errors += [InvalidConfig(why, file=file, field=place) for file, found in problems for place, why in found]
+        if over.cluster and over.cluster not in self.entries["clusters"]:
+            errors.append(InvalidConfig(f"no server found for cluster {quote(over.cluster)}", field="server"))
+        if errors:
+            raise errors[0] if len(errors) == 1 else ConfigErrors(errors)
+        namespace = over.namespace or context.get("namespace") or "default"
+        return _Chosen(namespace, cluster, cluster_name, cluster_file, user, user_name, user_file)
 
     def config(self, reactor: Reactor | None = None, overrides: Overrides | None = None, **more: object) -> Config:
         """The Config of the current context, or of the context in ``overrides``, with fields ``more``.  Raises ConfigError."""
@@ -138,25 +172,9 @@ class Kubeconfig:
         ):
             if name and name not in self.entries[plural]:
                 raise ConfigError(f'{what} "{name}" does not exist')
-        context_name = over.context or self.current_context
-        context = self.entries["contexts"].get(context_name) or {}
-        cluster_name, user_name = over.cluster or context.get("cluster") or "", over.user or context.get("user") or ""
-        cluster_file = self.origin.get(("clusters", cluster_name), "")
-        user_file = self.origin.get(("users", user_name), "")
-        cluster = _cluster(self._located("clusters", cluster_name), over)
-        user = _user(self._located("users", user_name), over)
-        errors: list[ConfigError] = []
-        if context_name and context_name not in self.entries["contexts"]:
-            errors.append(_no_context(context_name))
-        problems = (
-            (user_file, _user_problems(user, user_name)),
-            (cluster_file, _cluster_problems(cluster, cluster_name)),
-        )
-        errors += [InvalidConfig(why, file=file, field=place) for file, found in problems for place, why in found]
-        if errors:
-            raise errors[0] if len(errors) == 1 else ConfigErrors(errors)
+        namespace, cluster, cluster_name, cluster_file, user, user_name, user_file = self._confirmed(over)
         fields: Object = {
-            "namespace": over.namespace or context.get("namespace") or "default",
+            "namespace": namespace,
             "proxy_url": cluster.get("proxy-url") or "",
             "impersonate": Impersonation(
                 user=user.get("as") or "",
@@ -198,10 +216,6 @@ class Kubeconfig:
         if plugin and os.sep in (plugin.get("command") or ""):
             entry["exec"] = {**plugin, "command": str(base / plugin["command"])}
         return entry
-
-
-def _no_context(name: str) -> InvalidConfig:
-    return InvalidConfig(f"context was not found for specified context: {name}", field="current-context")
 
 
 def _cluster(cluster: Object, over: Overrides) -> Object:

@@ -21,6 +21,7 @@ from kapi.machinery.tree import Object
 
 _AS = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _ACCEPT = f"{_AS.format('v2')},{_AS.format('v2beta1')},application/json"
+STALE = "stale GroupVersion discovery"  # a version whose server is not available
 _MAX_REQUESTS = 10  # at the same time
 
 
@@ -140,7 +141,7 @@ def _take_aggregated(found: Discovered, tree: Object) -> None:
         found.groups.append(APIGroup(group, versions, versions[0]))
         for version in item["versions"]:
             if version.get("freshness") == "Stale" and not version.get("resources"):
-                found.failed[str(GroupVersion(group, version["version"]))] = "stale GroupVersion discovery"
+                found.failed[str(GroupVersion(group, version["version"]))] = STALE
             for resource in version.get("resources") or ():
                 kind = resource.get("responseKind") or {}
                 found.resources.append(

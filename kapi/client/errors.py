@@ -60,6 +60,10 @@ class RequestTimeout(ClientError):
     pass
 
 
+class DeadlineExceeded(RequestTimeout):
+    """The time was over before anything was sent."""
+
+
 class UnexpectedAnswer(ClientError):
     pass
 

@@ -25,6 +25,7 @@ from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import Header
 from kapi.client.errors import (
     ConnectionFailed,
+    DeadlineExceeded,
     RequestTimeout,
     StatusError,
     UnexpectedAnswer,
@@ -134,6 +135,7 @@ class Request:
         self._headers: dict[str, str] = {}
         self._body: bytes | None = None
         self._timeout = self._session.timeout
+        self._deadline = 0.0  # on the reactor's clock; 0 for none
         self._retries = MAX_RETRIES
         self._limited = True
 
@@ -312,6 +314,7 @@ class Request:
         if not self._timeout:
             result: Response = await coroutine
             return result
+        self._deadline = self._session.reactor.seconds() + self._timeout
         running: Deferred[Response] = Deferred.fromCoroutine(coroutine)
         running.addTimeout(self._timeout, self._session.reactor)
         try:
@@ -324,6 +327,8 @@ class Request:
         attempt, authenticated_anew = 0, False
         while True:
             await session.throttle(self._limited)
+            if self._deadline and session.reactor.seconds() >= self._deadline:
+                raise DeadlineExceeded("context deadline exceeded")
             wait = 0.0
             try:
                 response = await self._send(streaming)

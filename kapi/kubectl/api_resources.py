@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.client.discovery import APIResource, Discovered
-from kapi.client.errors import ConnectionFailed
+from kapi.client.discovery import STALE, APIResource, Discovered
+from kapi.client.errors import ConnectionFailed, DeadlineExceeded
 from kapi.client.mapper import preferred
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.commands import ENTRIES
@@ -13,6 +13,7 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, Flags, shared
 from kapi.kubectl.messages import CommandError, inner_text
 from kapi.kubectl.print_flags import no_printer
+from kapi.machinery.golang import duration_text
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 
@@ -24,6 +25,7 @@ FLAGS = (
     Flag("cached", "bool", help="Use the discovery that is kept on disk, if there is one."),
     Flag("categories", "list", help="Only resources of these categories."),
 )
+_DISCOVERY_SECONDS = 32  # the time limit of client-go's discovery, where none is given
 _OUTPUTS = ("json", "kyaml", "name", "wide", "yaml")
 HELP = Help(
     "",
@@ -53,6 +55,7 @@ def _check_no_arguments(factory: Factory, usage: str) -> None:
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     _check_no_arguments(factory, f"{program} api-resources")
+    factory.check_config()
     output = flags.get_string("output")
     if output.lower() in ("json", "kyaml", "yaml"):
         output = output.lower()
@@ -68,8 +71,8 @@ async def run(factory: Factory, program: str) -> int:
         factory.out.write("".join(f"{one.name}.{one.group}\n" if one.group else f"{one.name}\n" for one in chosen))
     else:
         _print_table(factory, chosen, output == "wide")
-    if found.failed:
-        failed = ", ".join(f"{name}: {why}" for name, why in found.failed.items())
+    if missing := {name: why for name, why in found.failed.items() if why != STALE}:  # kubectl leaves stale ones out
+        failed = ", ".join(f"{name}: {why}" for name, why in missing.items())
         raise CommandError(f"unable to retrieve the complete list of server APIs: {failed}")
     return 0
 
@@ -134,11 +137,14 @@ async def _run_versions(factory: Factory, program: str) -> int:
     _check_no_arguments(factory, f"{program} api-versions")
     try:
         found = await discovered(factory)
-    except ConnectionFailed as error:
+    except (ConnectionFailed, DeadlineExceeded) as error:
+        if isinstance(error, ConnectionFailed):  # client-go sends its time limit with the request
+            seconds = factory.config.timeout or _DISCOVERY_SECONDS
+            error.target += f"?timeout={duration_text(seconds)}"
         why = inner_text(error, factory.config.host)
         raise CommandError(f"couldn't get available api versions from server: {why}") from None
     names = [str(GroupVersion(group.name, version)) for group in found.groups for version in group.versions]
-    factory.out.write("".join(f"{name}\n" for name in sorted(names)))
+    factory.out.write("".join(f"{name}\n" for name in sorted(names) if found.failed.get(name) != STALE))
     return 0
 
 

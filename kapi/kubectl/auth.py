@@ -114,6 +114,7 @@ async def _resource(factory: Factory, verb: str, target: str) -> Object:
 
 async def _whoami(factory: Factory, program: str) -> int:
     flags = factory.flags
+    factory.check_config()
     printer = printer_for(flags, typed=True) if flags.get_string("output") else None
     try:
         review = await _review(factory, "SelfSubjectReview", "selfsubjectreviews", {}, "authentication.k8s.io")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 
 from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
@@ -52,17 +53,21 @@ async def run(factory: Factory, program: str) -> int:
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     metrics = _checked(factory)
     done = "created" if dry_run == "client" else "autoscaled"
-    printer = printer_for(flags, f"{done}{dry_run_suffix(dry_run)}", typed=True)
+
+    async def handle(obj: Object) -> None:
+        """Creates and prints an autoscaler; the flags of the output are only looked at then, as by kubectl."""
+        if dry_run != "client":
+            obj = await post(factory, obj, "horizontalpodautoscalers")
+        factory.out.write(printer_for(flags, f"{done}{dry_run_suffix(dry_run)}", typed=True).print(obj))
+
     result = await given_objects(factory, program)
     found = False
     async for info in result.visit():
         with result.caught():
             _check_scale(info.mapping)
             made = recorded(factory, program, _autoscaler(factory, info, metrics))
-            if dry_run != "client":
-                made = await _create(factory, info, made)
+            await _create(factory, made, handle, saved=dry_run != "client")
             found = True
-            factory.out.write(printer.print(made))
     result.finish()
     if not found:
         raise CommandError("no objects passed to autoscale")
@@ -128,21 +133,22 @@ def _autoscaler(factory: Factory, info: Info, metrics: list[Object]) -> Object:
     }
 
 
-async def _create(factory: Factory, info: Info, obj: Object) -> Object:
-    """Creates the autoscaler in autoscaling/v2, or in v1, which has fewer metrics.  Raises CommandError and StatusError."""
+async def _create(factory: Factory, obj: Object, handle: Callable[[Object], Awaitable[None]], *, saved: bool) -> None:
+    """Handles the autoscaler in autoscaling/v2, or in v1, which has fewer metrics.  Raises CommandError and StatusError."""
     flags = factory.flags
-    if flags.get_bool("save-config"):
+    if saved and flags.get_bool("save-config"):
         add_last_applied(obj)
     try:
-        return await post(factory, obj, "horizontalpodautoscalers")
-    except StatusError:
+        await handle(obj)
+        return
+    except (CommandError, StatusError):
         if not flags.get_string("cpu"):
             raise CommandError(_REFUSED.format("empty input")) from None
         if flags.get_string("memory") or not flags.get_string("cpu").endswith("%"):
-            raise
+            raise CommandError(_REFUSED.format("%!w(<nil>)")) from None  # Go's text for no error
     spec = {field: value for field, value in obj["spec"].items() if field != "metrics"}
     if flags.get_int("cpu-percent") >= 0:
         spec["targetCPUUtilizationPercentage"] = flags.get_int("cpu-percent")
     status = {"currentReplicas": 0, "desiredReplicas": 0}
     older = {**obj, "apiVersion": "autoscaling/v1", "spec": spec, "status": status}
-    return await post(factory, older, "horizontalpodautoscalers")
+    await handle(older)

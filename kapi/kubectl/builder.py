@@ -51,6 +51,7 @@ _SEPARATE = (
     "there is no need to specify a resource type as a separate argument when passing arguments in resource/name form "
     "(e.g. '{0} get resource/<resource_name>' instead of '{0} get resource resource/<resource_name>'"
 )
+_SINGLE_TYPE = "you may only specify a single resource type"
 
 
 class Builder:
@@ -207,12 +208,14 @@ class Builder:
     async def _mappings(self, *, categories: bool) -> list[APIResource]:
         """The resources of the given types, with categories expanded."""
         found: dict[APIResource, None] = {}
+        if self._single_type and len(self._types) > 1:
+            raise CommandError(_SINGLE_TYPE)
         for text in self._types:
             members = await self._factory.mapper.category(text) if categories and "." not in text else []
             for mapping in members or [await self._mapping(text)]:
                 found[mapping] = None
         if self._single_type and len(found) > 1:
-            raise CommandError("you may only specify a single resource type")
+            raise CommandError(_SINGLE_TYPE)
         return list(found)
 
     def _check_namespace(self, mappings: Iterable[APIResource]) -> None:
@@ -251,7 +254,7 @@ class Builder:
     async def _by_resource(self) -> Result:
         named = [(await self._mapping(kind), name) for kind, name in self._tuples]
         if self._single_type and len({mapping for mapping, _ in named}) > 1:
-            raise CommandError("you may only specify a single resource type")
+            raise CommandError(_SINGLE_TYPE)
         self._check_namespace(mapping for mapping, _ in named)
         visitors = [self._named(mapping, name) for mapping, name in named]
         return self._result(visitors, single=len(self._tuples) == 1, targets=True)
@@ -267,7 +270,7 @@ class Builder:
 
     async def _by_paths(self) -> Result:
         sources: list[str] = []
-        for path in self._files:
+        for path in () if self._factory.kustomization else self._files:
             sources += [path] if path == "-" or is_url(path) else expand_paths(path, self._recursive)
         if self._types or self._names:
             raise CommandError(
@@ -275,6 +278,8 @@ class Builder:
             )
         if self._tuples:
             raise CommandError("resource/name arguments cannot be provided when a path is specified")
+        if self._factory.kustomization:
+            sources = [self._factory.built()]
         if sources.count("-") > 1:
             raise CommandError(STDIN_TWICE)
         visitors: list[Visitor] = []

@@ -26,17 +26,16 @@ _LISTS = (
 
 async def run(factory: Factory, program: str) -> int:
     namespace = factory.flags.get_string("namespace") or "kube-system"
-    request = factory.client("v1").get().namespace(namespace).resource("services")
     try:
+        request = factory.client("v1").get().namespace(namespace).resource("services")
         services = (await request.param("labelSelector", "kubernetes.io/cluster-service=true").do()).get("items") or []
-    finally:
-        end = f"\nTo further debug and diagnose cluster problems, use '{program} cluster-info dump'.\n"
-    host = factory.config.host
-    factory.out.write(f"Kubernetes control plane is running at {host}\n")
-    for service in services:
-        name = (dig(service, "metadata", "labels") or {}).get("kubernetes.io/name") or service["metadata"]["name"]
-        factory.out.write(f"{name} is running at {_link(host, service)}\n")
-    factory.out.write(end)
+        host = factory.config.host
+        factory.out.write(f"Kubernetes control plane is running at {host}\n")
+        for service in services:
+            name = (dig(service, "metadata", "labels") or {}).get("kubernetes.io/name") or service["metadata"]["name"]
+            factory.out.write(f"{name} is running at {_link(host, service)}\n")
+    finally:  # also after an error
+        factory.out.write(f"\nTo further debug and diagnose cluster problems, use '{program} cluster-info dump'.\n")
     return 0
 
 

@@ -54,6 +54,8 @@ class Place(NamedTuple):
 
 async def run(factory: Factory, program: str) -> int:
     arguments = factory.flags.arguments
+    factory.check_namespace()
+    factory.check_config()
     if len(arguments) != 2:
         raise CommandError("source and destination are required")
     source, target = map(_place, arguments)

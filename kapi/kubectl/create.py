@@ -49,14 +49,16 @@ SUBCOMMANDS = (
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
+    if flags.arguments:
+        raise CommandError(f"Unexpected args: [{' '.join(flags.arguments)}]", usage=f"{program} create")
+    dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
+    printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}")
     builder = file_builder(factory, program, "create", needed=not flags.get_bool("edit"))
     if flags.get_string("raw"):
         if flags.get_bool("edit"):
             raise CommandError("--raw and --edit are mutually exclusive")
         check_raw(flags, "recursive", "selector", "output")
         return await send_raw(factory, factory.client().post())
-    dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
-    printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}")
     result = await builder.do()
     found = False
     async for info in result.visit():

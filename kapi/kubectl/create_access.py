@@ -210,6 +210,7 @@ async def _service_account(factory: Factory, program: str) -> int:
 async def _token(factory: Factory, program: str) -> int:
     flags = factory.flags
     name = name_argument(factory, program)
+    factory.check_namespace()
     factory.check_config()
     printer = printer_for(factory.flags, "created", typed=True)
     seconds, audiences = flags.get_duration("duration"), flags.get_list("audience")

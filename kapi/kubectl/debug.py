@@ -103,7 +103,9 @@ async def run(factory: Factory, program: str) -> int:
     names, command = flags.arguments, []
     if flags.dash is not None:
         names, command = flags.arguments[: flags.dash], flags.arguments[flags.dash :]
+    factory.check_namespace()
     debugging = Debugging(factory, command)
+    factory.check_config()
     debugging.check(names)
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     builder.filenames(flags.get_list("filename"), False).latest().known()
@@ -126,6 +128,8 @@ class Debugging:
         images, variables = (
             dict(pair.split("=", 1) for pair in factory.flags.get_list(name)) for name in ("set-image", "env")
         )
+        if factory.flags.get_string("profile") not in PROFILES:
+            raise CommandError(f"unknown profile: {factory.flags.get_string('profile')}")
         self._images = images
         self._environment = [{"name": key, "value": value} for key, value in variables.items()]
         self._custom = _custom(factory.flags.get_string("custom"))
@@ -134,8 +138,6 @@ class Debugging:
         """Raises CommandError for flags that do not go together."""
         flags = self._factory.flags
         copy, image, container = (flags.get_string(name) for name in ("copy-to", "image", "container"))
-        if flags.get_string("profile") not in PROFILES:
-            raise CommandError(f"unknown profile: {flags.get_string('profile')}")
         problems: list[tuple[object, str]] = [
             (
                 flags.get_bool("attach") and not image and not container,

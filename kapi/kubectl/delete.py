@@ -43,6 +43,7 @@ HELP = Help(
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
+    factory.check_namespace()
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     policy = propagation(flags, factory.err)
     grace = flags.get_int("grace-period")

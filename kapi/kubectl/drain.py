@@ -55,11 +55,6 @@ HELP = Help(
 
 
 async def run(factory: Factory, program: str) -> int:
-    flags = factory.flags
-    try:
-        parse_labels(flags.get_string("pod-selector"))
-    except SelectorError:
-        raise CommandError("--pod-selector=<pod_selector> must be a valid label selector") from None
     nodes, dry_run = await cordon(factory, program, "drain", desired=True)
     fatal: list[BaseException] = []
     pending: list[str] = []
@@ -97,6 +92,11 @@ async def cordon(factory: Factory, program: str, command: str, *, desired: bool)
     if names and labels:
         raise CommandError("cannot specify both a node name and a --selector option", usage=f"{program} {command}")
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    factory.check_config()
+    try:
+        parse_labels(flags.get_string("pod-selector") if flags.has("pod-selector") else "")
+    except SelectorError:
+        raise CommandError("--pod-selector=<pod_selector> must be a valid label selector") from None
     builder = (
         Builder(factory, program).namespace(factory.namespace).labels(labels).single_resource_type().flatten().latest()
     )

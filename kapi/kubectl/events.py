@@ -46,6 +46,7 @@ HELP = Help(
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     everywhere = flags.get_bool("all-namespaces")
+    factory.check_namespace()
     fields = await _about(factory, flags.get_string("for")) if flags.get_string("for") else ""
     printer = printer_for(flags, typed=True) if flags.get_string("output") else None
     types = [one.lower() for one in flags.get_list("types")]

@@ -34,7 +34,9 @@ async def run(factory: Factory, program: str) -> int:
             "exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead",
             usage=f"{program} exec",
         )
+    factory.check_namespace()
     check_pod_timeout(factory, f"{program} exec")
+    factory.check_config()
     if not name and not files:
         raise CommandError("pod, type/name or --filename must be specified")
     command = words if flags.dash == 0 else words[1:]

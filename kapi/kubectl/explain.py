@@ -253,6 +253,7 @@ def _short_enum(schema: Object, margin: int) -> str:
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
+    factory.check_config()
     if not flags.arguments:
         raise CommandError(
             f'You must specify the type of resource to explain. Use "{program} api-resources" for a complete list of '

@@ -53,6 +53,7 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     printer = printer_for(flags, f"exposed{dry_run_suffix(dry_run)}", typed=True)
+    factory.check_config()
     result = await given_objects(factory, program, known=True)
     async for info in result.visit():
         with result.caught():

@@ -48,11 +48,13 @@ class Factory:
         self._plugin_policy = plugin_policy
         self.command, self.flags, self._reactor = command, flags, reactor
         self.out, self.err, self.stdin = out or sys.stdout, err or sys.stderr, stdin or sys.stdin
+        self._files: Kubeconfig | None = None
         self._config: Config | None = None
         self._identified = False  # whether the configuration says who the user is, or the user was asked
         self._session: Session | None = None
         self._mapper: RESTMapper | None = None
         self._warned: set[str] = set()
+        self.kustomization = ""  # a directory
         self._built = ""  # the file of a kustomization's manifests
 
     @property
@@ -83,34 +85,37 @@ class Factory:
 
     def _config_of_files(self) -> Config:
         if self._config is None:
-            flags = self.flags
-            given = flags["filename"] if flags.has("filename") else []
-            files = given if isinstance(given, list) else [given]  # snapshot takes one
-            overrides = Overrides(
-                context=flags.get_string("context"),
-                cluster=flags.get_string("cluster"),
-                user=flags.get_global("user"),
-                namespace=flags.get_string("namespace"),
-                server=flags.get_string("server"),
-                token=flags.get_string("token"),
-                tls_server_name=flags.get_string("tls-server-name"),
-                insecure=flags.get_bool("insecure-skip-tls-verify"),
-                certificate_authority=flags.get_string("certificate-authority"),
-                client_certificate=flags.get_string("client-certificate"),
-                client_key=flags.get_string("client-key"),
-                as_user=flags.get_string("as"),
-                as_groups=flags.get_list("as-group"),
-                as_uid=flags.get_string("as-uid"),
-                as_extra=_extra(flags.get_list("as-user-extra")),
-                username=flags.get_string("username"),
-                password=flags.get_string("password"),
-                proxy_url=flags.get_string("proxy-url"),
-                timeout=_timeout(flags.get_string("request-timeout")),
-                plugin_policy=self._plugin_policy,
-                stdin_use="used by stdin resource manifest reader" if "-" in (*files, *flags.arguments) else "",
-            )
-            self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent=USER_AGENT)
+            config, timeout = self._load(self._overrides), _timeout(self.flags.get_string("request-timeout"))
+            self._config = config.replace(qps=QPS, burst=BURST, user_agent=USER_AGENT, timeout=timeout)
         return self._config
+
+    @property
+    def _overrides(self) -> Overrides:
+        flags = self.flags
+        given = flags["filename"] if flags.has("filename") else []
+        files = given if isinstance(given, list) else [given]  # snapshot takes one
+        return Overrides(
+            context=flags.get_string("context"),
+            cluster=flags.get_string("cluster"),
+            user=flags.get_global("user"),
+            namespace=flags.get_string("namespace"),
+            server=flags.get_string("server"),
+            token=flags.get_string("token"),
+            tls_server_name=flags.get_string("tls-server-name"),
+            insecure=flags.get_bool("insecure-skip-tls-verify"),
+            certificate_authority=flags.get_string("certificate-authority"),
+            client_certificate=flags.get_string("client-certificate"),
+            client_key=flags.get_string("client-key"),
+            as_user=flags.get_string("as"),
+            as_groups=flags.get_list("as-group"),
+            as_uid=flags.get_string("as-uid"),
+            as_extra=_extra(flags.get_list("as-user-extra")),
+            username=flags.get_string("username"),
+            password=flags.get_string("password"),
+            proxy_url=flags.get_string("proxy-url"),
+            plugin_policy=self._plugin_policy,
+            stdin_use="used by stdin resource manifest reader" if "-" in (*files, *flags.arguments) else "",
+        )
 
     def _prompt(self) -> tuple[str, str]:
         """Asks for the name and the password of a user (upstream: clientcmd's PromptingAuthLoader).  Raises CommandError.
@@ -150,18 +155,27 @@ class Factory:
         self._config, self._identified = config, True
 
     def _load(self, overrides: Overrides) -> Config:
-        files = self.kubeconfig()
-        if files.is_empty and os.environ.get("KUBERNETES_SERVICE_HOST") and not overrides.server:
-            from kapi.client.incluster import in_cluster_config
+        if (files := self._used_files()) is not None:
+            return files.config(self._reactor, overrides)
+        from kapi.client.incluster import in_cluster_config
 
-            config = in_cluster_config()
-            return config.replace(namespace=overrides.namespace) if overrides.namespace else config
-        if files.is_empty and not overrides.server and self._beside():
-            self.err.write(
-                f"Using {SERVER_KUBECONFIG}, that of the server in this directory: no other kubeconfig is there.\n"
-            )
-            files = Kubeconfig.load(SERVER_KUBECONFIG)
-        return files.config(self._reactor, overrides)
+        config = in_cluster_config()
+        return config.replace(namespace=overrides.namespace) if overrides.namespace else config
+
+    def _used_files(self) -> Kubeconfig | None:
+        """The kubeconfig files; None where the configuration is that of the Pod."""
+        if self._files is None:
+            files, server = self.kubeconfig(), self.flags.get_string("server")
+            if files.is_empty and not server:
+                if os.environ.get("KUBERNETES_SERVICE_HOST"):
+                    return None
+                if self._beside():
+                    self.err.write(
+                        f"Using {SERVER_KUBECONFIG}, that of the server in this directory: no other kubeconfig is there.\n"
+                    )
+                    files = Kubeconfig.load(SERVER_KUBECONFIG)
+            self._files = files
+        return self._files
 
     def _beside(self) -> bool:
         """Whether a server was started in this directory, and no kubeconfig is named."""
@@ -194,12 +208,16 @@ class Factory:
 
     @property
     def namespace(self) -> str:
-        flags = self.flags
-        if given := flags.get_string("namespace"):
+        """That of the flags or the context.  Raises ConfigError where context, cluster and user cannot be used together."""
+        if given := self.flags.get_string("namespace"):
             return given
-        if self._config is None and (flags.get_string("context") or flags.get_string("cluster")):
-            self.kubeconfig().confirm(flags.get_string("context"), flags.get_string("cluster"))
+        if self._config is None and (files := self._used_files()) is not None:
+            return files.namespace(self._overrides)
         return self._config_of_files().namespace
+
+    def check_namespace(self) -> None:
+        """Raises ConfigError if there is none, as with a context that is not there."""
+        assert self.namespace is not None
 
     @property
     def mapper(self) -> RESTMapper:
@@ -221,16 +239,14 @@ class Factory:
         """Checks flags of all commands.  Raises CommandError, ClientError and StatusError."""
         flags = self.flags
         if flags.given("kustomize") and self.command != "run":
-            from kapi.kubectl.kustomization import built_file
-
             errors: list[BaseException] = []
             if flags.get_list("filename"):
                 errors.append(CommandError("only one of -f or -k can be specified"))
             if flags.get_bool("recursive"):
                 errors.append(CommandError("the -k flag can't be used with -f or -R"))
             raise_errors(errors)
-            self._built = built_file(flags.get_string("kustomize"))
-            flags.set("filename", [self._built])
+            self.kustomization = flags.get_string("kustomize")
+            flags.set("filename", [self.kustomization])
         profile = flags.get_string("profile") if self.command != "debug" else "none"
         if profile in _GO_PROFILES:
             raise CommandError("profiles of Go are not written here; use python -m cProfile -m kapi ...")
@@ -244,10 +260,18 @@ class Factory:
                 mine, theirs = VERSION["gitVersion"], served.get("gitVersion")
                 raise CommandError(f"server version ({theirs}) differs from client version ({mine})")
 
+    def built(self) -> str:
+        """The path of a file with the manifests of the kustomization.  Raises CommandError."""
+        if not self._built:
+            from kapi.kubectl.kustomization import built_file
+
+            self._built = built_file(self.kustomization)
+        return self._built
+
     def source_name(self, path: str) -> str:
         """What messages call a file, or standard input."""
         if path == self._built:
-            return self.flags.get_string("kustomize")
+            return self.kustomization
         return "STDIN" if path == "-" else path
 
     def client(self, group_version: str = "") -> RESTClient:

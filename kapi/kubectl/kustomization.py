@@ -26,6 +26,8 @@ def build(directory: str, options: Sequence[str] = ()) -> str:
 
 def _check(directory: str) -> None:
     """Raises CommandError for a directory that is not a kustomization, with kubectl's message for both programs."""
+    if not directory:
+        raise CommandError("must build at directory: directory path cannot be empty")
     place = os.path.abspath(directory)
     if not os.path.exists(place):
         raise CommandError(

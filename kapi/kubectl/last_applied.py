@@ -79,6 +79,7 @@ async def _view(factory: Factory, program: str) -> int:
 async def _set(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    factory.check_namespace()
     printer = printer_for(flags, f"configured{dry_run_suffix(dry_run)}")
     changes: list[tuple[Info, Object]] = []
 

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.internet.task import deferLater
 
 from kapi.client.errors import ClientError, StatusError
+from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, like, shared
@@ -130,6 +131,8 @@ def _options(factory: Factory, container: str) -> Object:
 
 
 async def _named(factory: Factory, program: str) -> Info:
+    if not factory.flags.arguments[0]:
+        await Builder(factory, program).do()  # as kubectl: an empty name is none
     try:
         return await named_object(factory, program, factory.flags.arguments[0])
     except NotFound as error:

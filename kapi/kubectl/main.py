@@ -61,6 +61,8 @@ async def run(
             if path != "options"
             else f"Run '{PROGRAM} {path}' without flags."
         )
+        if command.failure > 1:  # as diff, which has its own function for them
+            hint = f"See '{PROGRAM} {shown} -h' for help and examples"
         err.write(f"error: {error}\n{hint}\n")
         return command.failure
     except CommandError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kapi.client.config_error import ConfigErrors, InvalidConfig, NoConnection
-from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, StatusError
+from kapi.client.errors import ConfigError, ConnectionFailed, DeadlineExceeded, RequestTimeout, StatusError
 from kapi.machinery.golang import quote
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def standard_message(error: BaseException, host: str) -> str | None:
         server = urlsplit(host)
         why = describe(error.__cause__, server.hostname or host, server.port or 443)
         return f"Unable to connect to the server: {why}"
-    if isinstance(error, RequestTimeout):
+    if isinstance(error, RequestTimeout) and not isinstance(error, DeadlineExceeded):
         return "Unable to connect to the server: net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
     return None
 

@@ -49,6 +49,7 @@ HELP = Help(
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     fields, dry_run = validation(flags.get_string("validate")), dry_run_strategy(flags.get_string("dry-run"))
+    factory.check_config()
     printer = printer_for(flags, "replaced" + dry_run_suffix(dry_run))
     grace, force = flags.get_int("grace-period"), flags.get_bool("force")
     policy = propagation(flags, factory.err)

@@ -15,6 +15,7 @@ from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.marks import resources_and_pairs
 from kapi.kubectl.messages import STDIN_TWICE, CommandError
+from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.updates import (
     CONTAINERS,
     OBJECTS,
@@ -100,6 +101,10 @@ async def _env(factory: Factory, program: str) -> int:
     except CommandError:
         text = " ".join(flags.arguments)
         raise CommandError(f"all resources must be specified before environment changes: {text}") from None
+    dry_run_strategy(flags.get_string("dry-run"))
+    printer_for(flags)
+    if not flags.get_bool("local"):
+        factory.check_config()
     _check(factory, resources)
     pairs = [*flags.get_list("env"), *pairs]
     if "-" in pairs and "-" in flags.get_list("filename"):

@@ -33,6 +33,8 @@ HELP = Help(
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
+    factory.check_namespace()
+    factory.check_config()
     dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
     resources, changes = resources_and_pairs(flags.arguments, "taint", _is_change)
     if not resources:
@@ -86,7 +88,7 @@ async def run(factory: Factory, program: str) -> int:
                     fieldValidation=fields,
                 )
                 obj = info.object or {}
-            factory.out.write(printer_for(flags, operation).print(obj))
+            factory.out.write(printer_for(flags, operation, typed=dry_run != "client").print(obj))
     result.finish()
     return 0
 

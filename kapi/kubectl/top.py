@@ -37,6 +37,9 @@ def _name(factory: Factory, usage: str, text: str, selector: str, fields: str = 
     flags, names = factory.flags, factory.flags.arguments
     if len(names) > 1:
         raise CommandError(text, usage=usage)
+    if flags.has("all-namespaces"):  # pods
+        factory.check_namespace()
+    factory.check_config()
     if flags.get_string("sort-by") not in ("", "cpu", "memory"):
         raise CommandError("--sort-by accepts only cpu or memory")
     if names and (flags.get_string("selector") or fields):

@@ -24,6 +24,8 @@ HELP = Help(
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     client_only, output = flags.get_bool("client"), flags.get_string("output")
+    if not client_only:
+        factory.check_config()
     if flags.arguments and not client_only:
         raise CommandError(f"extra arguments: [{' '.join(flags.arguments)}]")
     if output not in ("", "yaml", "json"):

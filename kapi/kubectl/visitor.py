@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from typing import Protocol
 
 from kapi.client.discovery import APIResource
-from kapi.client.errors import StatusError
+from kapi.client.errors import DeadlineExceeded, StatusError
 from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
 from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, aggregate, raise_errors
@@ -111,7 +111,7 @@ class Selector:
             except StatusError as error:
                 yield self._explained(error)
                 return
-            except ValueError as error:  # a namespace that is no path segment
+            except (DeadlineExceeded, ValueError) as error:  # a namespace that is no path segment
                 yield error
                 return
             yield Info(self._client, self._mapping, self._namespace, obj=page)

@@ -47,10 +47,10 @@ HELP = Help(
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     printer = printer_for(flags, "condition met")
+    factory.check_config()
     conditions = [_condition(text) for text in flags.get_list("for")]
     if not conditions:
         raise CommandError("unrecognized condition: []")
-    factory.check_config()
     timeout = flags.get_duration("timeout")
     end = factory.reactor.seconds() + (FOREVER_SECONDS if timeout < 0 else timeout)
     builder = selecting_builder(factory, program).latest()
