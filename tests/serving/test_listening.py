@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections import Counter
 from typing import Any
@@ -10,7 +11,7 @@ from twisted.internet import reactor
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.serving.listen import BACKLOG, ListenError, Port, bind, listen, socket_name
+from kapi.serving.listen import BACKLOG, ListenError, Port, bind, default_address, listen, socket_name
 from kapi.serving.site import Connections
 from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
 from tests.serving.sockets import SocketCase
@@ -37,6 +38,47 @@ class Taken(SynchronousTestCase):
     def test_an_address_of_another_machine_is_named(self) -> None:
         with self.assertRaisesRegex(ListenError, "^cannot listen on 192.0.2.1:0: Cannot assign requested address$"):
             bind("192.0.2.1", 0, False)
+
+
+class Advertised(SynchronousTestCase):
+    """Upstream: apimachinery ``util/net.ResolveBindAddress``."""
+
+    def test_a_bound_address_is_advertised_itself(self) -> None:
+        self.patch(socket, "socket", lambda *of: self.fail("looked for another"))
+        for address in ("192.0.2.7", "10.0.0.1", "2001:db8::7"):
+            self.assertEqual(default_address(address), address)
+
+    def test_else_that_of_the_interface_with_a_route_to_others(self) -> None:
+        routes: dict[int, str] = {}
+
+        class Probe:
+            def __init__(self, family: int, kind: int) -> None:
+                self.family = family
+
+            def __enter__(self) -> Probe:
+                return self
+
+            def __exit__(self, *of: object) -> None: ...
+
+            def connect(self, target: tuple[str, int]) -> None:
+                if self.family not in routes:
+                    raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+            def getsockname(self) -> tuple[str, int]:
+                return routes[self.family], 1234
+
+        self.patch(socket, "socket", Probe)
+        four, six = {socket.AF_INET: "10.0.0.5"}, {socket.AF_INET6: "2001:db8::5"}
+        for found, wanted in (
+            ({**four, **six}, "10.0.0.5"),
+            (four, "10.0.0.5"),
+            (six, "2001:db8::5"),
+            ({}, "127.0.0.1"),
+        ):
+            routes.clear()
+            routes.update(found)
+            for address in ("0.0.0.0", "::", "127.0.0.1", "::1"):
+                self.assertEqual(default_address(address), wanted)
 
 
 class SharedSocket(SocketCase):
