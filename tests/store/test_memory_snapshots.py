@@ -36,3 +36,13 @@ class TestSnapshots(unittest.TestCase):
         for store in (self.store, self.copy):
             due = succeed(store.due(1000.0, 10))
             self.assertEqual([tuple(one) for one in due], [(KEY, self.first, b'{"v":"', b'"}')])
+
+    def test_objects_are_in_tables_by_resource_and_a_write_copies_only_its_own(self) -> None:
+        for key in ("core/pods/default/one", "apps/pods/one"):
+            succeed(self.store.create(key, b"", b""))
+        before = self.store.tables()
+        self.assertEqual(set(before), {"core/configmaps", "core/pods", "apps/pods"})
+        succeed(self.store.create("core/pods/default/two", b"", b""))
+        after = self.store.tables()
+        self.assertEqual([name for name in before if before[name] is not after[name]], ["core/pods"])
+        self.assertEqual((len(before["core/pods"]), len(after["core/pods"])), (1, 2))

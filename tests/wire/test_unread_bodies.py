@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionLost
 from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.wire.answer import Answer
 from kapi.wire.connection import Connection
-from kapi.wire.transport import MAX_BUFFERED, Stream
+from kapi.wire.transport import MAX_BUFFERED, Stream, StreamClosed
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n"
 
@@ -63,3 +66,28 @@ class UnreadBodies(SynchronousTestCase):
             read = self.successResultOf(Deferred.fromCoroutine(stream.read()))
             self.assertEqual((len(read), flow), (MAX_BUFFERED + 2, [True, False]))
             flow.clear()
+
+    def test_a_stream_says_how_it_ends(self) -> None:
+        """What came before the end is read first."""
+        broken = Failure(ConnectionLost())
+        for end, kind in (
+            (lambda stream: stream.finish(), None),
+            (lambda stream: stream.finish(broken), ConnectionLost),
+            (lambda stream: stream.close(), StreamClosed),
+        ):
+            aborted: list[bool] = []
+            streams = [Stream(lambda wait: None, partial(aborted.append, True)) for _ in range(2)]
+            waiting = Deferred.fromCoroutine(streams[0].read())
+            streams[1].feed(b"a")
+            for stream in streams:
+                end(stream)
+                stream.feed(b"late")
+                stream.close()
+            if kind is not StreamClosed:  # who closes it wants nothing more
+                self.assertEqual(self.successResultOf(Deferred.fromCoroutine(streams[1].read())), b"a")
+            self.assertEqual(aborted, [True, True] if kind is StreamClosed else [])
+            for read in (waiting, Deferred.fromCoroutine(streams[1].read())):
+                if kind is None:
+                    self.assertEqual(self.successResultOf(read), b"")
+                else:
+                    self.failureResultOf(read, kind)
