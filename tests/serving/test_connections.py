@@ -13,11 +13,14 @@ from typing import Any
 import h2.events
 import OpenSSL
 from hyperframe.frame import ContinuationFrame, HeadersFrame
+from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 import kapi
 import twisted
+from kapi.filters.chain import FilterChain
 from kapi.machinery.gvk import GroupResource
+from kapi.request.response import Response
 from tests.serving.sockets import Client2, SocketCase, answer, ask, rest, until_seen
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -97,6 +100,29 @@ class Exchanges(SocketCase):
         sock.sendall(f"GET {MAPS}/a HTTP/1.1\r\nHost: x\r\n\r\nGET {MAPS}/b HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         data = await until_seen(sock, b'"code":404}')
         self.assertLess(data.index(b"HTTP/1.1 200"), data.index(b"HTTP/1.1 404"))
+
+
+class Departures(SocketCase):
+    async def test_a_client_that_leaves_while_its_connection_is_not_read_is_noticed(self) -> None:
+        """What it has sent meanwhile fills what is kept of it, so reading would not tell."""
+        cancelled: list[bool] = []
+
+        async def answer(ctx: Any) -> Response:
+            await Deferred(lambda _: cancelled.append(True))
+            raise AssertionError
+
+        self.api.runner.chain = FilterChain([], answer)
+        sock = await self.client()
+        sock.sendall(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n\r\nGET /".encode() + b"x" * 40_000)
+        await self.until(lambda: self.channels() and self.channels()[0]._paused)
+        await self.pass_time(40)
+        self.assertEqual((cancelled, len(self.connections.open)), ([], 1))
+        sock.close()
+        for _ in range(100):
+            if not self.connections.open:
+                break
+            await self.pass_time(1)
+        self.assertEqual((cancelled, self.connections.open), ([True], set()))
 
 
 class Deadlines(SocketCase):
