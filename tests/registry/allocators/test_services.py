@@ -272,6 +272,7 @@ class ServiceAllocation(TestCase):
         self.call("DELETE", f"{SERVICES}/a", expect=200)
 
     async def test_a_store_that_cannot_reserve_is_unavailable(self) -> None:
+        """The client may try again soon, as after any other write that was not done: there is no Service."""
         for what in ("/ipaddresses/", "/nodeportreservations/"):
             for error in (StoreUnavailable("down"), OutcomeUnknown("cut")):
                 api = await self.api()
@@ -291,7 +292,8 @@ class ServiceAllocation(TestCase):
                     return made
 
                 api.store.create = failing  # type: ignore[method-assign]
-                self.call("POST", SERVICES, service("a", type="NodePort"), 503)
+                refused = self.call("POST", SERVICES, service("a", type="NodePort"), 503)
+                self.assertEqual(refused["details"]["retryAfterSeconds"], 1)
                 self.assertEqual((self.held(), self.ports.reserved()), ([], {}))
 
     async def test_a_deletion_is_answered_though_the_endpoints_cannot_be_deleted(self) -> None:
