@@ -16,6 +16,9 @@ from zoneinfo import ZoneInfo
 
 from kapi.cel import types
 from kapi.cel.arithmetic import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
     Uint,
     check_int,
     check_uint,
@@ -344,9 +347,9 @@ def _int_of_double(value: float) -> int:
     return int(value)
 
 
-def _digits(text: str, expected: str) -> int:
+def _digits(text: str, expected: str, least: int, greatest: int) -> int:
     body = text[1:] if text[:1] in "+-" else text
-    if not body.isascii() or not body.isdigit() or len(body) > 40:
+    if not body.isascii() or not body.isdigit() or len(body) > 40 or not least <= int(text) <= greatest:
         raise EvaluationError(f"type conversion error from 'string' to '{expected}'")
     return int(text)
 
@@ -360,7 +363,7 @@ def _uint_of_double(value: float) -> Uint:
 def _uint_of_string(text: str) -> Uint:
     if text[:1] in ("+", "-"):
         raise EvaluationError("type conversion error from 'string' to 'uint'")
-    return check_uint(_digits(text, "uint"))
+    return Uint(_digits(text, "uint", 0, UINT_MAX))
 
 
 def _double_of_string(text: str) -> float:
@@ -417,7 +420,7 @@ def conversions() -> list[Overload]:
         d("int", "int64_to_int64", "(int) int", same),
         d("int", "double_to_int64", "(double) int", _int_of_double),
         d("int", "duration_to_int64", "(duration) int", lambda a: a.nanos),
-        d("int", "string_to_int64", "(string) int", lambda text: check_int(_digits(text, "int"))),
+        d("int", "string_to_int64", "(string) int", lambda text: _digits(text, "int", INT_MIN, INT_MAX)),
         d("int", "timestamp_to_int64", "(timestamp) int", lambda a: a.nanos // NANOS),
         d("int", "uint64_to_int64", "(uint) int", lambda a: check_int(int(a))),
         d("uint", "uint64_to_uint64", "(uint) uint", same),

@@ -102,10 +102,8 @@ def test_binding_what_is_no_role() -> None:
     odd = binding("new", "own", user("alice"), namespace="x", kind="Odd")
     with pytest.raises(StatusError) as caught:
         check(held(rule("*", "*", "*")), "rolebindings", odd)
-    assert (caught.value.code, caught.value.message) == (
-        500,
-        'Internal error occurred: unsupported role reference kind: "Odd"',
-    )
+    error = caught.value
+    assert (error.code, error.reason, error.message) == (500, "", 'unsupported role reference kind: "Odd"')
 
 
 def test_labels_of_a_stronger_role_are_not_for_the_weak_but_finalizers_are_for_the_collector() -> None:

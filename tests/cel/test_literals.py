@@ -61,6 +61,9 @@ def test_what_the_checker_refuses(source: str, text: str) -> None:
         ("s.findAll('(', s.size()).size() == 0", "error parsing regexp: missing closing ): `(`"),
         ("double('x') > 1.0", "type conversion error from 'string' to 'double'"),
         ("int(string('a')) > 1 || true", "type conversion error from 'string' to 'int'"),
+        ("int('9223372036854775808') > 1", "type conversion error from 'string' to 'int'"),
+        ("int('-9223372036854775809') > 1", "type conversion error from 'string' to 'int'"),
+        ("uint('18446744073709551616') > 1u", "type conversion error from 'string' to 'uint'"),
     ],
 )
 def test_constants_are_computed_before_the_program_runs(source: str, text: str) -> None:
