@@ -291,7 +291,9 @@ class Builder:
                     if self._validator is not None and (problem := await self._validator.problem(tree)):
                         raise _unvalidated(name, problem)
                     try:
-                        visitors += await self._document(*decode(tree, text, name), name, matches)
+                        visitors += await self._document(
+                            *decode(tree, text, name, typed=bool(self._scheme)), name, matches
+                        )
                     except CommandError as error:
                         visitors.append(Failed(error))
             except CommandError as error:

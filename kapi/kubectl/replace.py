@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
@@ -12,8 +13,8 @@ from kapi.kubectl.flags import shared
 from kapi.kubectl.info import Info, kind_text
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.raw import check_raw, send_raw
-from kapi.kubectl.visitor import Known, Result
+from kapi.kubectl.raw import check_raw, read_bytes, send_raw
+from kapi.kubectl.visitor import Result
 from kapi.kubectl.waiting import wait_until_gone
 from kapi.kubectl.writing import FLAGS as DELETE
 from kapi.kubectl.writing import (
@@ -64,19 +65,21 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_string("raw"):
         check_raw(flags, "recursive", "output")
         return await send_raw(factory, factory.client().put())
-    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten()
-    builder.validated(fields)
-    result = await builder.subresource(flags.get_string("subresource")).do()
+    if force:
+        if "-" in flags.get_list("filename"):  # read twice
+            text = read_bytes("-", factory.stdin)
+            factory.stdin = io.TextIOWrapper(io.BytesIO(text))
+        first = await _builder(factory, program).do()
+        # as kubectl: the pods of a node keep one second at least
+        await _delete(factory, first, delete_options(policy, grace or 1, "none"))
+        if "-" in flags.get_list("filename"):
+            factory.stdin = io.TextIOWrapper(io.BytesIO(text))
+    result = await _builder(factory, program).validated(fields).do()
     options = {
         "fieldManager": field_manager(flags, "replace"),
         "fieldValidation": fields,
         "dryRun": "All" if dry_run == "server" else None,
     }
-    if force:
-        result = Result(Known(await result.infos()), errors=result.errors)
-        # as kubectl: the pods of a node keep one second at least
-        await _delete(factory, result, delete_options(policy, grace or 1, "none"))
     found = 0
     async for info in result.visit():
         found += 1
@@ -96,6 +99,14 @@ async def run(factory: Factory, program: str) -> int:
     if force and not found:
         raise CommandError("no objects passed to replace")
     return 0
+
+
+def _builder(factory: Factory, program: str) -> Builder:
+    """Of the objects in the files, which are not validated."""
+    flags = factory.flags
+    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten()
+    return builder.subresource(flags.get_string("subresource"))
 
 
 async def _replace(info: Info, options: Object) -> None:
@@ -122,4 +133,5 @@ async def _delete(factory: Factory, result: Result, options: Object) -> None:
         deleted.append((info, ""))
         kind, where = kind_text(info.mapping), f" from {info.namespace} namespace" if info.namespace else ""
         factory.out.write(f"{kind}/{info.name}\n" if short else f'{kind} "{info.name}" deleted{where}\n')
+    raise_errors(result.errors)
     await wait_until_gone(factory, deleted, factory.flags.get_duration("timeout") or _FORCED_TIMEOUT)

@@ -19,6 +19,10 @@ from kapi.machinery.status import BadRequest, NotFound
 from kapi.machinery.tree import Object, Tree, dig
 
 _CAUGHT = (Aggregate, CommandError, StatusError)
+_TYPE_META = (
+    'value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
 EXTENSIONS = (".json", ".yaml", ".yml")
 
 
@@ -238,9 +242,11 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Tree, bytes]]:
             yield tree, part.strip() if is_json else b""
 
 
-def decode(tree: Tree, text: bytes, source: str) -> tuple[Object, list[Object] | None]:
-    """The object of a document, and the items of a list.  Raises CommandError."""
+def decode(tree: Tree, text: bytes, source: str, *, typed: bool = False) -> tuple[Object, list[Object] | None]:
+    """The object of a document, and the items of a list; ``typed``: it is read as one of Go's types.  Raises CommandError."""
     with decoding(source):
+        if not isinstance(tree, dict) and typed:
+            raise CommandError(f"couldn't get version/kind; json parse error: {_unexpected(tree, _TYPE_META)}")
         if not isinstance(tree, dict):
             raise _unexpected(tree, "value of type unstructured.detector")
         items = tree.get("items")
