@@ -84,7 +84,8 @@ class ResourceSliceStrategy(PlainStrategy):
         drop_disabled(_GATED, obj, old, ctx)  # afterwards, since a dropped field also raises the generation
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        _validate_spec(obj.get("spec") or {}, None if old is None else old.get("spec") or {}, errors)
+        spec = obj.get("spec") or {}
+        _validate_spec(spec, None if old is None else old.get("spec") or {}, errors, _gives_both(spec, ctx))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         driver = (obj.get("spec") or {}).get("driver", "")
@@ -97,7 +98,17 @@ def _devices(spec: Object) -> list[Object]:
     return spec.get("devices") or []
 
 
-def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:
+def _gives_both(spec: Object, ctx: StrategyContext) -> bool:
+    """Whether counters and devices are given: an empty list counts in Go, but is missing in a decoded object."""
+    given = {name for name in ("sharedCounters", "devices") if spec.get(name) is not None}
+    sent = ctx.sent() if len(given) < 2 and ctx.sent is not None else None
+    sent = sent.get("spec") if isinstance(sent, dict) else None
+    if isinstance(sent, dict):
+        given |= {name for name in ("sharedCounters", "devices") if sent.get(name) is not None}
+    return len(given) == 2
+
+
+def _validate_spec(spec: Object, old: Object | None, errors: Errors, gives_both: bool) -> None:
     pool = spec.get("pool") or {}
     devices.check_driver(spec.get("driver", ""), _SPEC.child("driver"), errors)
     _pool(pool, _SPEC.child("pool"), errors)
@@ -107,7 +118,7 @@ def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:
         for part in ("driver", "nodeName"):
             validate_immutable(spec.get(part), old.get(part), _SPEC.child(part), errors)
     _places(spec, errors)
-    if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
+    if gives_both:
         errors.append(invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
     per_device = bool(spec.get("perDeviceNodeSelection"))
     before = {device.get("name", ""): device for device in elements(_devices(old or {}))}

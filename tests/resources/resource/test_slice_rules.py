@@ -482,3 +482,18 @@ def test_without_its_gate_a_field_goes_unless_it_was_there(gate: str, device: Ob
     old = made(RESOURCE, spec=spec)
     RESOURCE.strategy.prepare_for_update(kept := made(RESOURCE, spec=spec), old, ctx)
     assert kept["spec"]["devices"] == [{"name": "d", **device}]
+
+
+@pytest.mark.parametrize(
+    ("counter_sets", "devices"), [([{"name": "s", "counters": COUNTERS}], []), ([], names(1)), ([], [])]
+)
+def test_an_empty_list_that_a_client_sends_counts_beside_the_other(
+    counter_sets: list[Object], devices: list[Object]
+) -> None:
+    spec = {"driver": "d.example.com", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n"}
+    filled = {"sharedCounters": counter_sets, "devices": devices}
+    obj = made(RESOURCE, spec={**spec, **{name: items for name, items in filled.items() if items}})
+    sent = {"spec": {**spec, "sharedCounters": counter_sets, "devices": devices}}
+    for given, count in ((sent, 1), (obj, 0), (None, 0)):
+        context = msgspec.structs.replace(CTX, sent=lambda given=given: given)
+        assert len(RESOURCE.strategy.validate(obj, context)) == count
