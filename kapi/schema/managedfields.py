@@ -21,7 +21,7 @@ from kapi.schema.apply import comparing, fieldset, lastapplied, typed
 from kapi.schema.apply.conflict import Conflicts, Manager
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import DEDUCED, Shapes, shape_of, zero_value
-from kapi.schema.apply.structure import structure
+from kapi.schema.apply.structure import holds_nothing, structure
 from kapi.schema.apply.updater import Managers, Owned, Updater, Version, reconcile
 from kapi.schema.managedfields_entries import (
     MAX_CACHED_BYTES,
@@ -164,7 +164,7 @@ class FieldManager:
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
         #: whether all values of an empty object are empty, so that a field set depends on the structure alone
-        self._empty_holds_nothing = _holds_nothing(zero)
+        self._empty_holds_nothing = holds_nothing(zero)
 
     # -- create, update, patch ------------------------------------------------------------------------------------
 
@@ -382,11 +382,6 @@ class FieldManager:
         if not isinstance(metadata, dict):
             return f"/; {kind}"
         return f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {kind}"
-
-
-def _holds_nothing(zero: Object) -> bool:
-    """Whether all values of a tree are empty."""
-    return all(not value or isinstance(value, dict) and _holds_nothing(value) for value in zero.values())
 
 
 def _text(obj: Object, name: str) -> str:

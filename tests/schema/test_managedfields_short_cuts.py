@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -14,8 +15,22 @@ from hypothesis import strategies as st
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema.apply.shape import Shape
 from kapi.schema.managedfields import FieldManager
+from kapi.schema.types import Field
 from tests.examples import examples
-from tests.schema.managedfields_kit import CM, CONFIG_MAP, T1, T2, THING, config_map, created, fields_of, texts
+from tests.schema.managedfields_kit import (
+    CM,
+    CONFIG_MAP,
+    META,
+    T1,
+    T2,
+    TEXT,
+    THING,
+    config_map,
+    created,
+    fields_of,
+    struct,
+    texts,
+)
 
 ALIKE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"items": [{"port": 1}]}, {"items": [{"port": True}]}),
@@ -46,6 +61,19 @@ def test_objects_that_are_nearly_alike_are_told_apart(one: dict[str, Any], other
     warm = FieldManager(THING, kind)
     assert fields(warm, one) == fields(FieldManager(THING, kind), one) != fields(warm, other)
     assert fields(warm, other) == fields(FieldManager(THING, kind), other)
+
+
+def test_a_reference_that_is_one_whole_is_owned_unless_it_is_empty() -> None:
+    """Its type is atomic, and Go always writes it: an empty one is no change, and tells nothing of those that are not."""
+    texts = (Field(name, TEXT, pointer=False, omitempty=False) for name in ("kind", "name"))
+    reference = replace(struct("Reference", *texts), map_type="atomic")
+    type_ = struct("Scaler", Field("apiVersion", TEXT), Field("kind", TEXT), Field("metadata", META),
+                   Field("target", reference, pointer=False, omitempty=False))  # fmt: skip
+    warm = FieldManager(type_, GroupVersionKind("", "v1", "Scaler"))
+    for target, owned in (({"kind": "", "name": ""}, []), ({"kind": "a", "name": "b"}, [{"f:target": {}}])):
+        obj = {"apiVersion": "v1", "kind": "Scaler", "metadata": {"name": "t"}, "target": target}
+        warm.update(None, obj, "m", T1)
+        assert [fields for *_, fields in fields_of(obj)] == owned
 
 
 def test_what_was_made_of_a_type_is_freed_with_its_manager() -> None:

@@ -19,6 +19,11 @@ class TooManyParts(TypeError):
     """The structure is too large to be a key of the cache; a TypeError, as for one that is not hashable."""
 
 
+def holds_nothing(value: Object) -> bool:
+    """Whether all values of a tree are empty."""
+    return all(not entry or isinstance(entry, dict) and holds_nothing(entry) for entry in value.values())
+
+
 def structure(shape: Shape, value: Object) -> Structure:
     """The structure of a granular map.  It is not hashable if a list has a key that is no scalar.  Raises TooManyParts."""
     return _structure(shape, value, [_MAX_PARTS])
@@ -37,8 +42,11 @@ def _structure(shape: Shape, value: Object, left: list[int]) -> Structure:
             parts.append(kind)
         elif kind is dict:
             child = shape.child(name)
-            if child is not None and child.is_map and not child.map_atomic:
-                parts.append(_structure(child, entry, left))
+            if child is not None and child.is_map:
+                if not child.map_atomic:
+                    parts.append(_structure(child, entry, left))
+                elif holds_nothing(entry):
+                    parts.append(repr(entry))  # perhaps the zero value of its type, which belongs to nobody
         elif kind is list:
             child = shape.child(name)
             if child is not None and child.is_list and not child.list_atomic:
