@@ -148,7 +148,7 @@ class Factory:
 
     def check_config(self) -> None:
         """Raises ConfigError and CommandError if there is no usable configuration."""
-        assert self.config
+        _ = self.config  # not in an assert, which -O leaves out
 
     def use(self, config: Config) -> None:
         """Replaces the configuration of the flags; to be called before the first request."""
@@ -217,7 +217,7 @@ class Factory:
 
     def check_namespace(self) -> None:
         """Raises ConfigError if there is none, as with a context that is not there."""
-        assert self.namespace is not None
+        _ = self.namespace
 
     @property
     def mapper(self) -> RESTMapper:

@@ -66,14 +66,14 @@ async def run(factory: Factory, program: str) -> int:
         check_raw(flags, "recursive", "output")
         return await send_raw(factory, factory.client().put())
     if force:
-        if "-" in flags.get_list("filename"):  # read twice
-            text = read_bytes("-", factory.stdin)
-            factory.stdin = io.TextIOWrapper(io.BytesIO(text))
+        from_stdin = "-" in flags.get_list("filename")
+        if from_stdin:  # read twice
+            factory.stdin = io.TextIOWrapper(io.BytesIO(read_bytes("-", factory.stdin)))
         first = await _builder(factory, program).do()
         # as kubectl: the pods of a node keep one second at least
         await _delete(factory, first, delete_options(policy, grace or 1, "none"))
-        if "-" in flags.get_list("filename"):
-            factory.stdin = io.TextIOWrapper(io.BytesIO(text))
+        if from_stdin:
+            factory.stdin.seek(0)
     result = await _builder(factory, program).validated(fields).do()
     options = {
         "fieldManager": field_manager(flags, "replace"),

@@ -322,24 +322,17 @@ class FieldManager:
     def _applied(
         self, old: Object, applied: Object, managers: Managers, times: Times, manager: str, force: bool, now: str
     ) -> tuple[Object, Managers, Times]:
-        if not managers:
+        tracked = bool(managers)
+        if not tracked:
             # existing fields belong to an artificial manager "before-first-apply"
-            try:
-                typed.validate(self.shape, old, allow_duplicates=True)
-            except typed.SchemaError as error:
-                text = f"failed to convert new object ({self._names(old)}) to smd typed: {error}"
-                raise StatusError(f"failed to create manager for existing fields: {text}") from None
+            text = "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {}"
+            self._check_type(old, text, allow_duplicates=True)
             before = Manager(BEFORE_FIRST_APPLY, "Update", self.api_version, self.subresource)
             managers, times = self._updated(self.empty, old, managers, times, before, now)
         self._check_applied(applied)
-        try:
-            typed.validate(self.shape, applied)
-        except typed.SchemaError as error:
-            raise StatusError(f"failed to create typed patch object ({self._names(applied)}): {error}") from None
-        try:
-            typed.validate(self.shape, old, allow_duplicates=True)
-        except typed.SchemaError as error:
-            raise StatusError(f"failed to create typed live object ({self._names(old)}): {error}") from None
+        self._check_type(applied, "failed to create typed patch object ({}): {}")
+        if tracked:
+            self._check_type(old, "failed to create typed live object ({}): {}", allow_duplicates=True)
         me = Manager(manager or "unknown", "Apply", "", self.subresource)
         try:
             result, managers = self.updater.apply(old, applied, managers, me, force)
@@ -356,6 +349,13 @@ class FieldManager:
         if result is None:
             return old, managers, times
         return result, managers, {**times, me: now}
+
+    def _check_type(self, obj: Object, text: str, *, allow_duplicates: bool = False) -> None:
+        """Raises StatusError with ``text``, of the object's name and why it does not fit."""
+        try:
+            typed.validate(self.shape, obj, allow_duplicates=allow_duplicates)
+        except typed.SchemaError as error:
+            raise StatusError(text.format(self._names(obj), error)) from None
 
     def conversion_error(self, applied: Object, why: str) -> StatusError:
         """The error when the result of an apply cannot be decoded."""

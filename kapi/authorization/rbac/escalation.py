@@ -121,7 +121,7 @@ class EscalationCheck:
             granted = self.rbac.index.role_rules(ref.get("kind") or "", role_name, namespace).rules
         except RoleMissing as error:
             if plural is None:
-                raise status.StatusError(str(error)) from None
+                raise status.generic(str(error)) from None
             raise status.not_found(resource, role_name) from None
         held, errors = self.rbac.held_rules(user, namespace)
         text = escalation_text(resource, user, held, granted, errors)
