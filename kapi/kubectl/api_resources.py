@@ -124,7 +124,7 @@ def _print_list(factory: Factory, chosen: list[APIResource], output: str) -> Non
 
         factory.out.write(json.dumps(tree, indent=4) + "\n")
     elif output == "kyaml":
-        from kapi.kubectl.printers.documents import dump_kyaml
+        from kapi.kubectl.printers.kyaml import dump_kyaml
 
         factory.out.write(dump_kyaml(tree, list))
     else:

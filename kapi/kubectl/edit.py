@@ -184,7 +184,7 @@ class Editing:
 
             return json_text(whole, 4).encode() + b"\n"
         if self._factory.flags.get_string("output") == "kyaml":
-            from kapi.kubectl.printers.documents import dump_kyaml
+            from kapi.kubectl.printers.kyaml import dump_kyaml
 
             return dump_kyaml(whole).encode()
         from kapi.codecs.yaml_writing import dump_yaml

@@ -44,7 +44,7 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typ
 
             return YAMLPrinter(managed)
         case "kyaml" if not equals:
-            from kapi.kubectl.printers.documents import KYAMLPrinter
+            from kapi.kubectl.printers.kyaml import KYAMLPrinter
 
             return KYAMLPrinter(managed, ordered=not typed)
         case "name" | "" if not equals:
@@ -54,7 +54,7 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typ
         case "jsonpath" | "jsonpath-as-json" | "jsonpath-file":
             return _jsonpath(flags, kind, equals, rest)
         case _ if kind in _TEMPLATES:
-            from kapi.kubectl.printers.templates import TemplatePrinter
+            from kapi.kubectl.printers.template import TemplatePrinter
 
             text = _template(flags, equals, rest, is_file=kind.endswith("file"))
             allow = flags.get_bool("allow-missing-template-keys")
@@ -71,7 +71,7 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False, typ
 
 
 def _jsonpath(flags: Flags, kind: str, equals: str, rest: str) -> Printer:
-    from kapi.kubectl.printers.templates import JSONPathPrinter
+    from kapi.kubectl.printers.jsonpath import JSONPathPrinter
 
     text = _template(flags, equals, rest, is_file=kind == "jsonpath-file")
     return JSONPathPrinter(
