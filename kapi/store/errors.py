@@ -70,12 +70,10 @@ class Outdated(StoreError):
 
 
 class Compacted(StoreError):
-    """``oldest`` is the first change that is still known.  Messages name the revision before it, which watches can start from."""
+    """The changes after ``requested`` are not all known; those after the revision ``floor`` are, so watches can start there."""
 
-    def __init__(self, requested: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {requested} ({oldest - 1})")
-        self.requested = requested
-        self.oldest = oldest
+    def __init__(self, requested: int, floor: int) -> None:
+        super().__init__(f"too old resource version: {requested} ({floor})")
 
 
 class StoreUnavailable(StoreError):

@@ -153,9 +153,9 @@ class MemoryStore:
 
     def changes(self, since: int, until: int) -> list[Change]:
         """The changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some of them have been dropped."""
-        oldest = self._changes[0].revision if self._changes else self._revision + 1
-        if since + 1 < oldest:
-            raise Compacted(since, oldest)
+        floor = self._changes[0].revision - 1 if self._changes else self._revision
+        if since < floor:
+            raise Compacted(since, floor)
         return [change for change in self._changes if since < change.revision <= until]
 
     def data_of(self, key: str) -> bytes | None:

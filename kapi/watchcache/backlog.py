@@ -114,7 +114,7 @@ def past(after: Callable[[int], list[CacheEvent]], since: int, group: Group) -> 
                 try:
                     selected = group.select(event)
                 except Unreadable:
-                    raise Compacted(since, since + 1) from None
+                    raise Compacted(since, since) from None
                 event.forget()
                 if selected is not None:
                     events.append(selected)

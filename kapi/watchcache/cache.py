@@ -248,7 +248,7 @@ class Cache:
         history.check(revision, self._feed.floor, with_previous=False)
         former = None if history.newest <= revision else history.former(revision)
         if history is not self._history:  # loaded anew meanwhile: the history does not belong to these entries
-            raise Compacted(revision, self._feed.floor + 1)
+            raise Compacted(revision, self._feed.floor)
         return read(self._entries, Range.of(namespace, start), predicate, limit, former)
 
     def events(self, since: int, until: int) -> Iterator[CacheEvent]:
@@ -259,7 +259,7 @@ class Cache:
             yield from found
             since = found[-1].revision
             if history is not self._history:  # loaded anew meanwhile
-                raise Compacted(since, self._feed.floor + 1)
+                raise Compacted(since, self._feed.floor)
 
     # -- watching
 
@@ -378,7 +378,7 @@ class Cache:
     def forget_history(self) -> None:
         """Drops the history after a fault: watches end and reads of older revisions fail with 410, so that clients relist."""
         self._history.clear(self._feed.revision)
-        self.end_watches(Compacted(0, self._feed.revision + 1))
+        self.end_watches(Compacted(0, self._feed.revision))
 
     def _note_unreadable(self, entry: Entry, problem: str) -> Unreadable:
         error = self.unreadable[entry.key] = Unreadable.of(self.resource, entry.key, entry.revision, problem)

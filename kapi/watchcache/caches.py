@@ -163,7 +163,7 @@ class Caches:
     def between(self, since: int, until: int) -> list[LoggedEvent]:
         """All changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some have been dropped."""
         if since < self.floor:
-            raise Compacted(since, self.floor + 1)
+            raise Compacted(since, self.floor)
         found = [LoggedEvent(cache, event) for cache in self.all() for event in cache.between(since, until)]
         found.sort(key=lambda logged: logged.event.revision)
         return found
@@ -245,7 +245,7 @@ class Caches:
         self._freshness.advanced()
         if again:
             for cache in self.all():
-                cache.end_watches(Compacted(0, self.floor + 1))
+                cache.end_watches(Compacted(0, self.floor))
             self._observers.loaded(self.all())
 
     def _contents(

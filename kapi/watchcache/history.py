@@ -182,12 +182,12 @@ class History:
         if with_previous:
             oldest = max(oldest, self._complete_after)
         if since < oldest:
-            raise Compacted(since, oldest + 1)
+            raise Compacted(since, oldest)
 
     def after(self, since: int, until: int) -> list[CacheEvent]:
         """The first events after ``since``, at most ``MAX_BATCH_ENTRIES``.  Raises Compacted when some of them are gone."""
         if since < self.floor:
-            raise Compacted(since, self.floor + 1)
+            raise Compacted(since, self.floor)
         events: Sequence[CacheEvent] = self.events
         if self._packs and since < self._packs[-1].newest:
             events = self._unpack(since)
@@ -233,7 +233,7 @@ class History:
         Raises Compacted.
         """
         if revision < self._complete_after:
-            raise Compacted(revision, self._complete_after + 1)
+            raise Compacted(revision, self._complete_after)
         state = self._states.get(revision)
         if state is None:
             if len(self._states) >= _MAX_STATES:
@@ -247,7 +247,7 @@ class History:
                 checkpoint()
             state.sort()
             if state.until < self.floor:  # dropped meanwhile, perhaps with changes that were not noted
-                raise Compacted(revision, self.floor + 1)
+                raise Compacted(revision, self.floor)
             if state.until >= self.newest and state.is_sorted:  # no write during the sort, which runs in slices
                 return state
 

@@ -145,14 +145,14 @@ class PackedHistory(CacheTest):
         self.assertEqual([logged.cache.resource.resource for logged in found][:2], ["configmaps", "pods"])
         self.caches.reset([], [], 6)
         self.assertEqual(self.caches.between(6, 6), [])
-        self.assertRaises(Compacted, self.caches.between, 5, 6)
+        self.assertRaisesRegex(Compacted, r"version: 5 \(6\)$", self.caches.between, 5, 6)
 
     def test_who_reads_its_changes_is_told_when_it_was_loaded_anew(self) -> None:
         self.fill()
         changes = self.pods.events(10, 140)
         self.assertEqual(next(changes).revision, 11)
         self.caches.reset([], [], 150)
-        self.assertRaises(Compacted, list, changes)
+        self.assertRaisesRegex(Compacted, r"too old resource version: \d+ \(150\)$", list, changes)
 
     def test_it_goes_with_its_age(self) -> None:
         self.fill()
@@ -170,7 +170,7 @@ class PackedHistory(CacheTest):
         floor = self.caches.floor
         self.assertGreater(floor, 100)
         self.assertEqual([revision for _, _, revision in self.watch(floor).told], list(range(floor + 1, 301)))
-        self.assertRaises(Compacted, self.watch, floor - 1)
+        self.assertRaisesRegex(Compacted, rf"version: {floor - 1} \({floor}\)$", self.watch, floor - 1)
 
     def test_a_fault_takes_it(self) -> None:
         self.fill()

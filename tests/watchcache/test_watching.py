@@ -216,6 +216,7 @@ class Watching(WatchingCase):
         self.caches.reset([], [], 50)
         (error,) = client.ends
         self.assertIsInstance(error, Compacted)
+        self.assertEqual(str(error), "too old resource version: 0 (50)")
         self.assertEqual(self.pods.list(), ([], 50))
         with self.assertRaises(Compacted):
             self.watch(49)
