@@ -60,15 +60,14 @@ class Observers:
         return noted
 
     def flush(self) -> None:
-        for observer, waiting in list(self._waiting.items()):
-            if not waiting:
-                continue
-            self._waiting[observer] = []
-            try:
-                observer.changed(waiting)
-            except Exception:
-                log.failure("an observer of all caches has failed; it reads them again")
-                self._notify_loaded(observer, dict.fromkeys(cache for cache, _ in waiting))
+        for observer in list(self._waiting):
+            if waiting := self._waiting.get(observer):  # it may have been removed by one before it
+                self._waiting[observer] = []
+                try:
+                    observer.changed(waiting)
+                except Exception:
+                    log.failure("an observer of all caches has failed; it reads them again")
+                    self._notify_loaded(observer, dict.fromkeys(cache for cache, _ in waiting))
 
     def loaded(self, caches: Iterable[Cache]) -> None:
         caches = list(caches)

@@ -144,6 +144,35 @@ class FanOut(CacheTest):
         self.assertEqual(self.reached(), [0, 0, 0, 2, 2, 2])
         self.assertEqual(len(self.flushLoggedErrors(MemoryError)), 1)
 
+    def test_observers_get_what_concerns_them_until_they_are_removed(self) -> None:
+        removed: list[Any] = []
+
+        class Named:
+            def __init__(self, *names: str) -> None:
+                self.names, self.seen = names, list[list[str]]()
+
+            def concerns(self, event: CacheEvent) -> bool:
+                return event.entry.name in self.names
+
+            def changed(self, events: Any) -> None:
+                self.seen.append([event.entry.name for _, event in events])
+                while removed:
+                    caches.ignore(removed.pop())
+
+        caches, observers = self.caches, [Named("b"), Named("a", "c"), Named("c")]
+        for each in observers:
+            caches.observe(each)  # type: ignore[arg-type]
+        self.create("a")
+        self.turn()
+        self.assertEqual([each.seen for each in observers], [[], [["a"]], []])
+        removed.append(observers[2])
+        self.create("b")
+        self.create("c")
+        self.turn()
+        self.create("c2")
+        self.turn()
+        self.assertEqual([each.seen for each in observers], [[["b"]], [["a"], ["c"]], []])
+
     def test_an_observer_that_fails_twice_costs_the_others_nothing(self) -> None:
         class Broken:
             def concerns(self, event: CacheEvent) -> bool:
