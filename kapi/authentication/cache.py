@@ -31,10 +31,7 @@ class TokenCache(ExpiringCache[bytes, Value]):
 
     def digest(self, *parts: str) -> bytes:
         """The key of an entry."""
-        message = b"".join(
-            len(data).to_bytes(8, "big") + data for data in (part.encode("utf-8", "surrogateescape") for part in parts)
-        )
-        return hmac.digest(self._key, message, hashlib.sha256)
+        return hmac.digest(self._key, repr(parts).encode(), hashlib.sha256)
 
 
 Answer = TypeVar("Answer")
