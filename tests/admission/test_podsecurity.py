@@ -199,6 +199,31 @@ def test_a_look_at_running_pods_ends_after_a_second() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "owners", [None, [{"uid": "u"}], [{"uid": "u", "controller": False}, {"uid": "v", "controller": True}]], ids=str
+)
+def test_pods_without_a_controller_and_one_of_each_are_looked_at_first(owners: list[Object] | None) -> None:
+    cluster = Cluster({"exemptions": {"runtimeClasses": ["free"]}})
+    times = iter(range(100))
+    cluster.plugin.initializer.monotonic = lambda: next(times)  # type: ignore[attr-defined]
+    controller = {"uid": "u", "controller": True}
+    for name, above, spec in (
+        ("a", None, {"runtimeClassName": "free"}),
+        ("b", [{"uid": "v"}, controller], {}),
+        ("c", [{"uid": "w"}, controller], {}),
+        ("d", owners, {"hostPID": True}),
+    ):
+        made = pod(name, containers=[container(privileged=True)], **spec)
+        made["metadata"]["ownerReferences"] = above
+        cluster.client.put("", "pods", made)
+    assert cluster.relabel(enforce="baseline").warnings == [
+        "new PodSecurity enforce level only checked against the first 2 of 3 existing pods",
+        'existing pods in namespace "n" violate the new PodSecurity enforce level "baseline:latest"',
+        "b: privileged",
+        "d: host namespaces, privileged",
+    ]
+
+
 def test_without_their_namespace_pods_are_refused_and_templates_let_pass() -> None:
     cluster = Cluster()
     cluster.client.resource("", "namespaces").objects.clear()

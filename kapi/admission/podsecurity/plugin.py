@@ -353,12 +353,9 @@ class PodSecurity(Plugin):
                 continue
             owners = pod["metadata"].get("ownerReferences") or ()
             controller = next((owner.get("uid", "") for owner in owners if owner.get("controller")), None)
-            if controller is not None and controller in seen:
-                rest.append(pod)
-                continue
+            (rest if controller in seen else first).append(pod)
             if controller is not None:
                 seen.add(controller)
-            first.append(pod)
         return first + rest
 
 
