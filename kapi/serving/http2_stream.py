@@ -161,7 +161,7 @@ class StreamRequest(APIRequest):
                 self.sentLength += len(data)
                 stream.connection.sending.data(stream, data)
             return
-        self.startedWriting = 1
+        self.startedWriting = True
         headers = self.responseHeaders
         fields = [(name, value) for name, values in headers.getAllRawHeaders() for value in values]
         if not headers.hasHeader(b"date"):
@@ -178,7 +178,7 @@ class StreamRequest(APIRequest):
         stream: Stream | None = getattr(self, "channel", None)
         if stream is None or self.startedWriting:
             return
-        self.startedWriting = 1
+        self.startedWriting = True
         every = []
         for name, values in self.responseHeaders.getAllRawHeaders():
             every += [(name, value) for value in values]

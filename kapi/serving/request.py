@@ -344,7 +344,7 @@ class APIRequest(server.Request):
         if self.startedWriting or self.finished or self._disconnected:
             _write(self, data)
             return
-        self.startedWriting = 1
+        self.startedWriting = True
         if not getattr(channel, "single_write", False):
             self._write_first(data)
             return
@@ -416,7 +416,7 @@ class APIRequest(server.Request):
         if not head:
             write_plainly(self, fields, body)
             return
-        self.startedWriting = 1
+        self.startedWriting = True
         self.sentLength = len(body)
         self.channel.transport.write(head + body)  # type: ignore[union-attr]
         self.finish()
