@@ -53,6 +53,23 @@ def test_only_versions_that_are_served_are_equivalent(
     assert named(version, asked, *flags) == expected
 
 
+@pytest.mark.parametrize(
+    ("resource", "namespace", "scopes"),
+    [("pods", "n", ("*", "Namespaced")), ("nodes", "", ("*", "Cluster")), ("namespaces", "n", ("*", "Cluster")),
+     ("namespaces", "", ("*", "Cluster"))],
+)  # fmt: skip
+def test_a_rule_is_for_one_scope_and_a_namespace_is_of_the_cluster(
+    resource: str, namespace: str, scopes: tuple[str, ...]
+) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}
+    request = attributes({"metadata": {"name": "n"}}, resource=resource, namespace=namespace)
+    found = {
+        scope: by_rules([Rule.read({**rule, "scope": scope})], False, initializer(), request)
+        for scope in ("*", "Namespaced", "Cluster", None)
+    }
+    assert {scope for scope, named in found.items() if named} == {*scopes, None}
+
+
 def test_exact_rules_know_no_equivalents() -> None:
     assert named("v1beta1", "v1", BETA, equivalent=False) is None
 

@@ -119,6 +119,8 @@ def test_the_chain_of_a_file() -> None:
         ("", "empty or no AuthorizationConfiguration"),
         ("[]", "empty or no AuthorizationConfiguration"),
         ("kind: X", "no kind"),
+        (HEAD.replace("AuthorizationConfiguration", "X"), "no kind 'X' is registered for version 'apiserver.config.k8s.io/v1'"),
+        (HEAD.replace("/v1", "/v0"), "is registered for version 'apiserver.config.k8s.io/v0': expected AuthorizationConfig"),
         ("[", ""),
     ],
 )  # fmt: skip

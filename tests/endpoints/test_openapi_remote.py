@@ -94,6 +94,7 @@ def test_a_new_name_is_given_once() -> None:
     ours = {"D": {"a": 1}, "D_v2": {"a": 2}, "D_v3": {"a": 3}}
     assert merged(ours, {"D": {"a": 3}}) == ours
     assert merged(ours, {"D": {"a": 4}}) == {**ours, "D_v4": {"a": 4}}
+    assert merged({"D": {"a": 1}}, {"D": [1]}) == {"D": {"a": 1}, "D_v2": [1]}
     assert merged({"D": {"a": 1}}, {"D": {"a": 4}, "D_v2": {}}) == {"D": {"a": 1}, "D_v2": {}, "D_v3": {"a": 4}}
 
 

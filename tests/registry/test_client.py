@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from kapi.machinery import freeing
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
+from kapi.registry.stores import Stores
 from kapi.runtime.interface import ResourceClient
 from kapi.testing.memory_api import MemoryAPI, succeed
 
@@ -55,6 +60,36 @@ def test_what_a_large_list_has_decoded_is_freed_in_steps() -> None:
 
 async def _list(maps: ResourceClient) -> list[Object]:
     return await maps.list("default")
+
+
+def test_a_resource_that_is_switched_off_has_no_objects() -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    with pytest.raises(StatusError):
+        api.registry.client.resource("x.example.com", "things")
+    api.registry.stores.off = {GroupResource("x.example.com", name): name == "things" for name in ("things", "betas")}
+    warned: list[str] = []
+    with patch.object(
+        Stores, "log", SimpleNamespace(warn=lambda _, resource, user: warned.append(f"{resource} {user}"))
+    ):
+        for name in ("betas", "things", "things"):
+            absent: Any = api.registry.client.named("u").resource("x.example.com", name)
+        api.registry.client.named("v").resource("x.example.com", name)
+    assert warned == ["things.x.example.com u", "things.x.example.com v"]
+    assert (succeed(absent.list("a")), succeed(absent.list_at("a")), succeed(absent.count_at("a"))) == (
+        [],
+        ([], 0),
+        (0, 0),
+    )
+    assert (absent.lister.get("a", "b"), absent.lister.list("a"), absent.lister.labelled({}, "a")) == (None, [], [])
+    assert (absent.lister.changes, absent.history, absent.unreadable("a")) == (0, None, [])
+    assert succeed(absent.delete_collection("a")) is None
+    absent.watch(lambda *_: None, namespace="a")()
+    for write in (
+        absent.create({}), absent.update({}), absent.patch("a", {}), absent.apply("a", {}), absent.delete("a"), absent.get("a"),
+    ):  # fmt: skip
+        with pytest.raises(StatusError) as caught:
+            succeed(write)
+        assert caught.value.code == 404
 
 
 def test_what_is_counted_is_not_decoded() -> None:

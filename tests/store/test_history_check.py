@@ -38,6 +38,10 @@ class Looks(SynchronousTestCase):
     def test_a_small_change_is_compared_each_time(self) -> None:
         self.assertEqual(self.read(1000, 10).count("XRANGE"), 10)
 
+    def test_one_of_the_size_that_may_be_read_is_compared_each_time_and_a_larger_one_every_second_time(self) -> None:
+        self.assertEqual(self.read(MAX_COMPARED_BYTES, 4).count("XRANGE"), 4)
+        self.assertEqual(self.read(MAX_COMPARED_BYTES + 1, 4).count("XRANGE"), 2)
+
     def test_a_large_one_rarely_and_the_counter_each_time(self) -> None:
         """1.5 MB went over the connection each second as long as nothing else was written."""
         asked = self.read(24 * MAX_COMPARED_BYTES, 72)

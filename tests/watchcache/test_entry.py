@@ -32,6 +32,16 @@ def test_an_object_that_is_dropped_while_it_is_decoded_is_still_returned() -> No
         one.forget_object()
 
 
+def test_the_newest_keep_their_second_form_and_the_last_one_always() -> None:
+    size = len(entry("a").data)
+    large = "x" * 2 * size
+    gone: list[str] = []
+    budget = ByteBudget(2 * size, lambda entry: gone.append(entry.name))
+    for name, wanted in (("a", ""), ("b", ""), ("c", "a"), (large, "abc"), ("d", f"abc{large}")):
+        budget.add(entry(name))
+        assert "".join(gone) == wanted
+
+
 @pytest.mark.parametrize("metadata", [b"", b',"labels":null', b',"labels":{}'])
 def test_without_labels(metadata: bytes) -> None:
     assert entry("a", metadata).labels == {}
