@@ -162,10 +162,10 @@ class SharedServer(FeedCase):
 
     async def test_a_follower_that_fails_gets_everything_again(self) -> None:
         await self.write("a")
-        self.follower.failures = 1
+        self.follower.failures = self.follower.failing_resets = 1
         await self.write("bad")
         await eventually(lambda: self.follower.resets == 2 and "bad" in self.names)
-        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 2)
         await self.write("c")
         await eventually(lambda: "c" in self.names)
 
