@@ -8,6 +8,7 @@ until the certificate expires.  Headers of a proxy count only with a verified ce
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +34,7 @@ from kapi.request.user import CREDENTIAL_ID, UserInfo
 _CACHE_SIZE = 2048
 _MAX_CACHED_BYTES = 8192  # bytes of a certificate whose result is cached
 _RECHECK_SECONDS = 60.0
+_BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 _UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 
@@ -244,7 +246,4 @@ class FrontProxyAuthenticator:
 
 def unescape_key(key: str) -> str:
     """A percent-encoded key of an extra header; returned unchanged when an escape is invalid."""
-    pieces = key.split("%")
-    if all(len(piece) >= 2 and all(char in "0123456789abcdefABCDEF" for char in piece[:2]) for piece in pieces[1:]):
-        return unquote(key, errors="replace")
-    return key
+    return key if _BAD_ESCAPE.search(key) else unquote(key, errors="replace")

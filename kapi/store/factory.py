@@ -52,7 +52,7 @@ def shared_store(
     reactor: Reactor,
     *,
     prefix: str = "kapi",
-    start_timeout: float = 0.0,
+    start_timeout: float,
     shared: SharedRevisions | None = None,
 ) -> RedisStore:
     """The store of a worker process: the supervisor process starts, restarts and stops the server.

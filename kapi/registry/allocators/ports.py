@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 
 from prometheus_client.core import Metric
@@ -102,30 +103,21 @@ class NodePorts:
     async def allocate_next(self, owner: str) -> int:
         """Reserves any free port.  Raises RangeFull, StoreUnavailable."""
         for port in self.free_ports():
-            try:
+            with suppress(AlreadyAllocated):  # another process was faster
                 await self.allocate(port, owner)
-            except AlreadyAllocated:
-                continue  # another process was faster
-            return int(port)
+                return int(port)
         raise RangeFull
 
     async def release(self, port: int) -> None:
         """Removes a reservation, if there is one."""
         key = f"{_PREFIX}{port}"
-        while True:
-            stored = await self._store.get(key)
-            if stored is None:
-                return
+        while (stored := await self._store.get(key)) is not None:
             head, tail = encode_halves(
                 {"kind": "NodePortReservation", "apiVersion": "v1", "metadata": {"name": str(port)}}
             )
-            try:
+            with suppress(RevisionConflict, KeyMissing):
                 await self._store.delete(key, stored.revision, head, tail)
-            except RevisionConflict:
-                continue
-            except KeyMissing:
                 return
-            return
 
 
 class PortOperation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred, fail
@@ -156,6 +157,28 @@ class ServiceAllocation(TestCase):
         refused = self.patch("a", {"spec": {"ports": [{"port": 80, "nodePort": 40000}]}}, 422)
         self.assertIn("provided port is not in the valid range", refused["message"])
         self.assertEqual(list(self.ports.reserved()), [30002])
+
+    async def test_ports_that_another_process_takes_and_gives_back_meanwhile(self) -> None:
+        await self.api()
+        for port in (30000, 30001, 30003):
+            await self.ports.allocate(port, "others")
+        with patch.object(self.ports, "has", lambda port: False):
+            self.call("POST", SERVICES, service("a", type="NodePort"), 201)
+            self.assertIn("range is full", self.call("POST", SERVICES, service("b", type="NodePort"))["message"])
+        self.assertEqual(set(self.ports.reserved()), {30000, 30001, 30002, 30003})
+        store, read = self.memory.store, self.memory.store.get
+        stored = await read("core/nodeportreservations//30001")
+        assert stored is not None
+        outdated = []
+
+        async def get(key: str) -> Any:
+            return outdated.pop() if outdated else await read(key)
+
+        with patch.object(store, "get", get):
+            for revision in (stored.revision - 1, stored.revision):  # it is another one, or gone
+                outdated.append(stored._replace(revision=revision))
+                await self.ports.release(30001)
+                self.assertEqual((set(self.ports.reserved()), outdated), ({30000, 30002, 30003}, []))
 
     async def test_an_external_name_gives_its_address_up_and_gets_one_again(self) -> None:
         await self.api()
