@@ -337,16 +337,25 @@ def json_bytes(value: str | list[int] | None) -> bytes:
     return bytes(value) if isinstance(value, list) else base64_bytes(value or "")
 
 
-def base64_bytes(text: str) -> bytes:
-    """Decodes like ``base64.StdEncoding``, which skips line breaks.  Raises ValueError with Go's message."""
+STANDARD, URL_SAFE = "+/", "-_"  # the last two characters of the alphabets of base64
+
+
+def base64_bytes(text: str, last: str = STANDARD) -> bytes:
+    """Decodes like ``base64.StdEncoding`` or ``base64.RawURLEncoding``, which skip line breaks.
+
+    Only the first has padding.  Raises ValueError with Go's message.
+    """
     import base64
     import string
 
     compact = text.replace("\r", "").replace("\n", "")
+    padding = "=" * (-len(compact) % 4) if last == URL_SAFE else ""
+    known = frozenset(string.ascii_letters + string.digits + last)
     try:
-        return base64.b64decode(compact, validate=True)
+        if last == URL_SAFE and not known.issuperset(compact):
+            raise ValueError
+        return base64.b64decode(compact + padding, altchars=last, validate=True)
     except ValueError:
-        known = frozenset(string.ascii_letters + string.digits + "+/")
         whole = len(compact) - len(compact) % 4
         place = next((place for place, character in enumerate(compact) if character not in known), whole)
         raise ValueError(f"illegal base64 data at input byte {place}") from None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable
+from typing import Any
 
 import msgspec
 import orjson
 
 from kapi.codecs import json_reading
+from kapi.codecs.json_reading import kind_of
 from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
-from kapi.machinery.golang import NumberError, parse_uint
+from kapi.machinery.golang import URL_SAFE, NumberError, base64_bytes, parse_uint
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
+from kapi.machinery.tree import Tree
 from kapi.registry.errors import missing
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.resources.definition import Resource
@@ -97,54 +100,54 @@ class ContinueToken(msgspec.Struct):
 
 def encode_token(last: str, revision: int) -> str:
     """The continue token of a page whose last entry has the relative key ``last``."""
-    raw = orjson.dumps({"v": _TOKEN_VERSION, "rv": revision, "start": last + "\0"})
+    raw = orjson.dumps({"v": _TOKEN_VERSION, "rv": revision, "start": f"/{last}\0"})
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def decode_token(text: str) -> ContinueToken:
     """Raises BadRequest with upstream's text."""
-
-    def refuse(why: str) -> status.StatusError:
-        return status.bad_request(f"invalid continue token: continue key is not valid: {why}")
-
     try:
-        raw = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except ValueError:
-        raise refuse("illegal base64 data at input byte 0") from None
-    try:
-        token = json_reading.loads(raw)
+        fields = _token_fields(json_reading.loads(base64_bytes(text, URL_SAFE)))
     except ValueError as error:
-        raise refuse(str(error)) from None
-    if not isinstance(token, dict) or token.get("v") != _TOKEN_VERSION:
-        version = token.get("v", "") if isinstance(token, dict) else ""
-        raise refuse(f"server does not recognize this encoded version {version}")
-    revision, start = token.get("rv"), token.get("start")
-    revision, start = 0 if revision is None else revision, "" if start is None else start
-    if revision.__class__ is not int or not -_INT64 <= revision < _INT64:
-        raise refuse(f"json: cannot unmarshal {_go_type(revision)} into Go struct field continueToken.rv of type int64")
-    if not isinstance(start, str):
-        raise refuse(
-            f"json: cannot unmarshal {_go_type(start)} into Go struct field continueToken.start of type string"
-        )
+        raise _invalid_token(str(error)) from None
+    version, revision, start = fields["v"], fields["rv"], fields["start"]
+    if version != _TOKEN_VERSION:
+        raise _invalid_token(f"server does not recognize this encoded version {version}")
     if revision == 0:
-        raise refuse(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
+        raise _invalid_token(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
     if not start:
-        raise refuse(f"encoded start key empty (version {_TOKEN_VERSION})")
-    if ".." in start.split("/"):
-        raise refuse(f"invalid start key: {start}")
-    return ContinueToken(revision, start)
+        raise _invalid_token(f"encoded start key empty (version {_TOKEN_VERSION})")
+    key = start.removeprefix("/")
+    if any(part in ("", ".", "..") for part in key.split("/")) and start != "/":
+        raise _invalid_token(start)  # Go's path.Clean would change it
+    return ContinueToken(revision, key)
 
 
-def _go_type(value: object) -> str:
-    """The name of a JSON value in errors of Go's decoder."""
-    match value:
-        case bool():
-            return "bool"
-        case int() | float():
-            return f"number {value}"
-        case str():
-            return "string"
-    return "array" if isinstance(value, list) else "object"
+def _invalid_token(why: str) -> status.StatusError:
+    return status.bad_request(f"invalid continue token: continue key is not valid: {why}")
+
+
+def _token_fields(token: Tree) -> dict[str, Any]:
+    """The fields of a token as Go's decoder reads them.  Raises ValueError with its text."""
+    fields: dict[str, Any] = {"v": "", "rv": 0, "start": ""}
+    if token is None:
+        return fields
+    if not isinstance(token, dict):
+        raise ValueError(f"json: cannot unmarshal {kind_of(token)} into Go value of type storage.continueToken")
+    for key, value in token.items():
+        name = key.lower()
+        if name not in fields or value is None:
+            continue
+        wanted = "int64" if name == "rv" else "string"
+        if wanted == "int64":
+            fits = value.__class__ is int and -_INT64 <= value < _INT64
+        else:
+            fits = isinstance(value, str)
+        if not fits:
+            shown = f"number {value}" if wanted == "int64" and kind_of(value) == "number" else kind_of(value)
+            raise ValueError(f"json: cannot unmarshal {shown} into Go struct field continueToken.{name} of type {wanted}")
+        fields[name] = value
+    return fields
 
 
 async def list_page(
@@ -164,7 +167,6 @@ async def list_page(
     cache = store.cache
     # a list that accepts any age ignores the limit, as upstream when it answers from its cache
     limit = 0 if resource_version == "0" else max(limit, 0)
-    revision = parse_revision(resource_version, listing=True)
     if token:
         position = decode_token(token)
         if resource_version not in ("", "0"):
@@ -173,7 +175,8 @@ async def list_page(
             await _wait_fresh(cache)
             return _page(cache, *cache.page(namespace, predicate, position.key, limit), namespace, predicate)
         return await _list_exact(store, namespace, predicate, position.revision, limit, position.key, token)
-    if match == "Exact" or (revision and limit and match is None):
+    revision = parse_revision(resource_version, listing=True)
+    if (match == "Exact" and revision) or (revision and limit and match is None):
         return await _list_exact(store, namespace, predicate, revision, limit, "", "")
     if resource_version == "":
         await _wait_fresh(cache)

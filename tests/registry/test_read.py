@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 
@@ -110,7 +111,11 @@ def test_a_token_is_what_it_was_made_of() -> None:
 @pytest.mark.parametrize(
     ("token", "why"),
     [
-        ("!", "illegal base64 data"),
+        ("!", "illegal base64 data at input byte 0"),
+        ("AAAAA", "illegal base64 data at input byte 4"),
+        ("e30=", "illegal base64 data at input byte 3"),
+        ("MQ", "json: cannot unmarshal number into Go value of type storage.continueToken"),
+        ("W10", "json: cannot unmarshal array into Go value of type storage.continueToken"),
         ("", "unexpected end of JSON input"),
         ("eA", "invalid character 'x' looking for beginning of value"),
         ("e30", "server does not recognize this encoded version"),
@@ -119,6 +124,40 @@ def test_a_token_is_what_it_was_made_of() -> None:
 def test_what_is_no_token_is_refused(token: str, why: str) -> None:
     with pytest.raises(BadRequest, match=why):
         decode_token(token)
+
+
+@pytest.mark.parametrize("start", ["a/../b", "..", "/..", ".", "a//b", "a/", "//"])
+def test_the_key_of_a_token_must_be_a_clean_path(start: str) -> None:
+    with pytest.raises(BadRequest) as raised:
+        decode_token(token_of({"v": "meta.k8s.io/v1", "rv": 7, "start": start}))
+    assert raised.value.message == f"invalid continue token: continue key is not valid: {start}"
+
+
+@pytest.mark.parametrize("start", ["a\0", "/a\0"])
+def test_the_key_of_a_token_may_begin_with_a_slash(start: str) -> None:
+    assert decode_token(token_of({"v": "meta.k8s.io/v1", "rv": 7, "start": start})).key == "a\0"
+
+
+def test_the_fields_of_a_token_are_found_in_any_case_as_by_gos_decoder() -> None:
+    assert decode_token(token_of({"V": "meta.k8s.io/v1", "Rv": 7, "START": "a", "start": None})).revision == 7
+    with pytest.raises(BadRequest, match="cannot unmarshal number into Go struct field continueToken.start of type string"):
+        decode_token(token_of({"v": "meta.k8s.io/v1", "rv": 7, "start": 5}))
+
+
+def test_a_token_is_checked_before_the_revision(api: MemoryAPI) -> None:
+    with pytest.raises(BadRequest, match="illegal base64"):
+        listed(api, resource_version="x", token="!")
+    with pytest.raises(BadRequest, match="not allowed when using continue"):
+        listed(api, resource_version="x", token=listed(api, limit=1).continue_)
+
+
+def test_the_exact_revision_zero_is_the_present(api: MemoryAPI) -> None:
+    page = listed(api, resource_version="000", match="Exact")
+    assert names(page) == ["m0", "m1", "m2", "m3"]
+
+
+def token_of(fields: dict[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
 
 
 @pytest.mark.parametrize(
