@@ -16,6 +16,7 @@ from kapi.machinery import status
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 CBOR, CBOR_SEQUENCE = "application/cbor", "application/cbor-seq"
+TEXT = "text/plain"
 APPLY, APPLY_CBOR = "application/apply-patch+yaml", "application/apply-patch+cbor"
 #: patch type of server-side apply -> media type of its body
 APPLIED_AS = {APPLY: YAML, APPLY_CBOR: CBOR}
@@ -58,7 +59,7 @@ def supported(cbor: bool) -> tuple[str, ...]:
 def not_acceptable_on_route(verb: str, cbor: bool = False) -> status.StatusError:
     """The 406 of the router."""
     streams = _STREAMS_WITH_CBOR if cbor else _STREAMS
-    known = supported(cbor) + (streams if verb in ("list", "watch") else ())
+    known = _of_route(verb, cbor) + (streams if verb in ("list", "watch") else ())
     return status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={})
 
 
@@ -96,10 +97,15 @@ def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool, cb
     return MediaType(yaml, indented, kind, version, content_type, not (yaml or indented or kind))
 
 
+def _of_route(verb: str, cbor: bool) -> tuple[str, ...]:
+    """The media types of a route; only the serializers refuse text, which that of logs has as well."""
+    return (TEXT, *supported(cbor)) if verb == "log" else supported(cbor)
+
+
 def _route_accepts(accept: str, verb: str, cbor: bool) -> bool:
     """Whether the router lets a request pass; a request for a CBOR stream fails later, since no answer has this form."""
     sequences = (CBOR_SEQUENCE,) if cbor and verb in ("list", "watch") else ()
-    return route_accepts(accept, supported(cbor) + sequences)
+    return route_accepts(accept, _of_route(verb, cbor) + sequences)
 
 
 def _transforms(tables: bool, protobuf: bool) -> Callable[[str, Convert | None], bool]:
@@ -127,6 +133,7 @@ def _as_cbor(kind: str, version: str, watching: bool) -> MediaType:
 
 _read_cached = lru_cache(1024)(_read)
 _PLAIN = MediaType()
+_INDENTED = MediaType(pretty=True, plain=False)
 #: user agents used by people, which get indented JSON
 _INTERACTIVE_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
@@ -142,7 +149,7 @@ class RequestHead(Protocol):
 
 
 def output_media_type(ctx: RequestHead, verb: str, tables: bool = True) -> MediaType:
-    """The form of the answer with an object.  ``verb`` is the API verb: lists and watches have more representations.
+    """The form of the answer with an object.  ``verb`` is the API verb, or ``log``: lists, watches and logs have more representations.
 
     ``tables``: whether the resource can be shown as a Table.  ``ctx.no_protobuf``: its objects have no protobuf form, only
     their metadata has.  Raises NotAcceptable.
@@ -193,8 +200,8 @@ def written_as(media: str, pretty: bool) -> MediaType:
 
 
 def error_media_type(ctx: RequestHead) -> MediaType:
-    """The form of a Status: JSON when no other form is accepted."""
-    return plain_media_type(ctx) or _PLAIN
+    """The form of a Status: indented JSON when no form of it is accepted."""
+    return plain_media_type(ctx) or _INDENTED
 
 
 def input_media_type(ctx: RequestHead) -> str:

@@ -24,7 +24,7 @@ _YAML_WRITING, _CBOR = "kapi.codecs.yaml_writing", "kapi.schema.cbor"
 
 
 def encode(tree: Tree, media: MediaType) -> bytes:
-    """A tree as JSON (one line, or pretty), YAML, protobuf or CBOR."""
+    """A tree as JSON (one line, or indented and without a line break at the end, as upstream's), YAML, protobuf or CBOR."""
     if media.protobuf:
         return protobuf_writing.encode_tree(tree)
     if media.cbor:
@@ -41,7 +41,7 @@ def encode(tree: Tree, media: MediaType) -> bytes:
         return json_pieces.dumps(tree) + b"\n"
     if checkpoint.running is not None:
         tree = _in_parts(tree)
-    return json_pieces.with_long_numbers(orjson.dumps(tree, option=orjson.OPT_INDENT_2)) + b"\n"
+    return json_pieces.with_long_numbers(orjson.dumps(tree, option=orjson.OPT_INDENT_2))
 
 
 def _in_parts(tree: Tree) -> Tree:
@@ -131,10 +131,17 @@ def respond_object(
     elif media.as_kind == "PartialObjectMetadata":
         tree = transform.partial(shown, media.as_version, scope.resource)
     elif media.as_kind:
-        raise status.NotAcceptable(
-            f"you requested {media.as_kind}, but the requested object is not a list ({go_type(scope.resource)})"
-        )
+        raise not_a_list(scope.resource, media.as_kind)
     return respond_tree(ctx, code, tree, media)
+
+
+def not_a_list(resource: Resource, as_kind: str) -> status.StatusError:
+    """The error for a single object requested as a list.  Go's type of custom resources has the methods of lists."""
+    if resource.typed_items:
+        return status.generic("content is not a list")
+    return status.NotAcceptable(
+        f"you requested {as_kind}, but the requested object is not a list ({go_type(resource)})"
+    )
 
 
 def shows_stored(resource: Resource) -> bool:

@@ -209,9 +209,9 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
     assert info is not None
     media = output_media_type(ctx, "delete")
     chosen = list_options(ctx)
+    predicate = predicate_of(scope, chosen)  # before the body, so that its errors come first
     options = _delete_options(ctx)
     namespace = info.namespace if scope.resource.namespaced else ""
-    predicate = predicate_of(scope, chosen)
     await in_slices  # each object is processed
     page = await read.list_page(
         scope.store,

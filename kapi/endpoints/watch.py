@@ -29,7 +29,7 @@ from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.importing import import_in_thread
 from kapi.process.driver import Call, Sliced
 from kapi.registry.conversion import Unconverted, converting
-from kapi.registry.read import parse_revision
+from kapi.registry.read import UNCACHED, parse_revision
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
@@ -41,6 +41,8 @@ from kapi.watchcache.counts import SentBatch
 from kapi.watchcache.watch import Watch
 
 log = Logger()
+
+_TOO_OLD = "The resourceVersion for the provided watch is too old."  # of a store; caches have another text
 
 
 async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
@@ -111,7 +113,9 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
 
 
 def timeout_of(options: ListOptions, least: int) -> float:
-    """Seconds until the stream ends, or infinity.  ``least`` is ``--min-request-timeout`` in seconds."""
+    """Seconds until the stream ends, or infinity; 0 for a negative option, with which it ends before its first event.
+
+    ``least`` is ``--min-request-timeout`` in seconds."""
     if options.timeout_seconds:
         return float(max(options.timeout_seconds, 0))
     return least * (1 + random.random()) or math.inf
@@ -161,6 +165,9 @@ class WatchStream:
             write = writer() if writer is not None else None
             if write is not None:
                 self._framing, self._write = framing, write
+        if not self.timeout:
+            self._finish()
+            return self.done
         try:
             if self.error is not None:
                 raise self.error
@@ -310,7 +317,8 @@ class WatchStream:
 
     def _write_error(self, error: Exception) -> None:
         if isinstance(error, Compacted):
-            error = status.expired(str(error))
+            uncached = self._scope.store.group_resource in UNCACHED
+            error = status.expired(_TOO_OLD if uncached else str(error))
         self._http.write(self._form.error(error))
 
     def end(self) -> None:

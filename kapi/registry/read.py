@@ -47,8 +47,8 @@ def parse_revision(text: str, *, listing: bool = False) -> int:
     raise status.generic(str(cause))
 
 
-#: resources without a watch cache upstream, where the store answers a GET
-_UNCACHED = frozenset((GroupResource("", "events"),))
+#: resources without a watch cache upstream, where the store answers reads
+UNCACHED = frozenset((GroupResource("", "events"),))
 
 
 async def get(
@@ -61,17 +61,23 @@ async def get(
     check_name(name)
     revision, uncached = 0, False
     if resource_version:
-        uncached = store.group_resource in _UNCACHED
+        uncached = store.group_resource in UNCACHED
         revision = parse_revision(resource_version, listing=uncached)
     waiting = store.cache.wait_fresh() if uncached or not resource_version else store.cache.wait_for(revision)
     if waiting is not None:
         await _timed(store.cache, waiting)
-    if uncached and revision > store.cache.revision:  # the store does not wait, and its error has no Retry-After
-        raise status.too_large_resource_version(revision, store.cache.revision, retry_after=0)
+    if uncached:
+        _check_reached(store.cache, revision)
     entry = store.cache.get(namespace, name)
     if entry is None:
         raise missing((resource or store).group_resource, namespace, name)
     return entry
+
+
+def _check_reached(cache: Cache, revision: int) -> None:
+    """Raises Timeout for a later revision: a store does not wait for it, and its error has no Retry-After."""
+    if revision > cache.revision:
+        raise status.too_large_resource_version(revision, cache.revision, retry_after=0)
 
 
 async def _timed(cache: Cache, waiting: Awaitable[None]) -> None:
@@ -145,7 +151,9 @@ def _token_fields(token: Tree) -> dict[str, Any]:
             fits = isinstance(value, str)
         if not fits:
             shown = f"number {value}" if wanted == "int64" and kind_of(value) == "number" else kind_of(value)
-            raise ValueError(f"json: cannot unmarshal {shown} into Go struct field continueToken.{name} of type {wanted}")
+            raise ValueError(
+                f"json: cannot unmarshal {shown} into Go struct field continueToken.{name} of type {wanted}"
+            )
         fields[name] = value
     return fields
 
@@ -166,7 +174,7 @@ async def list_page(
     """
     cache = store.cache
     # a list that accepts any age ignores the limit, as upstream when it answers from its cache
-    limit = 0 if resource_version == "0" else max(limit, 0)
+    limit = 0 if resource_version == "0" and store.group_resource not in UNCACHED else max(limit, 0)
     if token:
         position = decode_token(token)
         if resource_version not in ("", "0"):
@@ -181,7 +189,7 @@ async def list_page(
     if resource_version == "":
         await _wait_fresh(cache)
     elif revision:
-        await _wait_for(cache, revision)
+        await _wait_for(store, revision)
     else:
         waiting = cache.wait_loaded()
         if waiting is not None:
@@ -204,7 +212,12 @@ async def _wait_fresh(cache: Cache) -> None:
         raise
 
 
-async def _wait_for(cache: Cache, revision: int) -> None:
+async def _wait_for(store: ResourceStore, revision: int) -> None:
+    cache = store.cache
+    if store.group_resource in UNCACHED:
+        await _wait_fresh(cache)
+        _check_reached(cache, revision)
+        return
     waiting = cache.wait_for(revision)
     if waiting is None:
         cache.reads.waited(0.0)
@@ -216,7 +229,7 @@ async def _list_exact(
     store: ResourceStore, namespace: str, predicate: Predicate | None, revision: int, limit: int, start: str, token: str
 ) -> Page:
     cache = store.cache
-    await _wait_for(cache, revision)
+    await _wait_for(store, revision)
     try:
         part = cache.page_at(revision, namespace, predicate, start, limit)
     except Compacted:

@@ -91,9 +91,10 @@ _NO_VERSION = frozenset((GroupVersionKind("", "", "APIVersions"), GroupVersionKi
 def message_of(kind: GroupVersionKind) -> Write:
     """The function that encodes objects of a kind.  Raises NoProtobuf."""
     if kind.group == "meta.k8s.io":
-        partial = {"PartialObjectMetadata": _partial, "PartialObjectMetadataList": _partial_list}.get(kind.kind)
-        if partial is not None:
-            return partial
+        if kind.kind == "PartialObjectMetadata":
+            return _partial
+        if kind.kind == "PartialObjectMetadataList":
+            return _partial_list if kind.version == "v1" else _partial_list_beta
     if kind in _NO_VERSION:
         kind = kind._replace(version="v1")
     name = builtin.names_by_kind().get(kind)
@@ -110,6 +111,12 @@ def _partial_list(obj: Object) -> bytes:
     return list_head(obj.get("metadata") or {}) + b"".join(
         item_of_list(_partial(item)) for item in obj.get("items") or ()
     )
+
+
+def _partial_list_beta(obj: Object) -> bytes:
+    """As in v1beta1, where the items are the first field."""
+    items = b"".join(b"\x0a" + _framed(_partial(item)) for item in obj.get("items") or ())
+    return items + b"\x12" + _framed(_message(_META + "ListMeta")(obj.get("metadata") or {}))
 
 
 def list_head(meta: Object) -> bytes:

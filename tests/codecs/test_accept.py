@@ -151,10 +151,10 @@ def test_json_is_indented_for_who_asks_or_reads_it(asked: Asked, pretty: bool) -
     assert error_media_type(asked).pretty is pretty
 
 
-def test_an_error_is_json_when_something_else_than_the_error_is_asked_for() -> None:
-    assert error_media_type(Asked(f"application/yaml{TABLE}")) == MediaType()
+def test_an_error_is_indented_json_when_something_else_than_the_error_is_asked_for() -> None:
+    assert error_media_type(Asked(f"application/yaml{TABLE}")) == MediaType(pretty=True, plain=False)
     assert error_media_type(Asked(f"application/yaml{TABLE},application/yaml")).yaml
-    assert error_media_type(Asked("text/html")) == MediaType()
+    assert error_media_type(Asked("text/html")) == MediaType(pretty=True, plain=False)
 
 
 @pytest.mark.parametrize(

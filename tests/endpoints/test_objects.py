@@ -188,6 +188,37 @@ def test_delete_collection_takes_what_is_selected(api: MemoryAPI) -> None:
     assert [item["metadata"]["name"] for item in left] == ["a", "c"]
 
 
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("labelSelector=a%20b", "unable to parse requirement"),
+        ("fieldSelector=x=1", '"x" is not a known field selector'),
+    ],
+)
+@pytest.mark.parametrize("body", [{"kind": "x"}, {"propagationPolicy": "x"}, {"dryRun": "All"}])
+def test_the_selection_of_a_collection_is_checked_before_the_body(
+    api: MemoryAPI, query: str, message: str, body: dict[str, Any]
+) -> None:
+    answer = api.ask("DELETE", f"{MAPS}?{query}", body)
+    assert answer.code == 400 and answer.json["message"].startswith(message)
+
+
+def test_indented_answers_end_without_a_line_break(api: MemoryAPI) -> None:
+    make(api)
+    for path in (f"{MAPS}/a?pretty=true", f"{MAPS}?pretty=true", f"{MAPS}/none?pretty=true", "/apis/apps?pretty=true"):
+        assert api.ask("GET", path).written.endswith(b"\n}"), path
+    assert api.ask("GET", f"{MAPS}/a").written.endswith(b"}\n")
+
+
+@pytest.mark.parametrize("path", ["none", "a"])
+def test_an_error_is_indented_when_its_form_is_not_accepted(api: MemoryAPI, path: str) -> None:
+    make(api)
+    accept = "application/json;as=" + ("Table;v=v1;g=meta.k8s.io" if path == "none" else "x;v=v1;g=meta.k8s.io")
+    answer = api.ask("GET", f"{MAPS}/{path}", headers={"Accept": accept})
+    assert (answer.code, answer.json["kind"]) == (404 if path == "none" else 406, "Status")
+    assert answer.written.startswith(b'{\n  "kind": "Status",') and answer.written.endswith(b"\n}")
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_a_dry_run_leaves_no_trace(api: MemoryAPI, method: str) -> None:
     make(api, data={"k": "v"})

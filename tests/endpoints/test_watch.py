@@ -124,6 +124,28 @@ def test_a_watch_ends_at_its_timeout(api: MemoryAPI) -> None:
     assert watch.finished
 
 
+def test_a_watch_with_a_negative_timeout_ends_before_its_first_event(api: MemoryAPI) -> None:
+    put(api, "a")
+    watch = api.ask("GET", f"{MAPS}?watch=1&timeoutSeconds=-1")
+    api.turn()
+    assert (watch.code, watch.finished, watch.events) == (200, True, [])
+    assert not api.runner.watches
+
+
+def test_what_a_store_says_of_a_forgotten_revision_is_said_of_events(api: MemoryAPI) -> None:
+    for name in "abc":
+        put(api, name)
+    api.caches.floor = api.caches.revision  # the history is compacted
+    messages = {}
+    for resource in ("configmaps", "events"):
+        watch = api.ask("GET", f"/api/v1/namespaces/n/{resource}?watch=1&resourceVersion=1")
+        (event,) = watch.events
+        messages[resource] = event["object"]["message"]
+        assert event["object"]["reason"] == "Expired"
+    assert messages["configmaps"].startswith("too old resource version: 1 (")
+    assert messages["events"] == "The resourceVersion for the provided watch is too old."
+
+
 def test_a_client_that_goes_leaves_nothing_behind(api: MemoryAPI) -> None:
     watch = api.ask("GET", f"{MAPS}?watch=1")
     assert len(api.runner.watches) == 1

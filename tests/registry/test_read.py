@@ -9,7 +9,7 @@ import pytest
 
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_labels
-from kapi.machinery.status import BadRequest, Expired, NotFound, StatusError
+from kapi.machinery.status import BadRequest, Expired, NotFound, StatusError, Timeout
 from kapi.registry.read import Page, decode_token, encode_token, get, list_page, parse_revision
 from kapi.registry.resource_store import ResourceStore
 from kapi.testing.memory_api import MemoryAPI, succeed
@@ -140,7 +140,9 @@ def test_the_key_of_a_token_may_begin_with_a_slash(start: str) -> None:
 
 def test_the_fields_of_a_token_are_found_in_any_case_as_by_gos_decoder() -> None:
     assert decode_token(token_of({"V": "meta.k8s.io/v1", "Rv": 7, "START": "a", "start": None})).revision == 7
-    with pytest.raises(BadRequest, match="cannot unmarshal number into Go struct field continueToken.start of type string"):
+    with pytest.raises(
+        BadRequest, match="cannot unmarshal number into Go struct field continueToken.start of type string"
+    ):
         decode_token(token_of({"v": "meta.k8s.io/v1", "rv": 7, "start": 5}))
 
 
@@ -149,6 +151,23 @@ def test_a_token_is_checked_before_the_revision(api: MemoryAPI) -> None:
         listed(api, resource_version="x", token="!")
     with pytest.raises(BadRequest, match="not allowed when using continue"):
         listed(api, resource_version="x", token=listed(api, limit=1).continue_)
+
+
+def test_a_list_of_events_of_any_age_has_pages(api: MemoryAPI) -> None:
+    for name in "ab":
+        event = {"metadata": {"name": name}, "involvedObject": {"namespace": "a"}}
+        assert api.ask("POST", "/api/v1/namespaces/a/events", event).code == 201
+    events = api.registry.stores[GroupResource("", "events")]
+    page = succeed(list_page(events, "a", None, resource_version="0", limit=1))
+    assert (names(page), page.remaining) == (["a"], 1)
+
+
+@pytest.mark.parametrize("match", ["Exact", "NotOlderThan", None])
+def test_a_list_of_events_does_not_wait_for_a_later_revision(api: MemoryAPI, match: str | None) -> None:
+    events = api.registry.stores[GroupResource("", "events")]
+    with pytest.raises(Timeout) as raised:
+        succeed(list_page(events, "a", None, resource_version="99999999", match=match))
+    assert "Too large resource version" in raised.value.message and not raised.value.retry_after
 
 
 def test_the_exact_revision_zero_is_the_present(api: MemoryAPI) -> None:

@@ -15,6 +15,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.registry.resource_store import ResourceStore
+from kapi.resources.definition import Resource
 
 _NODES = GroupResource("", "nodes")
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
@@ -37,11 +38,14 @@ class Kubelets:
         self._nodes = nodes
         self.settings = settings
 
-    async def target(self, node: str, path: bytes, query: bytes = b"") -> Target:
-        """Raises NotFound for an unknown node, and a plain error for one without a usable address."""
+    async def target(self, node: str, path: bytes, query: bytes = b"", resource: Resource | None = None) -> Target:
+        """Raises NotFound for an unknown node, and a plain error for one without a usable address.
+
+        ``resource`` is that of the request, which upstream's error names instead of nodes.
+        """
         if self._nodes is None:
             raise status.not_found(_NODES, node)
-        entry = await read.get(self._nodes, "", node)
+        entry = await read.get(self._nodes, "", node, resource=resource)
         state = entry.object.get("status") or {}
         port = ((state.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or self.settings.port
         host = self._address(state.get("addresses") or [])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import (
@@ -48,6 +49,7 @@ class Log:
     async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
         info, name = ctx.info, request_name(ctx)
         assert info is not None
+        output_media_type(ctx, "log", tables=False)
         by_stream = enabled(scope.store.environment.features, "PodLogsQuerySplitStreams")
         options = log_options(ctx, name, by_stream)
         pod = (await read.get(scope.store, info.namespace, name)).object
@@ -56,7 +58,7 @@ class Log:
         if not node:
             return Response(204, b"", b"")  # the pod is not scheduled, so there is no log
         path = f"/containerLogs/{info.namespace}/{name}/{container}".encode()
-        target = await self._kubelets.target(node, path, log_query(options))
+        target = await self._kubelets.target(node, path, log_query(options), scope.resource)
         if options.get("insecureSkipTLSVerifyBackend"):
             target = replace(target, tls=UNVERIFIED)
         try:
@@ -120,7 +122,7 @@ class Streams:
         node = pod["spec"].get("nodeName")
         if not node:
             raise status.bad_request(f"pod {name} does not have a host assigned")
-        target = await self._kubelets.target(node, path.encode(), query)
+        target = await self._kubelets.target(node, path.encode(), query, scope.resource)
         if not wants_upgrade(ctx):
             raise status.bad_request("Upgrade request required")
         return await self._transport.pass_on(ctx, target)

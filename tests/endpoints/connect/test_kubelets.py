@@ -99,11 +99,19 @@ class ConnectTests(ConnectCase):
             ("p/log?sinceTime=&sinceSeconds=1", 422, "at most one of `sinceTime` or `sinceSeconds`"),
             ("p/log?stream=", 422, "stream: Forbidden: may not be specified"),
             ("nope/log", 404, 'pods "nope" not found'),
-            ("lost/log", 404, 'nodes "gone" not found'),
+            ("lost/log", 404, 'pods "gone" not found'),
             ("far/log", 500, "no preferred addresses found; known addresses: [{Pigeon north}]"),
         ):
             request = yield self.ask("GET", f"{PODS}/{path}")
             self.assertEqual(request.code, code, path)
+            self.assertIn(text, request.json["message"])
+        for accept, text in (
+            ("text/html", "406: Not Acceptable\n\nAvailable representations: text/plain, application/json, "),
+            ("text/plain", "only the following media types are accepted: application/json, application/yaml, "),
+            ("application/json;as=Table;g=meta.k8s.io;v=v1", "only the following media types are accepted: "),
+        ):
+            request = yield self.ask("GET", f"{PODS}/p/log", headers={"Accept": accept})
+            self.assertEqual(request.code, 406)
             self.assertIn(text, request.json["message"])
         request = yield self.ask("GET", f"{PODS}/unplaced/log")
         self.assertEqual((request.code, request.written), (204, b""))
