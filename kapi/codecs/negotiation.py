@@ -149,10 +149,10 @@ class RequestHead(Protocol):
 
 
 def output_media_type(ctx: RequestHead, verb: str, tables: bool = True) -> MediaType:
-    """The form of the answer with an object.  ``verb`` is the API verb, or ``log``: lists, watches and logs have more representations.
+    """The form of the answer with an object.
 
-    ``tables``: whether the resource can be shown as a Table.  ``ctx.no_protobuf``: its objects have no protobuf form, only
-    their metadata has.  Raises NotAcceptable.
+    ``verb`` is the API verb, or ``log``: lists, watches and logs have more representations.  ``tables``: whether the resource can
+    be shown as a Table.  ``ctx.no_protobuf``: its objects have no protobuf form, only their metadata has.  Raises NotAcceptable.
     """
     accept = ctx.header("accept")
     pretty = wants_indented(ctx)

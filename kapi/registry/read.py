@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable
-from typing import Any
 
 import msgspec
 import orjson
@@ -116,45 +115,49 @@ def decode_token(text: str) -> ContinueToken:
         fields = _token_fields(json_reading.loads(base64_bytes(text, URL_SAFE)))
     except ValueError as error:
         raise _invalid_token(str(error)) from None
-    version, revision, start = fields["v"], fields["rv"], fields["start"]
-    if version != _TOKEN_VERSION:
-        raise _invalid_token(f"server does not recognize this encoded version {version}")
-    if revision == 0:
+    if fields.v != _TOKEN_VERSION:
+        raise _invalid_token(f"server does not recognize this encoded version {fields.v}")
+    if fields.rv == 0:
         raise _invalid_token(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
-    if not start:
+    if not fields.start:
         raise _invalid_token(f"encoded start key empty (version {_TOKEN_VERSION})")
-    key = start.removeprefix("/")
-    if any(part in ("", ".", "..") for part in key.split("/")) and start != "/":
-        raise _invalid_token(start)  # Go's path.Clean would change it
-    return ContinueToken(revision, key)
+    key = fields.start.removeprefix("/")
+    if any(part in ("", ".", "..") for part in key.split("/")) and fields.start != "/":
+        raise _invalid_token(fields.start)  # Go's path.Clean would change it
+    return ContinueToken(fields.rv, key)
 
 
 def _invalid_token(why: str) -> status.StatusError:
     return status.bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
-def _token_fields(token: Tree) -> dict[str, Any]:
+class _TokenFields(msgspec.Struct):
+    v: str = ""
+    rv: int = 0
+    start: str = ""
+
+
+def _token_fields(token: Tree) -> _TokenFields:
     """The fields of a token as Go's decoder reads them.  Raises ValueError with its text."""
-    fields: dict[str, Any] = {"v": "", "rv": 0, "start": ""}
+    fields = _TokenFields()
     if token is None:
         return fields
     if not isinstance(token, dict):
         raise ValueError(f"json: cannot unmarshal {kind_of(token)} into Go value of type storage.continueToken")
     for key, value in token.items():
         name = key.lower()
-        if name not in fields or value is None:
+        if name not in ("v", "rv", "start") or value is None:
             continue
-        wanted = "int64" if name == "rv" else "string"
-        if wanted == "int64":
-            fits = value.__class__ is int and -_INT64 <= value < _INT64
+        if name == "rv":
+            wanted, fits = "int64", value.__class__ is int and -_INT64 <= value < _INT64
         else:
-            fits = isinstance(value, str)
+            wanted, fits = "string", isinstance(value, str)
         if not fits:
-            shown = f"number {value}" if wanted == "int64" and kind_of(value) == "number" else kind_of(value)
+            shown = f"number {value}" if name == "rv" and kind_of(value) == "number" else kind_of(value)
             raise ValueError(
                 f"json: cannot unmarshal {shown} into Go struct field continueToken.{name} of type {wanted}"
             )
-        fields[name] = value
+        setattr(fields, name, value)
     return fields
 
 
