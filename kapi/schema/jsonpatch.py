@@ -65,8 +65,6 @@ class LongList:
         number, place = self._place(index)
         del self._pieces[number][place]
         self._length -= 1
-        if not self._pieces[number] and len(self._pieces) > 1:
-            del self._pieces[number]
 
     def insert(self, index: int, value: object) -> None:
         number, place = self._place(index)

@@ -215,6 +215,13 @@ class TestPodNodeSelector:
         assert "conflicts with its namespace node label selector" in conflict
         assert "conflict with its namespace whitelist" in refusal(plugin, attributes(pod(nodeSelector={"x": "y"})))
 
+    def test_without_a_selector_nothing_is_added_and_a_check_adds_nothing(self) -> None:
+        request = admit(pod_node_selector.PodNodeSelector(initializer(cluster()), None), attributes(pod()))
+        assert request.obj is not None and "nodeSelector" not in request.obj["spec"]
+        configuration = {"podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": "a=b"}}
+        finish(pod_node_selector.PodNodeSelector(initializer(cluster()), configuration).validate(request))
+        assert "nodeSelector" not in request.obj["spec"]
+
     def test_default_of_the_cluster(self) -> None:
         configuration = {"podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": "a=b"}}
         request = admit(pod_node_selector.PodNodeSelector(initializer(cluster()), configuration), attributes(pod()))

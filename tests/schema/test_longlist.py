@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kapi.schema import jsonpatch
@@ -32,21 +33,30 @@ OPERATIONS = st.lists(
 )
 
 
-def outcome(document: Any, operations: list[dict[str, Any]]) -> Any:
+def outcome(document: Any, operations: list[dict[str, Any]], *, sharing: bool = False) -> Any:
     try:
-        return jsonpatch.patched(document, operations)
+        return jsonpatch.patched(document, operations, sharing=sharing)
     except jsonpatch.PatchError as error:
         return str(error)
 
 
 @given(DOCUMENTS, OPERATIONS)
+@example(
+    {"a": [1, [2], {"b": [3]}], "b": 4}, [{"op": "remove", "path": f"/a/{path}"} for path in ("1/0", "2/b/0", "0")]
+)
+@example(1, [{"op": "remove", "path": "/a/b"}])
+@example([[1], 2], [{"op": "remove", "path": path} for path in ("/0/0", "/1")])
 def test_patches_do_not_tell_long_lists_from_short_ones(document: Any, operations: list[dict[str, Any]]) -> None:
     expected = outcome(document, operations)
     with patch.object(jsonpatch, "LONG", 1), patch.object(jsonpatch, "_PIECE_ITEMS", 2):
         assert outcome(document, operations) == expected
+        before = copy.deepcopy(document)
+        assert outcome(document, operations, sharing=True) == expected
+        assert document == before
 
 
 @given(st.lists(st.tuples(st.sampled_from(["insert", "delete", "set"]), st.integers(0, 30)), max_size=60))
+@example([("delete", 0)] * 10 + [("insert", 0)] * 12)
 def test_a_long_list_is_a_list(steps: list[tuple[str, int]]) -> None:
     with patch.object(jsonpatch, "_PIECE_ITEMS", 3):
         plain: list[Any] = list(range(10))

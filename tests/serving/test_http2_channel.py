@@ -311,6 +311,16 @@ class Reading(ChannelCase):
                 await client.until(h2.events.StreamEnded, stream)
         self.assertLess(len(reads), 20, "of 36")
 
+    async def test_more_is_looked_for_while_there_is_time_or_no_other_client(self) -> None:
+        self.serve(lambda ctx: Response(200, b"{}"))
+        client = await self.client2()
+        await self.status(client, client.begin("GET", MAPS))
+        transport = await self.transport()
+        for alone, over, wanted in ((False, True, False), (False, False, True), (True, True, True)):
+            self.patch(transport.turn, "over", lambda over=over: over)
+            transport.turn.alone, transport._skipped_looks = transport.flow if alone else None, 0
+            self.assertEqual(transport._may_go_on(), wanted)
+
     async def test_where_one_comes_at_a_time_it_is_seldom_looked_for_more(self) -> None:
         self.serve(lambda ctx: Response(200, b"{}"))
         client = await self.client2()

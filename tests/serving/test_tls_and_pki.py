@@ -13,6 +13,7 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL, crypto
 
 from kapi.options.options import Options
@@ -161,6 +162,7 @@ def test_the_key_of_the_serving_certificate_suits_the_configured_suites(tmp_path
     """Else no client of TLS 1.2 could connect.  It is made again only when the suites cannot use it."""
     both = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
     made: list[tuple[str, bytes]] = []
+    sizes: list[int] = []
     for names, wanted in (
         ("", "ECDHE-ECDSA-AES128-GCM-SHA256"),
         ("TLS_RSA_WITH_AES_256_CBC_SHA", "AES256-SHA"),
@@ -172,11 +174,14 @@ def test_the_key_of_the_serving_certificate_suits_the_configured_suites(tmp_path
         serving = Options.from_command_line([f"--tls-cipher-suites={names}"]).serving
         files = pki.ensure(tmp_path / "pki", NAMES, serving.key_kinds)
         pair = KeyPair(str(files.serving), str(files.serving_key))
+        key: Any = load_pem_private_key(files.serving_key.read_bytes(), None)
+        sizes.append(key.key_size)
         contexts = ServerContexts(TLSSettings(pair, ciphers=serving.ciphers))
         client = handshake(contexts, maximum=SSL.TLS1_2_VERSION, ciphers=wanted.encode())
         made.append((client.get_cipher_name() or "", files.serving.read_bytes()))
         assert made[-1][0] == wanted, names
     assert [before[1] == after[1] for before, after in itertools.pairwise(made)] == [False, True, True, True, False]
+    assert sizes == [256, 2048, 2048, 2048, 2048, 256]
 
 
 def test_the_authority_may_have_an_rsa_key(tmp_path: Path) -> None:

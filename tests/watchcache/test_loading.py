@@ -25,10 +25,11 @@ class Loaded(CacheTest):
         other = StoredObject("apps/deployments/ns/p001", 2, pod.data.replace(b'"1"', b'"2"'))
         longer = StoredObject("core/pods/ns/p001/p002", 4, further.data.replace(b'"3"', b'"4"'))
         global_one = StoredObject("core/nodes//p001", 5, pod.data.replace(b'"1"', b'"5"'))
-        self.caches.reset([pod, other, further, longer, global_one], [], 5)
+        another = StoredObject("core/pods/ns/p001/p003", 6, stored(3, 6).data)
+        self.caches.reset([pod, other, further, longer, global_one, another], [], 6)
         caches = {str(cache.resource): self.keys(cache.list()[0]) for cache in self.caches.all() if len(cache)}
         self.assertEqual(caches, {"pods": ["ns/p001", "ns/p002"], "deployments.apps": ["ns/p001"], "nodes": ["p001"]})
-        self.assertEqual(list(self.pods.unreadable), ["ns/p001/p002"])
+        self.assertEqual(list(self.pods.unreadable), ["ns/p001/p002", "ns/p001/p003"])
 
     def test_history_has_the_objects_that_there_are_and_former_states_of_their_own(self) -> None:
         old, new = stored(1, 1), stored(1, 2)

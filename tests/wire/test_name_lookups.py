@@ -21,7 +21,7 @@ from kapi.wire.name_lookups import NameLookups
 from kapi.wire.network_errors import LookupTimedOut
 
 V4 = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 0))
-V6 = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fd00::1", 0, 0, 0))
+V6 = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fd00::1", 0, 7, 3))
 
 
 class Receiver:
@@ -72,7 +72,9 @@ class Lookups(SynchronousTestCase):
         receiver, unknown = self.resolve("one.example", 443), self.resolve("unknown.example")
         self.assertFalse(receiver.complete)
         self.run_all()
-        self.assertEqual(receiver.found, [IPv4Address("TCP", "10.0.0.1", 443), IPv6Address("TCP", "fd00::1", 443)])
+        self.assertEqual(
+            receiver.found, [IPv4Address("TCP", "10.0.0.1", 443), IPv6Address("TCP", "fd00::1", 443, 7, 3)]
+        )
         self.assertEqual((unknown.found, unknown.complete), ([], True))
 
     def test_a_name_is_looked_up_once_at_a_time(self) -> None:
