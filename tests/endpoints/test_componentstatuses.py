@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.testing import MemoryReactorClock
 
-from kapi.endpoints.componentstatuses import probe_https
+from kapi.endpoints.componentstatuses import ComponentStatuses, probe_https
 from kapi.testing.memory_api import MemoryAPI
 
 ONE = "/api/v1/componentstatuses/etcd-0"
@@ -55,6 +55,19 @@ def test_one_is_no_list_and_a_list_is_not_one(api: MemoryAPI, path: str, kind: s
 def test_a_selector_that_is_none_is_refused(api: MemoryAPI, query: str, why: str) -> None:
     answer = api.ask("GET", f"{ONE.rpartition('/')[0]}?{query}")
     assert (answer.code, why in answer.json["message"]) == (400, True), answer.json
+
+
+@pytest.mark.parametrize(("name", "port"), [("scheduler", 10259), ("controller-manager", 10257)])
+def test_components_are_asked_at_their_ports_for_20_seconds(name: str, port: int) -> None:
+    reactor: Any = MemoryReactorClock()
+    asking = Deferred.fromCoroutine(ComponentStatuses(reactor, [])._ask(name))
+    reactor.advance(19.5)
+    assert not asking.called
+    reactor.advance(0.5)
+    found: list[Any] = []
+    asking.addCallback(found.append)
+    why = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}: i/o timeout'
+    assert [one["conditions"] for one in found] == [[{"type": "Healthy", "status": "False", "message": why}]]
 
 
 def test_a_client_that_goes_ends_the_question() -> None:

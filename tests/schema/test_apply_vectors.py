@@ -11,7 +11,7 @@ import yaml
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema import builtin
 from kapi.schema.apply import comparing, fieldset, typed
-from kapi.schema.apply.shape import Shape, Shapes, shape_of
+from kapi.schema.apply.shape import DEDUCED, Shape, Shapes, shape_of
 from kapi.schema.apply.structure import structure
 from tests.schema.smd_schema import VECTORS, Parser
 
@@ -169,3 +169,20 @@ def test_merging_and_comparing_schemas() -> None:
     changed = comparing.compare(shape, load("scalar.yaml"), load("bad-scalar.yaml")).modified
     shown = ["- Modified Fields:", *map(fieldset.show, fieldset.walk(changed))]
     assert shown == (VECTORS / "scalar-compare-output.txt").read_text().split("\n")[:2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "removed", "modified", "added"),
+    [
+        ({"a": {"b": 1}}, {"a": [1]}, {"f:a": {"f:b": {}}}, {"f:a": {}}, {}),
+        ({"a": {"b": 1}}, {"a": 1}, {"f:a": {"f:b": {}}}, {"f:a": {}}, {}),
+        ({"a": {"b": 1}}, {"a": None}, {"f:a": {"f:b": {}}}, {}, {}),
+        ({"a": 1}, None, {"f:a": {}}, {}, {}),
+        ({"a": [1]}, {"a": 1}, {}, {"f:a": {}}, {}),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 2}}, {"f:a": {"f:c": {}}}, {"f:a": {"f:b": {}}}, {}),
+    ],
+)
+def test_values_of_different_forms_differ_in_both(old: Any, new: Any, removed: Any, modified: Any, added: Any) -> None:
+    found, back = comparing.compare(DEDUCED, old, new), comparing.compare(DEDUCED, new, old)
+    assert (found.removed, found.modified, found.added) == (removed, modified, added)
+    assert (back.removed, back.modified, back.added) == (added, modified, removed)

@@ -109,6 +109,18 @@ class Tunnels(SynchronousTestCase):
             self.assertEqual(self.refused(), (403, wanted))
             self.assertTrue(self.backend.aborted)
 
+    def test_a_refusal_without_a_length_ends_with_its_connection(self) -> None:
+        self.tunnel.dataReceived(b"HTTP/1.1 403 No\r\n\r\nne")
+        self.tunnel.dataReceived(b"ver")
+        self.assertNoResult(self.tunnel.decided)
+        self.tunnel.connectionLost(GONE)
+        self.assertEqual(self.refused(), (403, b"never"))
+
+    def test_a_backend_that_goes_before_it_has_answered_refuses_nothing(self) -> None:
+        self.tunnel.dataReceived(b"HTTP/1.1 403 No\r\n")
+        self.tunnel.connectionLost(GONE)
+        self.failureResultOf(self.tunnel.decided, ConnectionDone)
+
     def test_a_refusal_of_a_head_request_has_no_body(self) -> None:
         self.tunnel = TunnelBackend(self.http, b"HEAD / HTTP/1.1\r\n\r\n", self.clock)  # type: ignore[arg-type]
         self.tunnel.makeConnection(self.backend)
