@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
 
 from kapi.filters.authorization import authorization
-from kapi.filters.cross_origin import cors
+from kapi.filters.cross_origin import cors, cross_origin
 from kapi.filters.deadline import request_deadline, write_deadline
 from kapi.filters.goaway import goaway
 from kapi.filters.panic_recovery import recover
@@ -17,7 +19,7 @@ from kapi.filters.response_headers import cache_control, hsts
 from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, watch_termination
 from kapi.machinery.status import BadRequest, Forbidden, ServiceUnavailable, StatusError
 from kapi.request.response import Response
-from kapi.request.user import UserInfo
+from kapi.request.user import CREDENTIAL_ID, UserInfo
 from tests.authorization.policies import authorizer, binding, role, rule, user
 from tests.filters.requests import request
 
@@ -112,6 +114,40 @@ def test_cors_for_allowed_origins_only() -> None:
     assert share(stranger) is None and not stranger.response_headers
     preflight = share(request(method="OPTIONS", headers={"Origin": "https://example.com"}))
     assert isinstance(preflight, Response) and preflight.status == 204
+
+
+BROWSER = UserInfo("u", extra={CREDENTIAL_ID: ("X509SHA256=ab",)})
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "user", "refused"),
+    [
+        ("POST", {"Sec-Fetch-Site": "cross-site"}, BROWSER, True),
+        ("POST", {"Sec-Fetch-Site": "same-site"}, BROWSER, True),
+        ("POST", {"Sec-Fetch-Site": "same-origin", "Origin": "https://other"}, BROWSER, False),
+        ("POST", {"Sec-Fetch-Site": "none"}, BROWSER, False),
+        ("POST", {"Origin": "https://other"}, BROWSER, True),
+        ("POST", {"Origin": "null"}, BROWSER, True),
+        ("POST", {"Origin": "https://KAPI:6443"}, BROWSER, False),
+        ("POST", {}, BROWSER, False),
+        ("DELETE", {"Origin": "https://other"}, BROWSER, True),
+        *((method, {"Origin": "https://other"}, BROWSER, False) for method in ("GET", "HEAD", "OPTIONS")),
+        ("GET", {"Origin": "https://other", "Upgrade": "websocket"}, BROWSER, True),
+        ("POST", {"Origin": "https://other"}, UserInfo("u", extra={CREDENTIAL_ID: ("JTI=1",)}), False),
+        ("POST", {"Origin": "https://other"}, UserInfo("u"), False),
+        ("POST", {"Origin": "https://other"}, None, False),
+        ("POST", {"Origin": "https://allowed"}, BROWSER, False),
+    ],
+)
+def test_pages_of_other_origins_may_not_use_a_client_certificate(
+    method: str, headers: dict[str, str | list[str]], user: UserInfo | None, refused: bool
+) -> None:
+    ctx = request(method=method, headers={"Host": "kapi:6443", **headers}, user=user)
+    cors(["allowed"])(ctx)
+    ctx.response_headers.append((b"x-other", b"1"))
+    with pytest.raises(Forbidden) if refused else contextlib.nullcontext():
+        cross_origin()(ctx)
+    assert ctx.sandboxed
 
 
 def test_a_bad_origin_pattern_is_refused_at_start() -> None:

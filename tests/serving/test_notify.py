@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from kapi.serving.notify import StartExtension, notify
+from kapi.serving.notify import StartExtension, announcement, notify
 
 
 def test_a_state_is_sent(tmp_path: Path) -> None:
@@ -44,3 +44,11 @@ def test_a_long_start_is_extended_until_it_ends(tmp_path: Path, monkeypatch: pyt
         clock.pump([10.0] * 3)
         with pytest.raises(BlockingIOError):
             listener.recv(100)
+
+
+@pytest.mark.parametrize(("address", "everywhere"), [("0.0.0.0", True), ("::", True), ("127.0.0.1", False)])
+def test_a_terminal_is_told_what_may_be_done_next(address: str, everywhere: bool) -> None:
+    lines = ["kapi is serving at https://h:1", "export KUBECONFIG=k"]
+    assert announcement("https://h:1", "k", address, terminal=False).splitlines() == lines
+    told = announcement("https://h:1", "k", address, terminal=True).splitlines()
+    assert (told[:2], len(told), "--bind-address=127.0.0.1" in told[-1]) == (lines, 4 if everywhere else 3, everywhere)
