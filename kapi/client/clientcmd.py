@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kapi.client.config import Config, ConfigError, Impersonation, proxy_problem, without_user
@@ -40,8 +40,7 @@ _REMOVED = {
 }
 
 
-@dataclass(slots=True)
-class Overrides:
+class Overrides(NamedTuple):
     """Values of the command line, which take precedence over the files."""
 
     context: str = ""
@@ -58,7 +57,7 @@ class Overrides:
     as_user: str = ""
     as_groups: Sequence[str] = ()
     as_uid: str = ""
-    as_extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    as_extra: Mapping[str, Sequence[str]] = MappingProxyType({})
     username: str = ""
     password: str = ""
     proxy_url: str = ""
@@ -359,7 +358,7 @@ def load_config(
     files = Kubeconfig.load(kubeconfig, environment)
     over = overrides or Overrides()
     if context:
-        over.context = context
+        over = over._replace(context=context)
     given = os.environ if environment is None else environment
     if files.is_empty and not kubeconfig and not over.server and given.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster_config(given, service_account, **more)

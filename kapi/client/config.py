@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from kapi.client.config_error import ConfigError as ConfigError
@@ -47,14 +49,13 @@ def _has_port(parsed: SplitResult) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Impersonation:
+class Impersonation(NamedTuple):
     """The user on whose behalf requests are made; the owner of the credentials needs permission to impersonate it."""
 
     user: str = ""
     uid: str = ""
     groups: Sequence[str] = ()
-    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    extra: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,7 +6,6 @@ One request each for ``/api`` and ``/apis`` if the server has aggregated discove
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import orjson
@@ -67,13 +66,12 @@ class APIGroup(NamedTuple):
     preferred: str
 
 
-@dataclass
-class Discovered:
+class Discovered(NamedTuple):
     """Groups and resources in the server's order.  ``failed``: group versions that could not be read, and why."""
 
-    groups: list[APIGroup] = field(default_factory=list)
-    resources: list[APIResource] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
+    groups: list[APIGroup]
+    resources: list[APIResource]
+    failed: dict[str, str]
 
 
 class Discovery:
@@ -84,7 +82,7 @@ class Discovery:
 
     async def discover(self) -> Discovered:
         """All groups and resources.  Raises the errors of reading the groups; those of a group version are in ``failed``."""
-        found = Discovered()
+        found = Discovered([], [], {})
         for root in ("/api", "/apis"):
             try:
                 response = await self._client.get().unlimited().abs_path(root).header("Accept", _ACCEPT).response()
@@ -103,7 +101,7 @@ class Discovery:
             groups = [APIGroup("", versions, versions[0])] if versions else []
         else:
             groups = list(read_groups(tree))
-        found.groups += groups
+        found.groups.extend(groups)
         wanted = [str(GroupVersion(group.name, version)) for group in groups for version in group.versions]
         answers: dict[str, list[APIResource]] = {}
 
@@ -119,7 +117,7 @@ class Discovery:
         for worker in workers:
             await worker
         for group_version in wanted:
-            found.resources += answers.get(group_version, ())
+            found.resources.extend(answers.get(group_version, ()))
 
 
 def _decoded(data: bytes, path: str) -> Object:

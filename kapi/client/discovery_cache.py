@@ -85,7 +85,7 @@ class CachedDiscovery:
                     if not isinstance(part, dict):
                         return None
                     resources.extend(read_resources(part))
-            return Discovered(groups, resources)
+            return Discovered(groups, resources, {})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 

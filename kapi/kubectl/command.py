@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kapi.kubectl.commands import ENTRIES, module_of
@@ -33,8 +32,7 @@ class Help(NamedTuple):
     examples: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """Without ``run`` it is only a group of subcommands, and shows its help."""
 
     name: str

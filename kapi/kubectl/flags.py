@@ -6,7 +6,7 @@ Flags that are lists hold comma-separated values (upstream: Go's ``encoding/csv`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kapi.machinery.golang import parse_bool, parse_duration, parse_literal, quote
 
@@ -77,8 +77,7 @@ class UsageError(Exception):
     """A command line that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(NamedTuple):
     """``kind``: bool, string, int, int32, duration, list (comma-separated, may be repeated), pairs and map (lists of KEY=VALUE,
     as of pflag and of component-base) or array (may be repeated).
 
@@ -331,7 +330,7 @@ _SHARED = {flag.name: flag for flag in (
 
 def like(name: str, *, default: Value) -> Flag:
     """A shared flag with another default."""
-    return replace(_SHARED[name], default=default)
+    return _SHARED[name]._replace(default=default)
 
 
 def shared(names: str) -> tuple[Flag, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.attach import attach_when_running, state_of
@@ -55,7 +54,7 @@ FLAGS = (
     Flag("leave-stdin-open", "bool", help="Standard input of the container stays open after the first connection to it."),
     Flag("rm", "bool", help="Delete the pod at the end; only for a container that is attached to."),
     *(
-        replace(flag, help="Has no effect here.", deprecated=_IGNORED if flag.name == "filename" else "")
+        flag._replace(help="Has no effect here.", deprecated=_IGNORED if flag.name == "filename" else "")
         for flag in (*FILENAME, *DELETE, *shared("wait"))
     ),
 )  # fmt: skip

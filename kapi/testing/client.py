@@ -136,7 +136,9 @@ class _Catalogue:
         versions: dict[str, dict[str, None]] = {}
         for one in rows:
             versions.setdefault(one.group, {})[one.version] = None
-        return Discovered([APIGroup(group, tuple(known), next(iter(known))) for group, known in versions.items()], rows)
+        return Discovered(
+            [APIGroup(group, tuple(known), next(iter(known))) for group, known in versions.items()], rows, {}
+        )
 
 
 def memory_client(api: MemoryAPI, transport: MemoryTransport | None = None) -> DynamicClient:

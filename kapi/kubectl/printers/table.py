@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kapi.client.discovery import APIResource
 from kapi.kubectl.printers.tabwriter import ESCAPES, TabWriter
@@ -14,8 +14,7 @@ from kapi.machinery.tree import Object
 _BREAKS = "\f\n\r"
 
 
-@dataclass(slots=True)
-class PrintOptions:
+class PrintOptions(NamedTuple):
     no_headers: bool = False
     with_namespace: bool = False
     with_kind: bool = False
