@@ -97,6 +97,12 @@ def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool, cb
     return MediaType(yaml, indented, kind, version, content_type, not (yaml or indented or kind))
 
 
+def check_route(ctx: RequestHead, verb: str) -> None:
+    """Raises NotAcceptable when the router refuses a request for its Accept header."""
+    if not _route_accepts(ctx.header("accept") or "", verb, ctx.cbor):
+        raise not_acceptable_on_route(verb, ctx.cbor)
+
+
 def _of_route(verb: str, cbor: bool) -> tuple[str, ...]:
     """The media types of a route; only the serializers refuse text, which that of logs has as well."""
     return (TEXT, *supported(cbor)) if verb == "log" else supported(cbor)

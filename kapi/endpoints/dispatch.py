@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
+from kapi.codecs.negotiation import check_route
 from kapi.endpoints.listing import list_objects
 from kapi.endpoints.objects import create_object, delete_collection, delete_object, get_object, update_object
 from kapi.endpoints.options import boolean
@@ -45,7 +46,12 @@ _BY_VERB: dict[str, Endpoint] = {"list": list_objects, **dict(_OBJECT.values()),
 
 
 def _warn_deprecated(ctx: RequestContext, resource: Resource) -> None:
-    """Warns the client, and annotates the audit event (upstream: ``endpoints/metrics`` MonitorRequest)."""
+    """Warns the client, and annotates the audit event (upstream: ``endpoints/metrics`` MonitorRequest).
+
+    Raises NotAcceptable where the router refuses before.
+    """
+    if ctx.info is not None and not resource.typed_items:
+        check_route(ctx, ctx.info.verb)
     ctx.warn(resource.deprecated)
     ctx.annotations["k8s.io/deprecated"] = "true"
     if resource.removed_in:

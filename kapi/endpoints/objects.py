@@ -213,12 +213,17 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
     options = _delete_options(ctx)
     namespace = info.namespace if scope.resource.namespaced else ""
     await in_slices  # each object is processed
+    for text in scope.store.row.strategy.warnings_on_delete(options):
+        ctx.warn(text)
+    match = chosen.resource_version_match
+    if match is None and chosen.limit == 0 and chosen.resource_version:
+        match = "Exact"  # upstream reads pages, which are of the revision that is named
     page = await read.list_page(
         scope.store,
         namespace,
         predicate,
         resource_version=chosen.resource_version,
-        match=chosen.resource_version_match,
+        match=match,
         limit=chosen.limit,
         token=chosen.continue_,
     )

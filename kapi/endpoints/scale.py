@@ -7,6 +7,7 @@ forms (apimachinery ``managedfields/scalehandler.go``).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kapi.admission.interface import UPDATE
 from kapi.codecs.negotiation import APPLIED_AS, check_patch_route, output_media_type
@@ -28,7 +29,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource, ScaleMapping
 from kapi.resources.shared.metadata import validate_metadata
-from kapi.resources.shared.printing import AGE, NAME_TEXT, column, name, table
+from kapi.resources.shared.printing import AGE, AGE_TEXT, NAME, NAME_TEXT, age, column, name, table
 from kapi.resources.shared.replicas import count
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set
@@ -61,7 +62,8 @@ async def scale(ctx: RequestContext, scope: RequestScope) -> Response:
 
 def _view_scope(scope: RequestScope) -> RequestScope:
     """The scope for responses, with the kind and the table columns of a Scale."""
-    return RequestScope(SCALE_ROW, scope.store, scope.subresource)
+    row = CUSTOM_SCALE_ROW if scope.resource.typed_items else SCALE_ROW
+    return RequestScope(row, scope.store, scope.subresource)
 
 
 SCALE_ROW = Resource(
@@ -87,6 +89,20 @@ SCALE_ROW = Resource(
             "integer",
         ),
         AGE,
+    ),
+)
+
+
+#: the Scale of a custom resource, whose columns are those of a definition (apiextensions ``apiserver/helpers.go``)
+CUSTOM_SCALE_ROW = replace(
+    SCALE_ROW,
+    table=table(
+        NAME,
+        column("Desired", lambda obj, now: tree.dig(obj, "spec", "replicas"), "Number of desired replicas", "integer"),
+        column(
+            "Available", lambda obj, now: tree.dig(obj, "status", "replicas"), "Number of actual replicas", "integer"
+        ),
+        column("Age", age, AGE_TEXT, "date"),
     ),
 )
 

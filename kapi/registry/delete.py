@@ -115,9 +115,9 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
     ``op.options`` are DeleteOptions.  Raises StatusError: NotFound, Conflict (preconditions), Forbidden.
     """
     check_name(op.name)
-    for text in store.row.strategy.warnings_on_delete(op.options):
+    current = op.collection  # the list has already waited for a fresh cache, and warned once for all
+    for text in () if current else store.row.strategy.warnings_on_delete(op.options):
         op.warn(text)
-    current = op.collection  # the list has already waited for a fresh cache
     while True:
         waiting = None if current else store.cache.wait_fresh()
         if waiting is not None:

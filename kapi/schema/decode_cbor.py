@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from kapi.codecs.reading import CBORDocument
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Tree
-from kapi.schema.types import Type
+from kapi.schema.types import Kind, Type
 
 _OTHER_KIND = re.compile(
     r"json: cannot unmarshal (?P<kind>\w+)(?: (?P<number>\S+))? into Go struct field \w+\.(?P<path>\S+) of type (?P<type>.+)"
@@ -33,11 +33,25 @@ def type_error(body: CBORDocument, type_: Type, text: str) -> str:
         return text
     names, target, number = found["path"].split("."), found["type"], found["number"]
     kind, why = _KINDS.get(found["kind"], ""), ""
+    if kind == "array" and _is_struct(type_, names, target):
+        why = " (cannot decode CBOR array to struct without toarray option)"
     if not kind:
         kind = _kind_of_number(number or next(_numbers(body, names), 0))
         if number and kind != _FLOAT and target.startswith(("int", "uint")):
             why = f" ({number} overflows {target})"
     return f"cbor: cannot unmarshal {kind} into Go struct field {type_.go_type}.{names[0]} of type {target}{why}"
+
+
+def _is_struct(type_: Type | None, names: Iterable[str], target: str) -> bool:
+    """Whether the type of a field, or of what is in it, is the struct ``target``."""
+    for name in names:
+        while type_ is not None and type_.elem is not None:
+            type_ = type_.elem
+        field = None if type_ is None else type_.fields.get(name)
+        type_ = None if field is None else field.type
+    while type_ is not None and type_.elem is not None and type_.go_type != target:
+        type_ = type_.elem
+    return type_ is not None and type_.kind == Kind.STRUCT and type_.go_type == target
 
 
 def _kind_of_number(number: object) -> str:

@@ -250,13 +250,20 @@ def test_what_is_refused_below_names_the_kind(on: MemoryAPI) -> None:
         )
 
 
+NO_STRUCT = "cannot decode CBOR array to struct without toarray option"
+
+
 @pytest.mark.parametrize(
     ("path", "body", "why"),
     [
         (MAPS, {"metadata": {"name": 1}}, "positive integer into Go struct field v1.ConfigMap.metadata of type string"),
         (MAPS, {"metadata": {"name": -1}}, "negative integer into Go struct field v1.ConfigMap.metadata of type string"),
         (MAPS, {"metadata": {"name": 1.5}}, "primitives into Go struct field v1.ConfigMap.metadata of type string"),
-        (MAPS, {"metadata": []}, "array into Go struct field v1.ConfigMap.metadata of type v1.ObjectMeta"),
+        (MAPS, {"metadata": []}, f"array into Go struct field v1.ConfigMap.metadata of type v1.ObjectMeta ({NO_STRUCT})"),
+        (MAPS, {"metadata": {"name": []}}, "array into Go struct field v1.ConfigMap.metadata of type string"),
+        (MAPS, {"data": []}, "array into Go struct field v1.ConfigMap.data of type map[string]string"),
+        (PODS, {"spec": {"containers": [{"name": "a"}, []]}},
+         f"array into Go struct field v1.Pod.spec of type v1.Container ({NO_STRUCT})"),
         (MAPS, {"data": {"a": "x", "k": True}}, "primitives into Go struct field v1.ConfigMap.data of type string"),
         (MAPS, {"data": {"a": "x", "k": -5}}, "negative integer into Go struct field v1.ConfigMap.data of type string"),
         (MAPS, {"data": "x"}, "byte string into Go struct field v1.ConfigMap.data of type map[string]string"),
@@ -326,6 +333,13 @@ def test_bytes_that_are_no_base64_stay_text(text: str) -> None:
     """Another program may have stored them."""
     secret = {"kind": "Secret", "apiVersion": "v1", "data": {"k": text}}
     assert cbor2.loads(encode_tree(secret)[3:])[b"data"] == {b"k": text.encode()}
+
+
+def test_an_api_version_that_is_malformed_counts_as_none(on: MemoryAPI) -> None:
+    body = {**config("a"), "apiVersion": "x/y/z"}
+    assert answered(ask(on, "POST", MAPS, body), 201)["apiVersion"] == "v1"
+    assert on.ask("POST", MAPS, body).code == 400  # in JSON
+    assert ask(on, "DELETE", f"{MAPS}/a", {"kind": "DeleteOptions", "apiVersion": "x/y/z"}).code == 200
 
 
 def test_delete_options_that_cannot_be_read(on: MemoryAPI) -> None:

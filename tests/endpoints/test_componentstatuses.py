@@ -70,6 +70,14 @@ def test_components_are_asked_at_their_ports_for_20_seconds(name: str, port: int
     assert [one["conditions"] for one in found] == [[{"type": "Healthy", "status": "False", "message": why}]]
 
 
+def test_what_the_router_refuses_has_no_warning(api: MemoryAPI) -> None:
+    refused = api.ask("GET", "/api/v1/componentstatuses", headers={"Accept": "text/html"})
+    assert (refused.code, refused.warnings) == (406, [])
+    table = "application/json;as=Table;v=v9;g=meta.k8s.io"  # refused by the serializer
+    refused = api.ask("GET", "/api/v1/componentstatuses", headers={"Accept": table})
+    assert (refused.code, len(refused.warnings)) == (406, 1)
+
+
 def test_a_client_that_goes_ends_the_question() -> None:
     errors: list[Any] = []
     asking = Deferred.fromCoroutine(probe_https(1, MemoryReactorClock())())  # type: ignore[arg-type]

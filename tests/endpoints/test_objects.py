@@ -203,6 +203,27 @@ def test_the_selection_of_a_collection_is_checked_before_the_body(
     assert answer.code == 400 and answer.json["message"].startswith(message)
 
 
+def test_a_collection_is_deleted_as_it_was_at_the_named_revision(api: MemoryAPI) -> None:
+    make(api, "a")
+    before = api.ask("GET", MAPS).json["metadata"]["resourceVersion"]
+    make(api, "b")
+    body = {"kind": "DeleteOptions", "apiVersion": "v1"}  # without one, the revision is also a precondition
+    gone = api.ask("DELETE", f"{MAPS}?resourceVersion={before}", body)
+    assert [item["metadata"]["name"] for item in gone.json["items"]] == ["a"]
+    assert [item["metadata"]["name"] for item in api.ask("GET", MAPS).json["items"]] == ["b"]
+    again = api.ask("DELETE", f"{MAPS}?resourceVersion={before}", body)
+    assert [item["metadata"]["name"] for item in again.json["items"]] == ["a"]
+    rest = api.ask("DELETE", f"{MAPS}?resourceVersion=0", body)
+    assert [item["metadata"]["name"] for item in rest.json["items"]] == ["b"]
+
+
+def test_jobs_of_a_collection_are_warned_of_once_and_also_without_any(api: MemoryAPI) -> None:
+    answer = api.ask("DELETE", "/apis/batch/v1/namespaces/n/jobs")
+    assert answer.code == 200 and len(answer.warnings) == 1
+    assert "child pods are preserved by default" in answer.warnings[0]
+    assert not api.ask("DELETE", "/apis/batch/v1/namespaces/n/jobs?propagationPolicy=Orphan").warnings
+
+
 def test_indented_answers_end_without_a_line_break(api: MemoryAPI) -> None:
     make(api)
     for path in (f"{MAPS}/a?pretty=true", f"{MAPS}?pretty=true", f"{MAPS}/none?pretty=true", "/apis/apps?pretty=true"):

@@ -33,7 +33,7 @@ _UNKNOWN_GROUPS = frozenset(
 #: definitions to which the schemas of custom resources refer; those that they contain have no references
 REFERENCES = (_META + "ListMeta", _META + "ObjectMeta")
 _UNPUBLISHED = frozenset(["readOnly"])
-_NOT_IN_V2 = frozenset(["allOf", "oneOf", "anyOf", "not"])
+_NOT_IN_V2 = frozenset(["allOf", "oneOf", "anyOf", "not", "default"])
 
 
 def definition(name: str) -> Object:

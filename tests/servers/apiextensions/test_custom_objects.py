@@ -201,6 +201,24 @@ def scaled(api: MemoryAPI) -> None:
     install(api, definition(version(spec={"size": {"type": "integer"}, "o": TEXT}, subresources={"scale": PATHS})))
 
 
+def test_the_scale_of_a_custom_resource_has_columns_of_its_own(api: MemoryAPI) -> None:
+    scaled(api)
+    rows = {}
+    for size in (0, 2):
+        create(api, f"f{size}", {"size": size})
+        table = api.ask(
+            "GET", f"{FOOS}/f{size}/scale", headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        )
+        (row,) = table.json["rows"]
+        rows[size] = row["cells"][:3]
+    columns = [[column[key] for key in ("name", "type", "format")] for column in table.json["columnDefinitions"]]
+    assert columns == [
+        ["Name", "string", "name"], ["Desired", "integer", ""], ["Available", "integer", ""], ["Age", "date", ""],
+    ]  # fmt: skip
+    assert table.json["columnDefinitions"][1]["description"] == "Number of desired replicas"
+    assert rows == {0: ["f0", None, 0], 2: ["f2", 2, 0]}  # a Scale leaves out zero replicas
+
+
 @pytest.mark.parametrize(
     ("spec", "found"),
     [
