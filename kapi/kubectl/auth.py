@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Command, Help
@@ -171,13 +172,21 @@ async def reconcile(factory: Factory, program: str) -> int:
 
     printer = printer_for(flags, "reconciled" + (" (dry run)" if dry_run == "client" else ""), typed=True)
     builder = Builder(factory).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    result = await builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten().known().do()
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive")).flatten().known().local()
+    result = await builder.do()
     async for info in result.visit():
-        if info.mapping.group != _GROUP or info.mapping.kind not in (*_ROLES, *_BINDINGS):
+        group, version, _, kind = info.mapping[:4]
+        if group != _GROUP or kind not in (*_ROLES, *_BINDINGS):
             continue
-        outcome = await _reconcile(factory, info, write=dry_run == "none")
-        factory.out.write(printer.print(decoded(outcome.obj)))
-        _tell(factory, outcome, rules=info.mapping.kind in _ROLES)
+        with result.caught():
+            if version != "v1":
+                raise CommandError(f"only {_GROUP}/v1 is supported: not *{version}.{kind}")
+            mapping = APIResource(group, version, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster"))
+            client = factory.client(mapping.group_version)
+            known = Info(client, mapping, info.namespace, info.name, obj=info.object)
+            outcome = await _reconcile(factory, known, write=dry_run == "none")
+            factory.out.write(printer.print(decoded(outcome.obj)))
+            _tell(factory, outcome, rules=kind in _ROLES)
     raise_errors(result.errors)
     return 0
 
@@ -209,7 +218,9 @@ async def _reconcile(factory: Factory, info: Info, *, write: bool) -> Outcome:
 
 
 async def _ensure_namespace(factory: Factory, info: Info) -> None:
-    if info.namespace:
+    if info.mapping.namespaced:
+        if not info.namespace:  # that of the command line does not count, as with kubectl
+            raise CommandError("resource name may not be empty")
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": info.namespace}}
         try:
             await factory.client("v1").post().resource("namespaces").body(body).do()

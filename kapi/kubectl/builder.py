@@ -17,8 +17,8 @@ from kapi.client.rest import RESTClient
 from kapi.client.session import Session, base_path
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
-from kapi.kubectl.messages import SCHEME, STDIN_TWICE, CommandError, aggregate, standard_message
-from kapi.kubectl.object_meta import check_object, check_type
+from kapi.kubectl.messages import SCHEME, STDIN_TWICE, CommandError, ListErrors, aggregate, standard_message
+from kapi.kubectl.object_meta import check_names, check_type
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
     Chain,
@@ -26,6 +26,7 @@ from kapi.kubectl.visitor import (
     Failed,
     Flattened,
     Items,
+    ListItems,
     Matching,
     Named,
     Result,
@@ -36,8 +37,8 @@ from kapi.kubectl.visitor import (
     expand_paths,
     is_url,
     read_documents,
+    typed_document,
 )
-from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import StatusError
@@ -291,10 +292,10 @@ class Builder:
                     if self._validator is not None and (problem := await self._validator.problem(tree)):
                         raise _unvalidated(name, problem)
                     try:
-                        visitors += await self._document(
-                            *decode(tree, text, name, typed=bool(self._scheme)), name, matches
-                        )
-                    except CommandError as error:
+                        with decoding(name):
+                            read = typed_document(tree, self._scheme) if self._scheme else decode(tree, text)
+                        visitors += await self._document(*read, name, matches)
+                    except (CommandError, ListErrors) as error:
                         visitors.append(Failed(error))
             except CommandError as error:
                 visitors.append(Failed(error))
@@ -303,17 +304,25 @@ class Builder:
         )
 
     async def _document(
-        self, obj: Object, items: list[Object] | None, source: str, matches: Callable[[dict[str, str]], bool]
+        self, obj: Object, items: Items | None, source: str, matches: Callable[[dict[str, str]], bool]
     ) -> list[Visitor]:
-        """The visitor of an object or list of a file whose labels match, none for others.  Raises CommandError."""
-        if items is None:
+        """The visitor of an object or list of a file whose labels match, none for others.
+
+        Raises CommandError, and ListErrors for items that are no objects.
+        """
+        if items is None or not self._flatten:
             return [await self._visitor(obj, source, False, matches)] if self._is_chosen(obj, matches) else []
         if not self._local:
             await self._mapping_of(obj, source)
-        if any(isinstance(item.get("items"), list) for item in items):
-            raise CommandError("*unstructured.Unstructured is not a list: no Items field in this object")
-        chosen = (item for item in items if self._is_chosen(item, matches))
-        return [Items([await self._visitor(item, source, True, matches) for item in chosen])]
+        chosen = (item for item in items() if isinstance(item, Exception) or self._is_chosen(item, matches))
+        return [
+            ListItems(
+                [
+                    Failed(item) if isinstance(item, Exception) else await self._visitor(item, source, True, matches)
+                    for item in chosen
+                ]
+            )
+        ]
 
     def _is_chosen(self, obj: Object, matches: Callable[[dict[str, str]], bool]) -> bool:
         """Whether the labels in a file match; those of objects that are read are looked at later."""
@@ -364,26 +373,24 @@ class Builder:
 
     async def _from_object(self, obj: Object, source: str, listed: bool) -> Info:
         version, kind = str(obj.get("apiVersion") or ""), obj.get("kind")
-        if listed:
+        if listed and not self._scheme:
             check_type(obj)
-        with decoding(source):
-            check_object(obj)
+            with decoding(source):
+                check_names(obj)
         if self._local:
-            return self._local_info(obj, version, str(kind), source)
-        if self._scheme:
-            _check_known(obj, self._scheme, source)
+            return _local_info(obj, version, str(kind), source)
         mapping = await self._mapping_of(obj, "" if listed else source)
-        metadata = obj.get("metadata") or {}
-        namespace = metadata.get("namespace") or ""
-        if mapping.namespaced:
-            if not namespace:
-                namespace = metadata["namespace"] = self._namespace or self._factory.namespace
-            obj["metadata"] = metadata
+        metadata = obj.get("metadata", {})
+        namespace = (metadata or {}).get("namespace") or ""
+        if mapping.namespaced and not namespace:
+            namespace = self._namespace or self._factory.namespace
+            if metadata is not None:
+                obj["metadata"] = {**metadata, "namespace": namespace}
         return Info(
             RESTClient(self._factory.session, base_path(version)),
             mapping,
             namespace,
-            metadata.get("name") or "",
+            (metadata or {}).get("name") or "",
             obj=obj,
             subresource=self._subresource,
             source=source,
@@ -404,19 +411,6 @@ class Builder:
                 "ensure CRDs are installed first"
             ) from None
 
-    def _local_info(self, obj: Object, version: str, kind: str, source: str) -> Info:
-        """An Info of an object, with the kind from the object itself.  Raises CommandError."""
-        if self._scheme:
-            from kapi.kubectl.local_patch import decoded
-
-            given = obj
-            with decoding(source):
-                obj = decoded(obj, lambda: json_text(given))
-        group = GroupVersion.parse(version)
-        mapping = APIResource(*group, kind.lower(), kind, namespaced=False)
-        name = (obj.get("metadata") or {}).get("name") or ""
-        return Info(None, mapping, "", name, obj=obj, source=source)
-
     def _result(
         self,
         visitors: Sequence[Visitor],
@@ -436,7 +430,19 @@ class Builder:
         )
 
     async def _check_info(self, info: Info) -> None:
-        _check_known(info.object or {}, self._scheme)
+        """Raises CommandError for an object of the server of a kind outside of Kubernetes' own API."""
+        if "." in str((info.object or {}).get("apiVersion") or ""):  # as each custom resource's
+            from kapi.kubectl.local_patch import check_known
+
+            check_known(info.object or {}, self._scheme)
+
+
+def _local_info(obj: Object, version: str, kind: str, source: str) -> Info:
+    """An Info of an object, with the kind from the object itself."""
+    metadata = obj.get("metadata") or {}
+    namespace = metadata.get("namespace") or ""
+    mapping = APIResource(*GroupVersion.parse(version), kind.lower(), kind, namespaced=bool(namespace))
+    return Info(None, mapping, namespace, metadata.get("name") or "", obj=obj, source=source)
 
 
 def builder_of(factory: Factory, program: str) -> Builder:
@@ -453,16 +459,6 @@ def selecting_builder(factory: Factory, program: str) -> Builder:
     flags = factory.flags
     builder = builder_of(factory, program).labels(flags.get_string("selector"))
     return builder.fields(flags.get_string("field-selector")).select_all(flags.get_bool("all"))
-
-
-def _check_known(obj: Object, scheme: str, source: str = "") -> None:
-    """Raises CommandError for an object of a kind outside of Kubernetes' own API."""
-    if "." not in str(obj.get("apiVersion") or ""):
-        return  # no custom resource has such a group
-    from kapi.kubectl.local_patch import check_known
-
-    with decoding(source):
-        check_known(obj, scheme)
 
 
 def _unvalidated(source: str, what: str) -> CommandError:

@@ -108,17 +108,20 @@ async def run(factory: Factory, program: str) -> int:
     factory.check_config()
     debugging.check(names)
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
-    builder.filenames(flags.get_list("filename"), False).latest().known()
+    builder.filenames(flags.get_list("filename"), False).known()
+    if not flags.get_list("filename"):
+        builder.latest()
     result = await builder.resource_names("pods", names).do()
-    infos = await result.all_or_first_error()
-    for info in infos:
+    async for info in result.visit(to_first_error=True):
         if info.mapping.kind not in ("Node", "Pod") or info.mapping.group:
-            version = f"{info.mapping.group}/{info.mapping.version}"
-            raise CommandError(f'"{version}, Kind={info.mapping.kind}" not supported by debug')
+            group, version, _, kind = info.mapping[:4]
+            raise CommandError(f'"{group}/{version}, Kind={kind}" not supported by debug')
         pod, container = await (debugging.node(info) if info.mapping.kind == "Node" else debugging.pod(info))
         wanted = flags.get_bool("attach") if flags.given("attach") else flags.get_bool("stdin")
         if wanted and container:
             await attach_when_running(factory, pod, container)
+    if result.errors:
+        raise result.errors[0]
     return 0
 
 

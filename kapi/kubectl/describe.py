@@ -56,6 +56,8 @@ async def run(factory: Factory, program: str) -> int:
     separator = ""
     for info in infos:
         try:
+            if not info.name:
+                raise CommandError("resource name may not be empty")
             shown = await describe(read, info, show_events)
         except (CommandError, StatusError) as error:
             if str(error) not in map(str, (*unread, *errors)):

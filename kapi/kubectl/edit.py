@@ -26,7 +26,7 @@ from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import no_printer, printer_for
 from kapi.kubectl.schema_validation import Validator
 from kapi.kubectl.updates import Updates
-from kapi.kubectl.visitor import decode, read_documents
+from kapi.kubectl.visitor import decode, decoding, read_documents
 from kapi.kubectl.writing import field_manager, recorded, validation, with_last_applied
 from kapi.machinery.golang import quote
 from kapi.machinery.status import Invalid, NotFound
@@ -294,10 +294,11 @@ def _without_managers(obj: Object) -> Object:
 
 def _objects(text: bytes, source: str) -> list[Object]:
     """The objects of all documents, and the items of lists.  Raises CommandError."""
-    found = []
+    found: list[Object] = []
     for tree, raw in read_documents(text, source):
-        obj, items = decode(tree, raw, source)
-        found += [obj] if items is None else items
+        with decoding(source):
+            obj, items = decode(tree, raw)
+            found += [obj] if items is None else items()
     return found
 
 

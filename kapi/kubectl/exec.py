@@ -8,7 +8,7 @@ from kapi.kubectl.builder import Builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME
-from kapi.kubectl.info import Info
+from kapi.kubectl.info import Info, is_list
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import check_pod_timeout, container_of, named_object, pods_of
 from kapi.kubectl.remote_streams import FLAGS as STREAMS
@@ -70,6 +70,6 @@ async def _described(factory: Factory, program: str, name: str) -> Info:
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
     result = await builder.known().resource_names("pods", [name] if name else []).do()
     infos = await result.all_or_first_error()
-    if len(infos) != 1:
+    if len(infos) != 1 or is_list(infos[0].object or {}):
         raise CommandError("cannot exec into multiple objects at a time")
     return infos[0]

@@ -77,6 +77,8 @@ def _service(factory: Factory, info: Info) -> Object:
         raise CommandError(_NO_PORT)
     labels = labels_of(flags.get_string("labels")) if flags.get_string("labels") else exposed["metadata"].get("labels")
     name = flags.get_string("name") or info.name[:MAX_NAME]
+    if not name:
+        raise CommandError("name must be specified")
     return service(
         name, selected, labels, service_ports(numbers, ports, flags.get_string("protocol"), flags.get_string("target-port")),
         **_settings(factory),

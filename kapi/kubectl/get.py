@@ -80,7 +80,7 @@ class GetOptions:
             raw_path(flags.get_string("raw"))
         else:
             self._complete()
-        if flags.get_bool("show-labels") and not self.human:
+        if flags.get_bool("show-labels") and flags.get_string("output") not in ("", "wide"):
             raise CommandError(f"--show-labels option cannot be used with {self.output} printer")
         if flags.get_list("label-columns") and self.output.startswith("custom-columns"):
             raise CommandError(f"--label-columns option cannot be used with {self.output} printer")
@@ -92,7 +92,11 @@ class GetOptions:
         flags = self.flags
         assert self.factory.namespace
         if self.watching and self.sort_by:
-            self.factory.err.write("warning: --watch requested, --sort-by will be ignored for watch events received\n")
+            self.factory.err.write(
+                "warning: --watch requested, --sort-by will be ignored for watch events received\n"
+                if flags.get_bool("watch")
+                else "warning: --watch-only requested, --sort-by will be ignored\n"
+            )
         if not self.watching and not flags.arguments and not flags.get_list("filename"):
             self.factory.err.write(
                 f'You must specify the type of resource to get. Use "{self.program} api-resources" for a complete list of '
@@ -156,7 +160,7 @@ class GetOptions:
             items = [info.object for info in infos]
             obj = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
         with result.caught():
-            if self.sort_by and isinstance(obj.get("items"), list):
+            if self.sort_by and isinstance(obj.get("items"), list) and obj["items"]:
                 from kapi.kubectl.sorting import sort_by
 
                 obj = {**obj, "items": sort_by(obj["items"], self.sort_by, lambda item: item)}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
 from kapi.client.rest import PatchType, Request, RESTClient
+from kapi.kubectl.messages import CommandError
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object, Tree
 
@@ -51,8 +52,10 @@ class Info:
         return f"{kind_text(self.mapping)}/{self.name}"
 
     def request(self, made: Request, name: str | None = None) -> Request:
-        """For the object, or with a ``name`` for another one; "" is the whole resource.  Raises ValueError without a name."""
+        """For the object, or with a ``name`` for another one; "" is the whole resource.  Raises CommandError without a name."""
         made = made.namespace(self.namespace).resource(self.mapping.name)
+        if name is None and not self.name:
+            raise CommandError("resource name may not be empty")
         if name != "":
             made = made.name(self.name if name is None else name)
         return made.subresource(self.subresource)

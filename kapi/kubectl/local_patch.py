@@ -9,12 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kapi.kubectl.messages import SCHEME, CommandError
+from kapi.codecs.json_reading import kind_of
+from kapi.kubectl.messages import SCHEME, CommandError, NotRegistered
+from kapi.machinery.go_json import json_text
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 
 if TYPE_CHECKING:
     from kapi.schema.types import Type
+
+#: groups of Kubernetes that clients have no types of
+_OF_SERVERS = ("apiextensions.k8s.io", "apiregistration.k8s.io", "admission.k8s.io", "imagepolicy.k8s.io")
+_RBAC = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+#: kinds in versions that no server has any more, but clients still read; they have the types of v1
+_FORMER = {
+    "apps/v1beta1": ("ControllerRevision", "Deployment", "StatefulSet"),
+    "apps/v1beta2": ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "batch/v1beta1": ("CronJob",),
+    "discovery.k8s.io/v1beta1": ("EndpointSlice",),
+    "extensions/v1beta1": ("DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet"),
+    "networking.k8s.io/v1beta1": ("Ingress", "IngressClass"),
+    "policy/v1beta1": ("PodDisruptionBudget",),
+    "rbac.authorization.k8s.io/v1alpha1": _RBAC,
+    "rbac.authorization.k8s.io/v1beta1": _RBAC,
+    "scheduling.k8s.io/v1beta1": ("PriorityClass",),
+    "storage.k8s.io/v1beta1": ("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment"),
+}
 
 
 class Patched(NamedTuple):
@@ -59,7 +79,6 @@ def patched(obj: Object, patch: bytes, kind: str) -> Patched:
 
 def unstructured(tree: Tree) -> Object:
     """An object of any kind.  Raises CommandError."""
-    from kapi.codecs.json_reading import kind_of
     from kapi.machinery.field import format_value
     from kapi.schema.patched_text import all_sorted
 
@@ -70,7 +89,23 @@ def unstructured(tree: Tree) -> Object:
     return tree
 
 
-def decoded(tree: Tree, text: Callable[[], str] = str) -> Object:
+def read_typed(tree: Tree, scheme: str) -> Object:
+    """A document as ``decoded``; a list has its items, those of a ``List`` as they are.  Raises CommandError."""
+    if not isinstance(tree, dict) or (tree.get("apiVersion"), tree.get("kind")) != ("v1", "List"):
+        found = decoded(tree, lambda: json_text(tree), scheme)
+        return {**found, "items": found.get("items") or []} if found["kind"].endswith("List") else found
+    items, others = tree.get("items"), {key: value for key, value in tree.items() if key != "items"}
+    if items is not None and not isinstance(items, list):
+        wanted = "struct field List.items of type []runtime.RawExtension"
+        raise CommandError(f"json: cannot unmarshal {kind_of(items)} into Go {wanted}")
+    try:  # all lists have the same metadata
+        decoded({**others, "kind": "ConfigMapList"})
+    except CommandError as error:
+        raise CommandError(str(error).replace("ConfigMapList.", "List.")) from None
+    return {**tree, "items": items or []}
+
+
+def decoded(tree: Tree, text: Callable[[], str] = str, scheme: str = SCHEME) -> Object:
     """An object after Go's decoder and encoder: without unknown fields, the others in Go's order.  Raises CommandError.
 
     ``text`` is the same as in ``Patched``; an object with a kind does not need it.
@@ -84,7 +119,7 @@ def decoded(tree: Tree, text: Callable[[], str] = str) -> Object:
         for name, value in (("Kind", kind), ("apiVersion", version)):
             if not value:
                 raise CommandError(f"Object '{name}' is missing in '{text()}'")
-        type_ = check_known(tree)
+        type_ = check_known(tree, scheme)
         fields, _ = decode_tree(tree, type_, strict=False)
     except ValueError as error:
         raise CommandError(str(error)) from None
@@ -96,8 +131,7 @@ def check_known(obj: Object, scheme: str = SCHEME) -> Type:
     """The type of the object.  Raises CommandError for a kind outside of Kubernetes' own API."""
     type_ = _type_of(obj)
     if type_ is None:
-        version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
-        raise CommandError(f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"')
+        raise NotRegistered(obj.get("kind", ""), obj.get("apiVersion", ""), scheme)
     return type_
 
 
@@ -106,5 +140,12 @@ def _type_of(obj: Object) -> Type | None:
     from kapi.schema.builtin import names_by_kind, type_of
 
     group, version = GroupVersion.parse(obj.get("apiVersion") or "")
-    kind = GroupVersionKind(group, version, obj.get("kind") or "")
+    name = obj.get("kind") or ""
+    if group in _OF_SERVERS:
+        return None
+    if name.removesuffix("List") in _FORMER.get(f"{group}/{version}", ()):
+        version = "v1"
+        if group == "extensions":
+            group = "networking.k8s.io" if name.startswith(("Ingress", "Network")) else "apps"
+    kind = GroupVersionKind(group, version, name)
     return type_of(kind) if kind in names_by_kind() else None

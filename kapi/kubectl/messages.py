@@ -29,6 +29,13 @@ class CommandError(Exception):
         self.usage, self.code, self.plain, self.output = usage, code, plain, output
 
 
+class NotRegistered(CommandError):
+    """For an object of a kind outside of Kubernetes' own API, of ``scheme`` as Go names it."""
+
+    def __init__(self, kind: str, version: str, scheme: str) -> None:
+        super().__init__(f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"')
+
+
 class Aggregate(Exception):
     """Several errors, one in each line."""
 

@@ -32,6 +32,14 @@ def check_object(obj: Object) -> None:
         raise CommandError(str(error).replace("ConfigMap.metadata", "metadataOnlyObject.metadata")) from None
 
 
+def check_names(obj: Object) -> None:
+    """As ``check_object``, for an item of a list: only of what commands use.  The server reads the rest of its metadata."""
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict):
+        metadata = {name: value for name, value in metadata.items() if name in (*_TEXTS, "labels", "annotations")}
+    check_object({**obj, "metadata": metadata})
+
+
 def _usual(name: str, value: Tree) -> bool:
     """Whether the value is one of the type; only common ones are known."""
     if value is None or name in _TEXTS:

@@ -15,7 +15,7 @@ from kapi.kubectl.describers.pods import template
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info, items_of
-from kapi.kubectl.messages import CommandError, aggregate
+from kapi.kubectl.messages import CommandError, aggregate, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.kubectl.rollout_status import REVISION, follow
@@ -66,8 +66,8 @@ async def _change_all(factory: Factory, program: str, operation: str, same: str,
             continue
         try:
             operated = operation if await updates.patch(info, wanted) else same
-        except StatusError as error:
-            errors.append(CommandError(f"failed to patch: {error.message}"))
+        except (CommandError, StatusError) as error:
+            errors.append(CommandError(f"failed to patch: {getattr(error, 'message', error)}"))
             continue
         if not operated:
             errors.append(
@@ -80,6 +80,8 @@ async def _change_all(factory: Factory, program: str, operation: str, same: str,
         factory.out.write(printer_for(factory.flags, operated, typed=True).print(info.object or {}))
     if not errors and not result.of_files:
         result.finish()
+    if not result.errors:
+        raise_errors(errors)
     aggregate(result.before(errors))
     return 0
 
@@ -135,12 +137,13 @@ async def _of_revision(factory: Factory, program: str) -> tuple[int, Result]:
 
 async def _status(factory: Factory, program: str) -> int:
     revision, result = await _of_revision(factory, program)
-    infos = await result.infos()
-    for info in infos:
+    found = False
+    async for info in result.visit():
+        found = True
         with result.caught((CommandError,)):
             await follow(factory, info, revision)
     result.finish()
-    return 0 if infos else _nothing(factory)
+    return 0 if found else _nothing(factory)
 
 
 async def _history(factory: Factory, program: str) -> int:
@@ -275,6 +278,11 @@ def _check_revisions(info: Info, what: str = "history", part: str = "history vie
         raise CommandError(f"error retrieving {what} for {quote(mapping.group_kind)}, {problem}")
     if mapping.kind not in ("Deployment", "DaemonSet", "StatefulSet"):
         raise CommandError(f"no {part} has been implemented for {quote(mapping.group_kind)}")
+    if not info.name:
+        kinds = {"Deployment": "deployment" if what == "history" else "Deployment", "StatefulSet": "Statefulset"}
+        raise CommandError(
+            f"failed to retrieve {kinds.get(mapping.kind, mapping.kind)} : resource name may not be empty"
+        )
 
 
 def _newest_last(info: Info, sets: list[Object]) -> list[Object]:

@@ -99,7 +99,7 @@ async def follow(factory: Factory, info: Info, revision: int) -> None:
         return done or not factory.flags.get_bool("watch")
 
     first: Object = info.object or {}
-    if show(first):
+    if info.name and show(first):
         return
 
     def change(obj: Object | None) -> bool:

@@ -64,6 +64,8 @@ async def run(factory: Factory, program: str) -> int:
                     await known.patch("merge", cause, dryRun="All" if dry_run == "server" else None)
         obj: Object = info.object or {}
         if info.mapping.group in ("", "apps"):
+            if not isinstance(obj.get("spec", {}), dict):
+                raise CommandError("value cannot be set because .spec is not a map[string]interface{}")
             obj = {**obj, "spec": {**(obj.get("spec") or {}), "replicas": replicas}}
         factory.out.write(printer.print(obj))
     raise_errors(result.errors)

@@ -173,8 +173,7 @@ async def _subject(factory: Factory, program: str) -> int:
             if await updates.patch(info, changed(info, change)):
                 factory.out.write(printer.print(info.object or {}))
         except CommandError as error:
-            name = f"{info.text}\n" if flags.get_bool("local") else object_name(info)
-            errors.append(CommandError(f"error: {name} {error}\n"))
+            errors.append(CommandError(f"error: {object_name(factory, info)} {error}\n"))
         except StatusError as error:
             errors.append(CommandError(f"failed to patch subjects to rolebinding: {error.message}"))
     raise_errors(errors + result.errors)

@@ -186,7 +186,7 @@ async def update_pods(
             wanted, problems = changed_pods(info, change)
             wanted = recorded(factory, program, wanted)
         except CommandError as error:
-            errors.append(CommandError(f"error: {object_name(info)} {error}\n"))
+            errors.append(CommandError(f"error: {object_name(factory, info)} {error}\n"))
             continue
         errors += [CommandError(problem) for problem in problems]
         try:
@@ -198,5 +198,8 @@ async def update_pods(
     return 0
 
 
-def object_name(info: Info) -> str:
+def object_name(factory: Factory, info: Info) -> str:
+    """As kubectl's ``ObjectName``, which ends a line after what has a group and is of no server."""
+    if is_local(factory):
+        return f"{info.text}\n" if info.mapping.group else info.text
     return f"{info.mapping.name}/{info.name}"

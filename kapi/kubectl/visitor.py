@@ -12,17 +12,22 @@ from kapi.client.discovery import APIResource
 from kapi.client.errors import DeadlineExceeded, StatusError
 from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
-from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, aggregate, raise_errors
+from kapi.kubectl.messages import (
+    Aggregate,
+    CommandError,
+    ListErrors,
+    NotRegistered,
+    aggregate,
+    raise_errors,
+)
 from kapi.kubectl.object_meta import check_object
 from kapi.machinery.go_json import json_text
 from kapi.machinery.status import BadRequest, NotFound
 from kapi.machinery.tree import Object, Tree, dig
 
 _CAUGHT = (Aggregate, CommandError, StatusError)
-_TYPE_META = (
-    'value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
-    'Kind string "json:\\"kind,omitempty\\"" }'
-)
+#: makes the items of a list, with errors for some
+Items = Callable[[], Iterable[Object | CommandError]]
 EXTENSIONS = (".json", ".yaml", ".yml")
 
 
@@ -178,7 +183,7 @@ class Checked:
             yield info
 
 
-class Items(Chain):
+class ListItems(Chain):
     """Of one list in a file."""
 
     async def visit(self) -> AsyncIterator[Info | Exception]:
@@ -242,24 +247,65 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Tree, bytes]]:
             yield tree, part.strip() if is_json else b""
 
 
-def decode(tree: Tree, text: bytes, source: str, *, typed: bool = False) -> tuple[Object, list[Object] | None]:
-    """The object of a document, and the items of a list; ``typed``: it is read as one of Go's types.  Raises CommandError."""
-    with decoding(source):
-        if not isinstance(tree, dict) and typed:
-            raise CommandError(f"couldn't get version/kind; json parse error: {_unexpected(tree, _TYPE_META)}")
-        if not isinstance(tree, dict):
-            raise _unexpected(tree, "value of type unstructured.detector")
-        items = tree.get("items")
-        if items is not None and not isinstance(items, list):
-            raise _unexpected(items, "struct field decodeList.items of type []json.RawMessage")
-        for item in items or ():
-            if item is not None and not isinstance(item, dict):
-                raise _unexpected(item, "value of type map[string]interface {}")
-        kind = tree.get("kind")
-        if not kind or not isinstance(kind, str) or str(tree.get("apiVersion")).count("/") > 1:
-            raise CommandError(f"Object 'Kind' is missing in '{text.decode() or json_text(tree)}'")
-        check_object(tree)
-        return tree, items_of(tree) if "items" in tree else None
+def decode(tree: Tree, text: bytes) -> tuple[Object, Callable[[], Iterable[Object]] | None]:
+    """The object of a document, and the items of a list.  Raises CommandError."""
+    if not isinstance(tree, dict):
+        raise _unexpected(tree, "value of type unstructured.detector")
+    items = tree.get("items")
+    if items is not None and not isinstance(items, list):
+        raise _unexpected(items, "struct field decodeList.items of type []json.RawMessage")
+    for item in items or ():
+        if item is not None and not isinstance(item, dict):
+            raise _unexpected(item, "value of type map[string]interface {}")
+    kind = tree.get("kind")
+    if not kind or not isinstance(kind, str) or str(tree.get("apiVersion")).count("/") > 1:
+        raise CommandError(f"Object 'Kind' is missing in '{text.decode() or json_text(tree)}'")
+    check_object(tree)
+    return tree, (lambda: _untyped_items(tree)) if "items" in tree else None
+
+
+def _untyped_items(obj: Object) -> Iterable[Object]:
+    """Raises CommandError for a list in a list."""
+    found = items_of(obj)
+    if any(isinstance(item.get("items"), list) for item in found):
+        raise CommandError("*unstructured.Unstructured is not a list: no Items field in this object")
+    return found
+
+
+def typed_document(tree: Tree, scheme: str) -> tuple[Object, Items | None]:
+    """As ``decode``, of a document that is read as one of the types of Kubernetes' own API."""
+    from kapi.kubectl.local_patch import read_typed
+
+    found = read_typed(tree, scheme)
+    return found, (lambda: _typed_items(found, scheme)) if is_list(found) else None
+
+
+def _typed_items(obj: Object, scheme: str) -> Iterable[Object | CommandError]:
+    """The objects of a list and of the lists in it, with errors for those of kinds that are not known.
+
+    Raises ListErrors when an item is no object.
+    """
+    from kapi.kubectl.local_patch import read_typed
+
+    lists, found, of_no_type = [obj], list[Object | CommandError](), "unable to get type info from the object "
+    for one in lists:
+        errors = list[BaseException]()
+        raw = one["kind"] == "List"
+        for item in one["items"] if raw else items_of(one):
+            if item is None:
+                found.append(CommandError(f"{of_no_type}%!q(<nil>): expected pointer, but got invalid kind"))
+                continue
+            try:
+                read = read_typed(item, scheme) if raw else item
+                (lists if is_list(read) else found).append(read)
+            except NotRegistered:
+                why = f'no kind is registered for the type runtime.Unknown in scheme "{scheme}"'
+                found.append(CommandError(f'{of_no_type}"*runtime.Unknown": {why}'))
+            except CommandError as error:
+                errors.append(error)
+        if errors:
+            raise ListErrors(errors)
+    return found
 
 
 @contextlib.contextmanager
@@ -363,7 +409,7 @@ class Result:
                     return
                 found.append(info)
         if self.of_files:
-            self.errors += _as_one(found) if self.errors else found
+            self.errors += self._as_one(found) if self.errors else found
 
     async def infos(self) -> list[Info]:
         """The objects; ``errors`` has the errors."""
@@ -403,8 +449,7 @@ class Result:
 
     def before(self, errors: list[BaseException]) -> list[BaseException]:
         """The errors of reading all objects, and then those of single objects."""
-        return [*(_as_one(self.errors) if errors else self.errors), *errors]
+        return [*(self._as_one(self.errors) if errors else self.errors), *errors]
 
-
-def _as_one(errors: list[BaseException]) -> list[BaseException]:
-    return [ListErrors(errors)] if len(errors) > 1 else errors
+    def _as_one(self, errors: list[BaseException]) -> list[BaseException]:
+        return [ListErrors(errors)] if len(errors) > (0 if self.of_files else 1) else errors

@@ -89,6 +89,8 @@ async def _appeared(factory: Factory, builder: Builder, end: float) -> None:
 
 async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: float | None, printer: Printer) -> None:
     """``end``: None for a single check.  Raises CommandError."""
+    if not info.name:
+        raise CommandError("resource name must be provided")
     for done in conditions:
         if done is _deleted and end is not None and end <= factory.reactor.seconds():
             raise CommandError("context deadline exceeded")  # as for all objects after the one that took the time
