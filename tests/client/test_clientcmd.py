@@ -184,9 +184,9 @@ def test_who_the_command_line_says(files: str) -> None:
     config = Kubeconfig.load("", {"KUBECONFIG": files}).config(None, over)
     assert now(config.credentials.headers()) == [(b"Authorization", b"Basic bjpw")]
     assert (config.impersonate.extra, config.proxy_url) == ({"k": ("v",)}, "socks5://p")
-    over.token = "t"
+    both = over._replace(token="t")
     with pytest.raises(ConfigError, match="more than one authentication method found for u2"):
-        Kubeconfig.load("", {"KUBECONFIG": files}).config(None, over)
+        Kubeconfig.load("", {"KUBECONFIG": files}).config(None, both)
 
 
 def test_a_context_that_is_not_there(files: str) -> None:
