@@ -58,10 +58,13 @@ class CBORDocument(Document):
 def type_meta(tree: Object) -> tuple[str, str]:
     """apiVersion and kind, "" when missing.  Raises ValueError with Go's text.
 
-    Go's decoder ignores the case of letters in these two names, unlike in all other names; the last value counts, in the order of
-    the client's text, or by name where upstream writes the JSON itself: of YAML and of patched objects.
+    Go's decoder of JSON ignores the case of letters in these two names, unlike in all other names, and that of CBOR does not.
+    The last value counts, in the order of the client's text, or by name where upstream writes the JSON itself: of YAML and of
+    patched objects.
     """
     version = kind = ""
+    if isinstance(tree, CBORDocument):
+        return tree.get("apiVersion") or "", tree.get("kind") or ""
     in_order = isinstance(tree, Document) and tree.raw is not None
     for key in tree if in_order else sorted(tree):
         value = tree[key]

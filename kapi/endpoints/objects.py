@@ -215,17 +215,15 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
     await in_slices  # each object is processed
     for text in scope.store.row.strategy.warnings_on_delete(options):
         ctx.warn(text)
-    match = chosen.resource_version_match
-    if match is None and chosen.limit == 0 and chosen.resource_version:
-        match = "Exact"  # upstream reads pages, which are of the revision that is named
     page = await read.list_page(
         scope.store,
         namespace,
         predicate,
         resource_version=chosen.resource_version,
-        match=match,
+        match=chosen.resource_version_match,
         limit=chosen.limit,
         token=chosen.continue_,
+        paged=chosen.limit == 0,
     )
 
     def delete_one(entry: Entry, pending: PendingDeletion) -> Coroutine[object, object, Stored]:

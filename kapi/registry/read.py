@@ -170,10 +170,12 @@ async def list_page(
     match: str | None = None,
     limit: int = 0,
     token: str = "",
+    paged: bool = False,
 ) -> Page:
     """One page of a list.
 
-    ``limit`` 0 or less is no limit.  Raises BadRequest, Expired (410) and Timeout (a revision not reached yet).
+    ``limit`` 0 or less is no limit; ``paged``: upstream has one even then, which makes the revision exact.  Raises BadRequest,
+    Expired (410) and Timeout (a revision not reached yet).
     """
     cache = store.cache
     # a list that accepts any age ignores the limit, as upstream when it answers from its cache
@@ -187,12 +189,15 @@ async def list_page(
             return _page(cache, *cache.page(namespace, predicate, position.key, limit), namespace, predicate)
         return await _list_exact(store, namespace, predicate, position.revision, limit, position.key, token)
     revision = parse_revision(resource_version, listing=True)
-    if (match == "Exact" and revision) or (revision and limit and match is None):
+    exact = match == "Exact"
+    legacy = match is None and bool(limit or paged)  # a limit makes the revision exact, except of a single object
+    single = legacy and predicate is not None and predicate.fields.exact("metadata.name") is not None
+    if revision and (exact or (legacy and not single)):
         return await _list_exact(store, namespace, predicate, revision, limit, "", "")
     if resource_version == "":
         await _wait_fresh(cache)
     elif revision:
-        await _wait_for(store, revision)
+        await _wait_for(store, revision, uncached=single)
     else:
         waiting = cache.wait_loaded()
         if waiting is not None:
@@ -215,9 +220,9 @@ async def _wait_fresh(cache: Cache) -> None:
         raise
 
 
-async def _wait_for(store: ResourceStore, revision: int) -> None:
+async def _wait_for(store: ResourceStore, revision: int, uncached: bool = False) -> None:
     cache = store.cache
-    if store.group_resource in UNCACHED:
+    if uncached or store.group_resource in UNCACHED:
         await _wait_fresh(cache)
         _check_reached(cache, revision)
         return

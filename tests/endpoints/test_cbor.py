@@ -339,6 +339,8 @@ def test_an_api_version_that_is_malformed_counts_as_none(on: MemoryAPI) -> None:
     body = {**config("a"), "apiVersion": "x/y/z"}
     assert answered(ask(on, "POST", MAPS, body), 201)["apiVersion"] == "v1"
     assert on.ask("POST", MAPS, body).code == 400  # in JSON
+    for odd in ({"Kind": 1}, {"APIVERSION": "x"}):  # in JSON these are the kind and the version
+        assert ask(on, "POST", f"{MAPS}?dryRun=All", {**config("b"), **odd}).code == 201
     assert ask(on, "DELETE", f"{MAPS}/a", {"kind": "DeleteOptions", "apiVersion": "x/y/z"}).code == 200
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.selectors import Predicate, parse_labels
+from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.machinery.status import BadRequest, Expired, NotFound, StatusError, Timeout
 from kapi.registry.read import Page, decode_token, encode_token, get, list_page, parse_revision
 from kapi.registry.resource_store import ResourceStore
@@ -168,6 +168,19 @@ def test_a_list_of_events_does_not_wait_for_a_later_revision(api: MemoryAPI, mat
     with pytest.raises(Timeout) as raised:
         succeed(list_page(events, "a", None, resource_version="99999999", match=match))
     assert "Too large resource version" in raised.value.message and not raised.value.retry_after
+
+
+@pytest.mark.parametrize("name", ["m0", "none"])
+def test_a_limit_does_not_make_the_revision_of_a_single_object_exact(api: MemoryAPI, name: str) -> None:
+    before = listed(api).revision
+    create(api, "a", "none")
+    chosen = Predicate(parse_labels(""), parse_fields(f"metadata.name={name}"))
+    page = listed(api, predicate=chosen, resource_version=str(before), limit=1)
+    assert (names(page), page.revision, page.continue_) == ([name], before + 1, "")
+    assert names(listed(api, predicate=chosen, resource_version=str(before), match="Exact")) == [name][: name == "m0"]
+    with pytest.raises(Timeout) as raised:
+        listed(api, predicate=chosen, resource_version="99999999", limit=1)
+    assert not raised.value.retry_after
 
 
 def test_the_exact_revision_zero_is_the_present(api: MemoryAPI) -> None:
