@@ -6,6 +6,7 @@ from kapi.authorization.interface import Attributes
 from kapi.machinery import status
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
+from kapi.request.user import SYSTEM_MASTERS, UserInfo
 
 #: characters that a browser would read as markup
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -36,3 +37,9 @@ def forbidden_error(attributes: Attributes, reason: str = "") -> status.StatusEr
     if reason:
         message = f"{message}: {reason}"
     return status.forbidden(GroupResource(attributes.group, attributes.resource), attributes.name, message)
+
+
+def require_masters(user: UserInfo | None, message: str) -> None:
+    """Raises Forbidden with ``message`` for a user who is not in system:masters, which some endpoints are for."""
+    if user is None or SYSTEM_MASTERS not in user.groups:
+        raise status.Forbidden(message)

@@ -16,7 +16,6 @@ from kapi.audit.policy import NONE
 from kapi.filters.chain import Filter
 from kapi.machinery import status
 from kapi.request.context import RequestContext
-from kapi.request.host_user import host_user
 
 
 def audit_init(auditor: Auditor) -> Filter:
@@ -32,7 +31,7 @@ def audit_init(auditor: Auditor) -> Filter:
         if not isinstance(event, AuditEvent):
             return  # not audited
         if event.config is None and ctx.info is not None:
-            event.finish(auditor.policy.evaluate(ctx.info, host_user(ctx)))
+            event.finish(auditor.policy.evaluate(ctx.info, ctx.host_user()))
         else:
             event.finish()
 
@@ -53,7 +52,7 @@ def audit(auditor: Auditor) -> Filter:
     def check(ctx: RequestContext) -> None | Deferred[None]:
         event = ctx.audit
         assert isinstance(event, AuditEvent) and ctx.info is not None
-        config = auditor.policy.evaluate(ctx.info, host_user(ctx))
+        config = auditor.policy.evaluate(ctx.info, ctx.host_user())
         auditor.meter.level(config.level_name)
         processed = event.begin(config, ctx.info.long_running)
         if config.level == NONE:

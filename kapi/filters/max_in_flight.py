@@ -8,7 +8,6 @@ from __future__ import annotations
 from kapi.filters.chain import Filter
 from kapi.filters.priority_and_fairness import too_many_requests
 from kapi.request.context import RequestContext
-from kapi.request.host_user import host_user
 from kapi.request.response import Response
 from kapi.request.user import SYSTEM_MASTERS
 
@@ -35,7 +34,7 @@ def max_in_flight(reads: int, writes: int) -> Filter:
         write = ctx.info.verb not in _READS
         limit, now = (writes, writing) if write else (reads, reading)
         if limit and now >= limit:
-            user = host_user(ctx)
+            user = ctx.host_user()
             if user is None or SYSTEM_MASTERS not in user.groups:
                 return too_many_requests(1)
         if write:

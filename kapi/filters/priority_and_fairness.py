@@ -20,7 +20,6 @@ from kapi.flowcontrol.queue import Request
 from kapi.process.shares import Flow
 from kapi.process.turn import Turn
 from kapi.request.context import RequestContext
-from kapi.request.host_user import host_user
 from kapi.request.info import WRITES
 from kapi.request.response import Response
 
@@ -112,7 +111,7 @@ def priority_and_fairness(
         return None
 
     def check(ctx: RequestContext) -> Response | None | Awaitable[Response | None]:
-        info, user = ctx.info, host_user(ctx)
+        info, user = ctx.info, ctx.host_user()
         assert info is not None and user is not None
         if info.long_running and info.verb != "watch":
             return None

@@ -25,9 +25,8 @@ from kapi.machinery.tree import Object
 from kapi.process.shares import Flow
 from kapi.process.timers import Repeated
 from kapi.process.turn import Turn
-from kapi.request.host_user import is_tenant
 from kapi.request.info import RequestInfo
-from kapi.request.user import UserInfo
+from kapi.request.user import UserInfo, is_tenant
 from kapi.resources.flowcontrol import bootstrap
 from kapi.resources.flowcontrol import bootstrap as must
 from kapi.runtime.interface import Client
@@ -249,7 +248,7 @@ class FlowController:
         """The first schema that matches; the catch-all matches every request.
 
         The requests to a logical cluster are one flow of each schema.  Users of the cluster are never exempt
-        (``kapi.request.host_user``).
+        (``kapi.request.user.tenant``).
         """
         if info.is_resource:
             key: tuple[object, ...] = (

@@ -19,7 +19,7 @@ from kapi.request.http import HTTPRequest
 from kapi.request.info import RequestInfo
 from kapi.request.pending import Pending
 from kapi.request.trace import Trace
-from kapi.request.user import UserInfo
+from kapi.request.user import UserInfo, tenant
 
 Finisher = Callable[["RequestContext", int], None]
 
@@ -171,6 +171,10 @@ class RequestContext:
         if self.latencies is None:
             self.latencies = {}
         self.latencies[layer] = self.latencies.get(layer, 0.0) + seconds
+
+    def host_user(self) -> UserInfo | None:
+        """The effective user; in a logical cluster the one whom the process itself has authenticated, or the cluster."""
+        return tenant(self.cluster, self.original_user or self.user) if self.cluster else self.user
 
     def header(self, name: str) -> str | None:
         """The first value of a request header, or None."""

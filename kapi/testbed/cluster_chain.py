@@ -25,7 +25,6 @@ from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.tree import Tree
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
-from kapi.request.host_user import host_user
 from kapi.request.user import SYSTEM_MASTERS
 from kapi.serving.generic import NotFound
 from kapi.serving.life import Hooks, run_hooks
@@ -83,7 +82,7 @@ class ProcessPaths(NotFound):
     def handle(self, ctx: RequestContext) -> Answer:
         if ctx.path.startswith(_SHARED_PATHS):
             return self._site.answer(ctx)
-        user = host_user(ctx)
+        user = ctx.host_user()
         if ctx.path.startswith(_METRICS) and user is not None and not _READERS.isdisjoint(user.groups):
             return self._site.answer(ctx)
         return super().handle(ctx)

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from kapi.authorization.forbidden import require_masters
 from kapi.endpoints.body import raw_body
 from kapi.filters.chain import Filter, Handler
 from kapi.machinery import names, status
@@ -29,7 +30,6 @@ from kapi.serving.routing import Answer, Routes
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.sweeper import INTERVAL_SECONDS, Sweeper
 from kapi.testbed.logical_cluster import Gate, LogicalCluster, Make, Served
-from kapi.testbed.masters import require_masters
 from kapi.testbed.moved_clock import MovedClock
 from kapi.testbed.snapshots import Snapshots
 
@@ -179,7 +179,7 @@ class Clusters:
     @app.route(PATH, branch=True, listed=False)
     def answer(self, ctx: RequestContext) -> Answer:
         """Answers ``/clusters`` and ``/clusters/NAME``.  Raises StatusError."""
-        require_masters(ctx, "logical clusters are for members of system:masters")
+        require_masters(ctx.user, "logical clusters are for members of system:masters")
         name = ctx.path[len(_PREFIX) :]
         if not name:
             return self._answer_all(ctx)

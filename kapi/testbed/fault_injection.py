@@ -12,6 +12,7 @@ import orjson
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 
+from kapi.authorization.forbidden import require_masters
 from kapi.endpoints.body import raw_body
 from kapi.filters.chain import Handler
 from kapi.machinery import status
@@ -21,7 +22,6 @@ from kapi.request.info import RequestInfo
 from kapi.request.response import Response, StreamResponse
 from kapi.serving.routing import Routes
 from kapi.testbed.fault_rules import CUT, EXPIRED, Rule, Rules, decoded
-from kapi.testbed.masters import require_masters
 
 
 class HeldWatches:
@@ -144,7 +144,7 @@ class FaultInjection:
     @app.route(PATH, methods=("GET", "POST", "DELETE"), listed=False)
     def answer(self, ctx: RequestContext) -> Response:
         """GET lists all rules, POST adds one, DELETE (``?name=``) removes one or all.  Raises StatusError."""
-        require_masters(ctx, "faults are for members of system:masters")
+        require_masters(ctx.user, "faults are for members of system:masters")
         if ctx.method == "POST":
             try:
                 name = self.add(raw_body(ctx))

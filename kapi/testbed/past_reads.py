@@ -11,6 +11,7 @@ from typing import Protocol
 
 import orjson
 
+from kapi.authorization.forbidden import require_masters
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.encoding import respond_message, respond_object
@@ -25,7 +26,6 @@ from kapi.request.response import Response
 from kapi.serving.routing import Routes
 from kapi.store.errors import Compacted
 from kapi.store.interface import CREATED, DELETED, Change
-from kapi.testbed.masters import require_masters
 
 OPTION = "kapiRevision"
 PATH = "/kapi/changes"
@@ -95,7 +95,7 @@ class PastReads:
     @app.route(PATH, methods=("GET",), listed=False)
     async def changes(self, ctx: RequestContext) -> Response:
         """Objects that were created, updated or deleted after ``from``, up to ``to``.  Raises StatusError."""
-        require_masters(ctx, "changes of everything are for members of system:masters")
+        require_masters(ctx.user, "changes of everything are for members of system:masters")
         since = _revision(ctx, "from")
         until = _revision(ctx, "to") if ctx.first("to") else self._history.newest
         await in_slices  # they may be many, and packed

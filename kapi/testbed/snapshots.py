@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import orjson
 
+from kapi.authorization.forbidden import require_masters
 from kapi.codecs.split import encode_halves
 from kapi.endpoints.body import raw_body
 from kapi.machinery import names, status
@@ -22,7 +23,6 @@ from kapi.request.response import Response
 from kapi.serving.routing import Answer, Routes
 from kapi.store.memory import Snapshot
 from kapi.store.table import Value
-from kapi.testbed.masters import require_masters
 
 PATH = "/snapshots"
 MAX_SNAPSHOTS = 1000
@@ -54,7 +54,7 @@ class Snapshots:
 
         POST adds further lines of a file.  DELETE removes one.  Raises StatusError.
         """
-        require_masters(ctx, "snapshots are for members of system:masters")
+        require_masters(ctx.user, "snapshots are for members of system:masters")
         name = ctx.path[len(_PREFIX) :]
         if not name:
             if ctx.method != "GET":
