@@ -189,6 +189,19 @@ class TestLimitRanger:
         text = refusal(limit_ranger.LimitRanger(initializer(client)), request)
         assert "maximum example.com/x usage per Container is" in text
 
+    def test_the_pod_as_a_whole_has_the_defaults_of_its_containers(self) -> None:
+        """Otherwise they are added when the pod is changed, and the change is refused."""
+        client = cluster()
+        spec = {"limits": [{"type": "Container", "default": {"hugepages-2Mi": "2Mi"}}]}
+        client.put("", "limitranges", {"metadata": {"name": "l", "namespace": "n"}, "spec": spec})
+        request = attributes(pod(resources={"requests": {"cpu": "1", "memory": "1Gi"}}))
+        finish(limit_ranger.LimitRanger(initializer(client)).admit(request))
+        assert request.obj is not None
+        assert request.obj["spec"]["resources"] == {
+            "requests": {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "2Mi"},
+            "limits": {"hugepages-2Mi": "2Mi"},
+        }
+
 
 class TestPriority:
     def test_the_class_sets_the_number(self) -> None:

@@ -12,6 +12,7 @@ from kapi.machinery.golang import aggregate
 from kapi.machinery.pod_resources import pod_resources
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
+from kapi.resources.shared.poddefaults import default_pod_level
 
 Amounts = dict[str, str]
 _ANNOTATION = "kubernetes.io/limit-ranger"
@@ -76,6 +77,7 @@ def _set_defaults(limit_range: Object, pod: Object) -> None:
                     container["resources"] = {**(container.get("resources") or {}), part: amounts}
                     notes.append(f"{', '.join(missing)} {word} for {called} {container.get('name', '')}")
     if notes:
+        default_pod_level(pod["spec"])  # upstream completes them when it reads the stored pod
         metadata = pod["metadata"]
         text = "LimitRanger plugin set: " + "; ".join(notes)
         metadata["annotations"] = {**(metadata.get("annotations") or {}), _ANNOTATION: text}

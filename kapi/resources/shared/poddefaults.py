@@ -268,7 +268,7 @@ def _host_ports(containers: list[Object] | None) -> None:
                 port["hostPort"] = port["containerPort"]
 
 
-def _pod_level_amounts(spec: Object) -> None:
+def default_pod_level(spec: Object) -> None:
     """Completes the resources of the pod as a whole with the sums of its containers."""
     resources = spec.get("resources")
     if not resources:
@@ -297,7 +297,7 @@ def default_pod(pod: Object) -> None:
     spec = pod.setdefault("spec", {})
     _limits_as_requests(spec.get("containers"))
     _limits_as_requests(spec.get("initContainers"))
-    _pod_level_amounts(spec)
+    default_pod_level(spec)
     spec.setdefault("enableServiceLinks", True)
     if spec.get("hostNetwork"):
         _host_ports(spec.get("containers"))
