@@ -92,7 +92,7 @@ class AuthorizationChecks:
         user = self._user
         if check.service_account is not None:
             namespace, name = check.service_account
-            groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
             user = UserInfo(name=f"system:serviceaccount:{namespace}:{name}", groups=groups)
         attributes = authorization.Attributes(
             user=user,

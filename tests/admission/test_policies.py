@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from kapi.admission.interface import Attributes, Reinvocation
 from kapi.admission.policy import mutating, validating
 from kapi.authorization import interface as authorization
-from kapi.machinery.gvk import GroupResource
+from kapi.machinery.gvk import GroupResource, GroupVersionResource
 from kapi.machinery.status import StatusError, not_found
 from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
@@ -50,6 +50,7 @@ def cluster(kind: str, spec: Object, binding: Object | None = None) -> FakeClien
     return client
 
 
+NO_JSON = "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "
 UNTYPED = "error applying patch: failed to convert patch object to typed object: "
 
 
@@ -281,6 +282,24 @@ class TestValidating:
         except StatusError:
             return True
         return False
+
+    def test_a_service_account_is_in_the_groups_of_accounts_only(self) -> None:
+        client = cluster(
+            "validating",
+            {"validations": [{"expression": "authorizer.serviceAccount('n', 'a').path('/x').check('get').allowed()"}]},
+            {"validationActions": ["Deny"]},
+        )
+        asked: list[tuple[str, ...]] = []
+
+        class Noting:
+            def authorize(self, attributes: authorization.Attributes) -> authorization.Verdict:
+                asked.append(tuple(attributes.user.groups))
+                return authorization.Verdict(authorization.Decision.ALLOW)
+
+        made = initializer(client)
+        made.authorizer = Noting()
+        finish(validating.ValidatingAdmissionPolicy(made).validate(request(config_map())))
+        assert asked == [("system:serviceaccounts", "system:serviceaccounts:n")]
 
     def test_an_authorization_check_of_several_policies_is_made_once(self) -> None:
         check = "authorizer.group('').resource('pods').namespace('n').check('list').allowed()"
@@ -560,8 +579,22 @@ class TestMutating:
                 "[JSONPatch{}] + [null]",
                 "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch",
             ),
-            (True, "[JSONPatch{op: 'add', path: '/data/x', value: type(1)}]",
-             "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "),
+            *(
+                (True, f"[JSONPatch{{op: 'add', path: '/data/x', value: {value}}}]", NO_JSON + why)
+                for value, why in (
+                    ("type(1)", "type conversion not supported for 'type'"),
+                    ("[quantity('1')]", "type conversion error from 'Quantity' to '*structpb.Value'"),
+                    ("{'a': ip('1.2.3.4')}", "type conversion error from 'IP' to '*structpb.Value'"),
+                    ("authorizer.group('')",
+                     "type conversion error from 'kubernetes.authorization.GroupCheck' to '*structpb.Value'"),
+                    ("optional.none()", "optional.none() dereference"),
+                    ("{1: 'a'}", "unsupported type conversion from 'int' to string"),
+                    ("{1u: 'a'}", "unsupported type conversion from 'uint' to string"),
+                    ("{true: 'a'}", "type conversion error from bool to 'string'"),
+                    ("[JSONPatch{}]", "cannot convert to native type: *structpb.Value"),
+                    ("variables", 'disallowed conversion from "kubernetes.variables" to ""'),
+                )
+            ),
             (False, "Object{metadata: Object.metadata{managedFields: []}}",
              "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
              ".metadata.managedFields"),
@@ -586,6 +619,37 @@ class TestMutating:
         with pytest.raises(StatusError) as caught:
             self.mutate(self.patch(expression) if json else self.apply(expression), config_map(k="v"))
         assert caught.value.message.startswith(f"policy 'p' with binding 'b' denied request: {why}")
+
+    def test_integers_that_json_does_not_hold_are_texts(self) -> None:
+        for value, made in (
+            ("9007199254740992", "9007199254740992"),
+            ("18446744073709551615u", "18446744073709551615"),
+        ):
+            spec = self.patch(f"[JSONPatch{{op: 'add', path: '/data/n', value: {value}}}]")
+            assert self.mutate(spec, config_map(k="v"))["data"] == {"k": "v", "n": made}
+
+    def test_a_patch_may_name_no_unknown_kind(self) -> None:
+        for field, value, why in (
+            ("kind", "Foo", 'no kind "Foo" is registered for version "v1"'),
+            ("apiVersion", "v9", 'no kind "ConfigMap" is registered for version "v9"'),
+            ("apiVersion", "a/b/c", "unexpected GroupVersion string: a/b/c"),
+        ):
+            with pytest.raises(StatusError) as caught:
+                self.mutate(self.patch(f"[JSONPatch{{op: 'add', path: '/{field}', value: '{value}'}}]"), config_map())
+            assert caught.value.message.startswith(f"Internal error occurred: {why}")
+
+    def test_a_kind_of_another_group_than_the_resource_has_no_type(self) -> None:
+        (rule,) = RULES["resourceRules"]
+        rules = {"resourceRules": [{**rule, "resources": ["configmaps/scale"]}]}
+        changes = self.apply("Object{spec: Object.spec{replicas: 1}}")
+        client = cluster("mutating", {"reinvocationPolicy": "Never", "matchConstraints": rules, **changes})
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 2}}
+        asked = attributes(scale, group="autoscaling", kind="Scale", resource="configmaps", subresource="scale")
+        asked.resource = GroupVersionResource("", "v1", "configmaps")
+        with pytest.raises(StatusError) as caught:
+            finish(mutating.MutatingAdmissionPolicy(initializer(client)).admit(asked))
+        why = "failed to convert patch object to typed object: no corresponding type for autoscaling/v1, Kind=Scale"
+        assert caught.value.message == f"policy 'p' with binding 'b' denied request: error applying patch: {why}"
 
     def test_a_failed_test_changes_nothing(self) -> None:
         spec = self.patch(

@@ -134,7 +134,7 @@ class WebhookCase(WebhookTestCase):
             await answer({"op": "add", "path": "/data/n", "value": 1})
         with self.assertRaises(StatusError) as other:
             await answer({"op": "replace", "path": "/kind", "value": "Secret"})
-        self.assertEqual(other.exception.message, "Internal error occurred: the patched object is of another kind")
+        self.assertEqual(other.exception.message, "Internal error occurred: illegal base64 data at input byte 0")
         why = "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
         self.assertEqual((caught.exception.code, caught.exception.message), (500, f"Internal error occurred: {why}"))
 

@@ -47,8 +47,8 @@ class MutatingPolicy(Policy):
         self.reinvoke = spec.get("reinvocationPolicy") == "IfNeeded"
         self.composition = Composition(params=self.param_kind is not None, patches=True)
         self.composition.add_all(spec.get("variables") or ())
-        env = self.composition.environment
-        self.conditions = [compiled(c.get("expression", ""), env) for c in spec.get("matchConditions") or ()]
+        env, conditions = self.composition.environment, spec.get("matchConditions") or ()
+        self.conditions = [compiled(c.get("expression", ""), self.composition.plain) for c in conditions]
         #: (it is a JSON patch, expression)
         self.mutations: list[tuple[bool, Compiled]] = []
         for mutation in spec.get("mutations") or ():
@@ -201,7 +201,7 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
                     operations = json_patch(value)
                     patched = apply_json_patch(obj, operations)
                 else:
-                    patched = apply_configuration(obj, value, _type(kind, attributes))
+                    patched = apply_configuration(obj, value, _type(kind, invocation.resource, attributes))
                 if patched is not obj:
                     obj = known = decoded(patched, kind, known, operations)
             except (EvaluationError, MutationError) as error:
@@ -219,8 +219,15 @@ class MutatingAdmissionPolicy(PolicyPlugin[MutatingPolicy]):
         return _Outcome(changed=True, ran=ran)
 
 
-def _type(kind: GroupVersionKind, attributes: Attributes) -> Type | None:
-    """The type of an object in the version of a kind; None if it is not known."""
+def _type(kind: GroupVersionKind, resource: GroupVersionResource, attributes: Attributes) -> Type | None:
+    """The type of an object in the version of a kind; None if it is not known.
+
+    Raises MutationError for a kind like Scale, which is only served below resources of other groups: the OpenAPI document of its
+    own group does not have it.
+    """
+    if kind.group_version != resource.group_version:
+        why = f"failed to convert patch object to typed object: no corresponding type for {kind.group_version}, Kind={kind.kind}"
+        raise MutationError(f"error applying patch: {why}")
     row = attributes.custom_resource
     if row is None:
         return type_of(kind) if kind in names_by_kind() else None

@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 from kapi.cel.times import NANOS, Duration, Timestamp
-from kapi.cel.types import StructType
-from kapi.cel.values import Message, Optional
+from kapi.cel.types import TYPE, StructType
+from kapi.cel.values import Message, Optional, type_of
 from kapi.machinery.golang import GoValue
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.admissionregistration.expressions import JSON_PATCH
+from kapi.resources.admissionregistration.expressions import JSON_PATCH, LazyVariables
 from kapi.schema import jsonpatch
 from kapi.schema.apply import typed
 from kapi.schema.apply.shape import DEDUCED, LIST, MAP, Shape, Shapes, shape_of
 from kapi.schema.types import Type
+
+#: types of libraries that cel-go's errors call otherwise
+_GO_NAMES = {
+    "kubernetes.Quantity": "Quantity",
+    "kubernetes.URL": "URL",
+    "kubernetes.Semver": "Semver",
+    "kubernetes.NamedFormat": "Format",
+    "net.IP": "IP",
+    "net.CIDR": "CIDR",
+}
 
 
 class MutationError(ValueError):
@@ -36,7 +47,7 @@ def json_patch(value: object) -> list[Object]:
             operation["from"] = item["from"]
         if "value" in item:
             _check_names(item["value"])
-            operation["value"] = plain(item["value"])
+            operation["value"] = _json_value(item["value"])
         operations.append(operation)
     return operations
 
@@ -143,8 +154,50 @@ def _native(value: object) -> Tree:
     return plain(value, str)
 
 
-def plain(value: object, other: Callable[[object], Tree] | None = None) -> Tree:
-    """A value of an expression as JSON; ``other`` is called with what cannot be made so.  Raises MutationError."""
+def _json_value(value: object) -> Tree:
+    """A value in a JSON patch (upstream: the conversions to ``structpb.Value``).  Raises MutationError."""
+    if isinstance(value, Optional):
+        if not value.present:
+            raise _no_json("optional.none() dereference")
+        return _json_value(value.value())
+    if isinstance(value, LazyVariables):
+        raise _no_json('disallowed conversion from "kubernetes.variables" to ""')
+    if isinstance(value, Message):
+        if value.cel_type == JSON_PATCH:
+            raise _no_json("cannot convert to native type: *structpb.Value")
+        if _is_object(value):
+            return plain(value, str)
+    if isinstance(value, dict):
+        return {_json_key(key): _json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_value(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53:
+        return str(int(value))
+    return plain(value, _refuse)
+
+
+def _json_key(key: object) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, int):
+        raise _no_json(f"unsupported type conversion from '{type_of(key).name}' to string")
+    raise _no_json("type conversion error from bool to 'string'")
+
+
+def _refuse(value: object) -> NoReturn:
+    type_ = type_of(value)
+    if type_ is TYPE:
+        raise _no_json("type conversion not supported for 'type'")
+    name = _GO_NAMES.get(type_.name, type_.name)
+    raise _no_json(f"type conversion error from '{name}' to '*structpb.Value'")
+
+
+def _no_json(why: str) -> MutationError:
+    return MutationError(f"JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
+
+
+def plain(value: object, other: Callable[[object], Tree]) -> Tree:
+    """A value of an expression as JSON; ``other`` is called with what cannot be made so."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, Optional):
@@ -161,6 +214,4 @@ def plain(value: object, other: Callable[[object], Tree] | None = None) -> Tree:
         return base64.b64encode(value).decode()
     if isinstance(value, (Timestamp, Duration)):
         return str(value)
-    if other is not None:
-        return other(value)
-    raise MutationError(f"JSONPath valueExpression evaluated to a type that could not marshal to JSON: {value}")
+    return other(value)

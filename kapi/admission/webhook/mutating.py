@@ -169,6 +169,8 @@ def _read(
                 "apiVersion": obj.get("apiVersion") or str(kind.group_version),
             }
         if (obj.get("apiVersion"), obj.get("kind")) != (str(kind.group_version), kind.kind):
+            if is_typed:
+                _decoded(obj, kind, "Ignore")  # tells more of kinds that are unknown
             raise ValueError("the patched object is of another kind")
         if is_typed:
             left = (

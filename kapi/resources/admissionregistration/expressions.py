@@ -223,6 +223,8 @@ class Composition:
         #: the environment of most expressions; it also has variables that are added later
         self._offered = None if empty else self.type
         self.environment = environment(params=params, patches=patches, variables=self._offered)
+        #: of variables and conditions, which cannot name the types that mutations make
+        self.plain = environment(params=params, variables=self._offered) if patches else self.environment
 
     def bare(self) -> Environment:
         """The environment of expressions that may not use the authorizer."""
@@ -231,7 +233,7 @@ class Composition:
     def add(self, name: str, text: str) -> None:
         """Adds a variable.  Raises CompileError; the variable is then declared without a type."""
         try:
-            compiled = compile_expression(text, self.environment, ())
+            compiled = compile_expression(text, self.plain, ())
         except CompileError as error:
             self.expressions[name] = error
             self.type.fields[name] = StructField(name, DYN)

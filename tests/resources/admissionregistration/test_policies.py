@@ -299,6 +299,13 @@ def test_the_mutations_of_a_policy(mutations: list[Object], texts: list[str]) ->
     assert mutating(*mutations) == texts
 
 
+@pytest.mark.parametrize("name", ["Object", "JSONPatch", "jsonpatch"])
+def test_a_variable_may_not_use_what_only_mutations_have(name: str) -> None:
+    text = "jsonpatch.escapeKey('a')" if name == "jsonpatch" else name + "{}"
+    (found,) = mutating(MUTATION, variables=[{"name": "v", "expression": text}])
+    assert found.startswith("variables[0].expression: Invalid value: ") and f"undeclared reference to '{name}'" in found
+
+
 @pytest.mark.parametrize(
     ("kind", "own", "type_"),
     [("JSONPatch", "jsonPatch", "list(JSONPatch)"), ("ApplyConfiguration", "applyConfiguration", "Object")],
