@@ -287,6 +287,14 @@ class ExtendedResources(TestCase):
         self.assertIn(
             f"exceeded quota: q, requested: {self.explicit}=1, used: {self.explicit}=1", refused.json["message"]
         )
+        unnamed = {
+            "metadata": {"name": "q2"},
+            "spec": {"hard": {"requests.deviceclass.resource.kubernetes.io/none": "0"}},
+        }
+        self.assertEqual(ask("POST", QUOTAS, unnamed).code, 201)
+        other = self._claim("d")
+        other["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "none"
+        self.assertEqual(ask("POST", CLAIMS, other).code, 201)  # a class without an extended resource is not counted
         of_a_pod = {"resource.kubernetes.io/extended-resource-claim": "true"}  # the pod itself is charged
         self.assertEqual(ask("POST", CLAIMS, self._claim("c", annotations=of_a_pod)).code, 201)
         self.assertEqual(used(), {self.explicit: "1", self.implicit: "1"})

@@ -317,9 +317,11 @@ class ResourceClaimEvaluator(Evaluator):
             return ordered(by_class)
         listed = self._classes.list()
         extended = {f"requests.{tree.dig(one, 'spec', 'extendedResourceName')}" for one in elements(listed)}
-        return ordered(
-            {*by_class, *(name for name in elements(names) if name in extended or name.startswith(self._CLASS))}
-        )
+        return ordered({*by_class, *(name for name in elements(names) if name in extended or self._is_class(name))})
+
+    def _is_class(self, name: str) -> bool:
+        """Whether it is the resource of a class that also has an extended resource; upstream counts no others."""
+        return name.startswith(self._CLASS) and bool(self._extended_name(name.removeprefix(self._CLASS)))
 
     def usage(self, obj: Object, now: float) -> Amounts:
         counts: dict[str, int] = {}

@@ -70,14 +70,14 @@ def _scopes(spec: Object, errors: Errors) -> None:
         if scope not in _SCOPES:
             errors.append(invalid(path, scopes, "unsupported scope"))
         repeat(errors, invalid(path, scopes, "unsupported scope applied to resource"), uncovered(scope))
-    _conflicts(scopes, scopes, errors)
+    _conflicts(scopes, path, scopes, errors)
 
 
-def _conflicts(scopes: list[str], shown: list[str] | None, errors: Errors) -> None:
+def _conflicts(scopes: list[str], path: Path, shown: list[str] | None, errors: Errors) -> None:
     present = {scope for scope in elements(scopes) if scope in _SCOPES}
     for pair in _CONFLICTS:
         if present.issuperset(pair):
-            errors.append(invalid(_SPEC.child("scopes"), shown, "conflicting scopes"))
+            errors.append(invalid(path, shown, "conflicting scopes"))
 
 
 def _scope_selector(spec: Object, errors: Errors) -> None:
@@ -105,7 +105,7 @@ def _scope_selector(spec: Object, errors: Errors) -> None:
                 errors.append(invalid(path.child("values"), values, detail))
         else:
             errors.append(invalid(path.child("operator"), operator, "not a valid selector operator"))
-    _conflicts([term.get("scopeName", "") for term in terms], spec.get("scopes"), errors)
+    _conflicts([term.get("scopeName", "") for term in terms], path, spec.get("scopes"), errors)
 
 
 class ResourceQuotaStrategy(PlainStrategy):

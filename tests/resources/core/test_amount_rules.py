@@ -154,7 +154,7 @@ HERE = "scopeSelector.matchExpressions"
         (term("BestEffort"), []),
         ({"scopeSelector": {"matchExpressions": [
             {"scopeName": scope, "operator": "Exists"} for scope in ("BestEffort", "NotBestEffort")]}},
-         ["scopes: Invalid value: null: conflicting scopes"]),
+         [f"{HERE}: Invalid value: null: conflicting scopes"]),
         (term("PriorityClass", "In", values=["a"]), []),
         (term("VolumeAttributesClass", "In", values=["a"]) | {"hard": {"requests.storage": "1"}}, []),
         (term("PriorityClass", "In"),
