@@ -514,6 +514,7 @@ class TestReports:
             {**old, "spec": {"volumeName": "v"}},
         ):
             assert "is not allowed to update fields other than" in node.why(request(new))
+            assert ": @@ -" in node.why(request(new)) and "+" in node.why(request(new))
         assert "other than status.quantity and status.conditions" in node.refusal(request(lost)).message
         assert "may only update PVC status" in node.refusal(request(bigger, "")).message
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kapi.admission.interface import Attributes, Plugin
 from kapi.endpoints.pods.eviction import decrement
 from kapi.machinery.status import Forbidden
 from kapi.testing.memory_api import MemoryAPI
@@ -372,6 +373,21 @@ def test_an_ephemeral_container_may_not_even_have_empty_forbidden_fields(api: Me
     causes = [(cause["field"], cause["message"]) for cause in answer.json["details"]["causes"]]
     why = "Forbidden: cannot be set for an Ephemeral Container"
     assert (f"spec.ephemeralContainers[0].{field}", why) in causes
+
+
+@pytest.mark.parametrize("kind", ["Binding", "Eviction"])
+@pytest.mark.parametrize("name", ["none", "", "p"])
+def test_admission_comes_before_the_name_and_the_pod(api: MemoryAPI, kind: str, name: str) -> None:
+    class Refusing(Plugin):
+        def admit(self, attributes: Attributes) -> None:
+            raise Forbidden("no")
+
+    assert (
+        api.ask("POST", f"{PODS}/p/{kind.lower()}", {"metadata": {"name": name}, "target": {"name": "x"}}).code != 403
+    )
+    api.registry.admission.__init__([Refusing()])  # type: ignore[misc]
+    answer = api.ask("POST", f"{PODS}/p/{kind.lower()}", {"metadata": {"name": name}, "target": {"name": "x"}})
+    assert (answer.code, answer.json["message"]) == (403, "no")
 
 
 @pytest.mark.parametrize("subresource", ["binding", "eviction"])

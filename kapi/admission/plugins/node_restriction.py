@@ -20,6 +20,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.pem import signing_request
 from kapi.machinery.status import NotFound, generic, not_found
 from kapi.machinery.tree import Object
+from kapi.resources.shared.internal import difference
 
 #: volumes of old plugins -> the CSI driver that replaces them
 _MIGRATED = {
@@ -326,9 +327,10 @@ class NodeRestriction(Plugin):
             raise denied(attributes, "may only update PVC status")
         if attributes.operation != UPDATE:
             raise denied(attributes, f'unexpected operation "{attributes.operation}"')
-        if _claim_rest(attributes.obj or {}) != _claim_rest(attributes.old or {}):
+        old, new = _claim_rest(attributes.old or {}), _claim_rest(attributes.obj or {})
+        if new != old:
             why = f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
-            raise denied(attributes, why)
+            raise denied(attributes, f"{why}: {difference('PersistentVolumeClaim', old, new)}")
 
     def _service_account(self, attributes: Attributes, node: str) -> Awaitable[None] | None:
         if attributes.operation != CREATE or attributes.subresource != "token":

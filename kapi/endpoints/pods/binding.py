@@ -46,8 +46,6 @@ class Binding:
         metadata = binding.setdefault("metadata", {})
         meta.ensure_namespace(binding, info.namespace, scope.gvr)
         name = info.name or metadata.get("name", "")
-        if info.name and metadata.get("name", "") != info.name:
-            raise status.bad_request("name in URL does not match name in Binding object")
         ctx.warn(meta.dedup_owner_references(binding, after_admission=False))
         attributes = Attributes(
             CREATE, BINDING, scope.gvr, info.namespace, name, binding, None, ctx.user,
@@ -55,6 +53,10 @@ class Binding:
             dry_run=options.dry_run, warnings=ctx.warnings, annotations=ctx.annotations,
         )  # fmt: skip
         await self._pods.admission.admit(attributes)
+        binding = attributes.obj or {}
+        metadata = binding.get("metadata") or {}
+        if info.name and metadata.get("name", "") != info.name:
+            raise status.bad_request("name in URL does not match name in Binding object")
         target = binding.get("target") or {}
         _check_target(target)
         await self._pods.admission.validate(attributes)

@@ -53,9 +53,15 @@ class Eviction:
         if ctx.audit is not None:
             ctx.audit.request_object(eviction)
         meta.ensure_namespace(eviction, info.namespace, scope.gvr)
+        ctx.warn(meta.dedup_owner_references(eviction, after_admission=False))
+        attributes = Attributes(
+            CREATE, EVICTION, scope.gvr, info.namespace, name, eviction, None, ctx.user, subresource="eviction",
+            options=options.tree, dry_run=options.dry_run, warnings=ctx.warnings, annotations=ctx.annotations,
+        )  # fmt: skip
+        await self._pods.admission.admit(attributes)
+        eviction = attributes.obj or {}
         if (eviction.get("metadata") or {}).get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
-        ctx.warn(meta.dedup_owner_references(eviction, after_admission=False))
         delete_options: Object = dict(eviction.get("deleteOptions") or {})
         if delete_options.get(_BREAKING):
             cause = invalid(Path("deleteOptions").child(_BREAKING), True, _NOT_HERE)
@@ -67,12 +73,6 @@ class Eviction:
         if options.dry_run:
             delete_options["dryRun"] = ["All"]
         dry_run = bool(delete_options.get("dryRun"))
-        await read.get(self._pods, info.namespace, name)  # a pod that is not there is told before admission
-        attributes = Attributes(
-            CREATE, EVICTION, scope.gvr, info.namespace, name, eviction, None, ctx.user, subresource="eviction",
-            options=options.tree, dry_run=dry_run, warnings=ctx.warnings, annotations=ctx.annotations,
-        )  # fmt: skip
-        await self._pods.admission.admit(attributes)
         await self._pods.admission.validate(attributes)
         await self._evict(ctx, scope, name, delete_options, dry_run)
         return respond_tree(ctx, 201, SUCCESS, media)
