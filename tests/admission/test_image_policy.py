@@ -185,7 +185,7 @@ class ImagePolicyCase(TestCase):
         self.judge.codes = [400]
         request = await self.ask()
         self.assertEqual(request.annotations["imagepolicywebhook.image-policy.k8s.io/failed-open"], "true")
-        self.assertEqual(request.obj["metadata"]["annotations"], {"alpha.image-policy.k8s.io/failed-open": "true"})
+        self.assertNotIn("annotations", request.obj["metadata"])  # validation sees a copy upstream
 
     async def test_a_judge_that_is_away_refuses(self) -> None:
         self.make()
@@ -207,8 +207,6 @@ class ImagePolicyCase(TestCase):
         text = "valid value is between {} and {}, got {}"
         for wrong, why in (
             ({"allowTTL": 3600}, text.format("1s", "30m0s", "1h0m0s")),
-            ({"allowTTL": 1}, text.format("1s", "30m0s", "1s")),
-            ({"denyTTL": 1}, text.format("1s", "30m0s", "1s")),
             ({"denyTTL": -2}, text.format("1s", "30m0s", "-2s")),
             ({"retryBackoff": 300_001}, text.format("1ns", "5m0s", "5m0.001s")),
             ({"retryBackoff": -2, "allowTTL": 1, "kubeConfigFile": ""}, text.format("1ns", "5m0s", "-2ms")),
@@ -217,7 +215,12 @@ class ImagePolicyCase(TestCase):
             with self.assertRaises(ValueError) as caught:
                 self.make(**wrong)
             self.assertIn(why, str(caught.exception))
-        for right in ({"allowTTL": 2, "denyTTL": 1800}, {"retryBackoff": 300_000}, {"allowTTL": 0, "denyTTL": -1}):
+        for right in (
+            {"allowTTL": 1, "denyTTL": 1800},
+            {"retryBackoff": 300_000},
+            {"allowTTL": 0, "denyTTL": 1},
+            {"denyTTL": -1},
+        ):
             self.make(**right)
         with self.assertRaises(ValueError):
             image_policy_webhook.ImagePolicyWebhook(initializer(reactor=reactor), None)

@@ -76,8 +76,6 @@ class ImagePolicyWebhook(Plugin):
                 if not self._default_allow:
                     raise denied(attributes, str(error)) from None
                 attributes.annotate(_PREFIX + "failed-open", "true")
-                metadata = (attributes.obj or {}).setdefault("metadata", {})
-                metadata.setdefault("annotations", {})["alpha.image-policy.k8s.io/failed-open"] = "true"
                 return
             ttl = self._allow_ttl if verdict.get("allowed") else self._deny_ttl
             self._known.put(key, verdict, ttl)
@@ -91,14 +89,14 @@ class ImagePolicyWebhook(Plugin):
 
 
 def _seconds(given: Object, name: str, unit: float, default: float, least: float, most: float) -> float:
-    """A duration in seconds; it must be longer than ``least``, as upstream.  ``unit`` (seconds) is that of the configuration."""
+    """A duration in seconds, from ``least`` to ``most``.  ``unit`` (seconds) is that of the configuration."""
     value = given.get(name) or 0
     if value == 0:
         return default
     if value == -1:  # none at all
         return 0.0
     seconds: float = value * unit
-    if not least < seconds <= most:
+    if not least <= seconds <= most:
         least_text, most_text, text = map(duration_text, (least, most, seconds))
         raise ValueError(f"valid value is between {least_text} and {most_text}, got {text}")
     return seconds
