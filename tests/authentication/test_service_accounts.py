@@ -323,6 +323,13 @@ def test_the_use_of_legacy_tokens_is_told(world: World) -> None:
     assert [each.rows[()] for each in (meter.legacy, meter.manual, meter.automatic, meter.invalid)] == [2, 1, 1, 1]
 
 
+@pytest.mark.parametrize(("realm", "path"), [("", "/"), ("a", "/realms/a")])
+def test_tokens_of_another_realm_have_another_issuer(realm: str, path: str) -> None:
+    issuer = TokenIssuer("https://issuer/", rsa_key("issuer"), lambda: 1.0)
+    assert issuer.of_realm(realm, lambda: 2.0).issuer == f"https://issuer{path}"
+    assert issuer.issuer == "https://issuer/"
+
+
 def test_keys_from_files() -> None:
     private = rsa_key("issuer").private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     public = OLD_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

@@ -57,6 +57,7 @@ def test_the_deadline_counts_from_the_arrival(query: str, seconds: float) -> Non
         ("POST", "/api/v1/namespaces/a/pods", 35, "requested timeout - context deadline exceeded"),
         ("PATCH", "/api/v1/namespaces/a/pods/b?timeout=40s", 35, "requested timeout - context deadline exceeded"),
         ("DELETE", "/api/v1/namespaces/a/pods/b?timeout=5s", 5, "the allotted timeout"),
+        ("DELETE", "/api/v1/namespaces/a/pods/b?timeout=35s", 35, "the allotted timeout"),
         ("DELETE", "/api/v1/namespaces/a/pods", 60, "the allotted timeout"),
         ("POST", "/metrics", 60, "the allotted timeout"),
     ],

@@ -153,6 +153,11 @@ def test_what_a_message_cannot_be_is_told_as_the_generated_code_tells_it(raw: by
     assert str(caught.value) == text
 
 
+def test_fields_without_a_name_of_their_own_have_that_of_their_type_in_errors() -> None:
+    with pytest.raises(ProtobufError, match="^proto: wrong wireType = 0 for field VolumeSource$"):
+        decode(body("v1", "Pod", data(2, data(1, number(2, 1)))), POD)
+
+
 def test_a_message_that_comes_twice_is_merged_and_the_last_scalar_counts() -> None:
     first = data(1, data(1, "a") + data(4, "link")) + data(2, data(1, "k") + data(2, "v"))
     again = data(1, data(1, "b")) + data(2, data(1, "l") + data(2, "w")) + data(2, data(1, "k") + data(2, "x"))

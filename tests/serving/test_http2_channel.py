@@ -425,6 +425,18 @@ class Readers(ChannelCase):
         await client.until(h2.events.StreamEnded, streams[0])
         self.assertEqual(self.held(), 0)
 
+    async def test_a_connection_whose_window_opens_late(self) -> None:
+        self.serve(lambda ctx: Response(200, b"x" * 30_000))
+        client = await self.client2()
+        streams = [client.begin("GET", MAPS) for _ in range(4)]
+        for ended, stream in enumerate(streams):
+            if ended > 1:  # 65,535 bytes are enough for two
+                self.assertGreater(self.held(), 0)
+                client.state.increment_flow_control_window(30_000)
+                client.flush()
+            await client.until(h2.events.StreamEnded, stream)
+        self.assertEqual(self.held(), 0)
+
     async def test_one_that_reads_nothing(self) -> None:
         self.serve(lambda ctx: Response(200, list(LARGE)))
         client = await self.client2(receive_buffer=4096)

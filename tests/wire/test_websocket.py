@@ -131,6 +131,11 @@ class WebSocketTests(SynchronousTestCase):
         self.patch(websocket, "MAX_MESSAGE", 10)
         self.answer()
         waiting = self.read()
+        for _ in range(2):
+            self.socket.dataReceived(bytes(self.server.send_data(b"x" * 4, fin=False)))
+            self.socket.dataReceived(bytes(self.server.send_data(b"x" * 6, fin=True)))
+            self.assertEqual(self.successResultOf(waiting), b"x" * 10)
+            waiting = self.read()
         self.socket.dataReceived(bytes(self.server.send_data(b"x" * 11, fin=False)))
         self.failureResultOf(waiting, BadAnswer)
 
