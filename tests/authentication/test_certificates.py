@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from OpenSSL import crypto
 
 from kapi.authentication.build import AuthenticationSettings, build_authentication
 from kapi.authentication.certificates import (
@@ -12,6 +16,7 @@ from kapi.authentication.certificates import (
     ClientCertificateAuthenticator,
     FrontProxyAuthenticator,
     certificate_user,
+    peer_chain,
     unescape_key,
 )
 from kapi.authentication.interface import AuthenticationError
@@ -54,6 +59,55 @@ def test_certificates_count_where_their_authority_is_configured(ca: CertificateA
 def test_without_a_certificate_there_is_no_opinion() -> None:
     assert CLIENTS.authenticate(request()) is None
     assert CLIENTS.authenticate(request(peer=Peer())) is None
+
+
+class Handshake:
+    """OpenSSL's side of a connection; counts how often it is asked."""
+
+    def __init__(self, *chain: x509.Certificate) -> None:
+        self.asked, self._chain = 0, [crypto.X509.from_cryptography(each) for each in chain]
+
+    def get_peer_certificate(self) -> crypto.X509 | None:
+        self.asked += 1
+        return self._chain[0] if self._chain else None
+
+    def get_peer_cert_chain(self) -> list[crypto.X509] | None:
+        return self._chain or None
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_a_connection_is_asked_once_for_the_certificates_of_its_client(size: int) -> None:
+    chain = [CA.client("jane"), Authority("between").client("other")][:size]
+    transport = SimpleNamespace(_tlsConnection=Handshake(*chain))
+    channel = SimpleNamespace(transport=transport)
+    for http in (SimpleNamespace(transport=transport), SimpleNamespace(channel=channel, transport=None)):
+        ctx: Any = SimpleNamespace(http=http)
+        assert peer_chain(ctx) == chain
+        peer_chain(ctx).clear()  # what a caller does with its list changes nothing
+    assert transport._tlsConnection.asked == 1
+
+
+def test_connections_of_one_client_share_its_certificate() -> None:
+    certificate, large = CA.client("jane"), CA.client("jane", *("g" * 60 for _ in range(200)))
+    contexts: list[Any] = [
+        SimpleNamespace(http=SimpleNamespace(transport=SimpleNamespace(_tlsConnection=Handshake(each))))
+        for each in (certificate, certificate, large, large)
+    ]
+    one, other, first, second = (peer_chain(ctx)[0] for ctx in contexts)
+    assert (one is other, first == second, first is second) == (True, True, False)
+
+
+def test_other_transports_have_a_certificate_or_none() -> None:
+    certificate = CA.client("jane")
+    for found, wanted in (
+        (certificate, [certificate]),
+        (crypto.X509.from_cryptography(certificate), [certificate]),
+        (None, []),
+    ):
+        transport = SimpleNamespace(getPeerCertificate=lambda found=found: found)
+        assert peer_chain(SimpleNamespace(http=SimpleNamespace(transport=transport))) == wanted  # type: ignore[arg-type]
+    for http in (None, SimpleNamespace(transport=None), SimpleNamespace(transport=object())):
+        assert peer_chain(SimpleNamespace(http=http)) == []  # type: ignore[arg-type]
 
 
 def test_a_certificate_without_common_name_names_nobody() -> None:

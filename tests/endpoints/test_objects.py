@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from kapi.admission.interface import CREATE, AdmissionChain, Attributes, Plugin, denied
 from kapi.authorization.fixed import AlwaysAllow
+from kapi.registry import metadata as meta
 from kapi.testing.memory_api import MemoryAPI
 
 MAPS = "/api/v1/namespaces/n/configmaps"
@@ -48,6 +50,29 @@ def test_generated_names_differ(api: MemoryAPI) -> None:
     names = {api.ask("POST", MAPS, {"metadata": {"generateName": "x-"}}).json["metadata"]["name"] for _ in range(20)}
     assert len(names) == 20
     assert all(name.startswith("x-") and len(name) == 7 for name in names)
+
+
+@pytest.mark.parametrize("free", [7, 8])
+def test_eight_generated_names_are_tried(api: MemoryAPI, free: int) -> None:
+    """Upstream: ``withRetry`` with ``maxNameGenerationCreateAttempts``."""
+    for number in range(free):
+        assert api.ask("POST", MAPS, {"metadata": {"name": f"x-{number}"}}).code == 201
+    tried: list[str] = []
+
+    def generate(base: str, suffix: str = "") -> str:
+        tried.append(f"{base}{len(tried)}")
+        return tried[-1]
+
+    with patch.object(meta, "generate_name", generate):
+        answer = api.ask("POST", MAPS, {"metadata": {"generateName": "x-"}})
+    assert tried == [f"x-{number}" for number in range(8)]
+    if free == 7:
+        assert (answer.code, answer.json["metadata"]["name"]) == (201, "x-7")
+    else:
+        assert (answer.code, answer.json["details"]["retryAfterSeconds"]) == (409, 1)
+        assert answer.json["message"] == (
+            'configmaps "x-7" already exists, the server was not able to generate a unique name for the object'
+        )
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a%252Fb", "a%2525b"])

@@ -39,12 +39,6 @@ class Missing(NamedTuple):
     def key(self) -> tuple[str | None, ...]:
         return self[1:]
 
-    def rule(self) -> PolicyRule:
-        if self.url is not None:
-            return PolicyRule(self.verbs, urls=(self.url,))
-        names = () if self.name is None else (self.name,)
-        return PolicyRule(self.verbs, (self.group,), (self.resource,), names)
-
 
 class _Values:
     """One field of the held rules: the rules that list each value in it, and the rules that allow any value.
