@@ -6,13 +6,15 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.admission.interface import Attributes
+from kapi.admission import source as admission_source
+from kapi.admission.interface import UPDATE, Attributes
 from kapi.admission.manifests import FIELD, GATE
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.policy.validating import ValidatingAdmissionPolicy
@@ -246,6 +248,33 @@ def test_bindings_of_other_resources_are_looked_at_once() -> None:
     """However many there are, for the next request of the same kind those that its rules name are known."""
     few, many = (_second_request(count) for count in (100, 400))
     assert many < few + 50
+
+
+def test_what_is_found_for_requests_is_kept_for_some_kinds_of_them() -> None:
+    client = FakeClient()
+    client.put(GROUP, POLICIES, policy("p"))
+    made = source(client)
+    asked: list[str] = []
+
+    def ask(resource: str, **more: Any) -> None:
+        policies = made.get()
+        assert policies is not None
+        request = attributes({"metadata": {"name": "x"}}, resource=resource, **more)
+        made.cached(request, lambda found: asked.append(resource), policies)
+
+    with patch.object(admission_source, "MAX_CACHED", 2):
+        for resource in ("a", "b", "b", "a", "c", "c", "a"):
+            ask(resource)
+        assert "".join(asked) == "abca", "with the third all are forgotten"
+        for more in ({"operation": UPDATE}, {"subresource": "s"}, {"namespace": ""}, {"kind": "K"}, {"group": "g"}):
+            ask("a", **more)
+        assert "".join(asked[4:]) == "aaaaa"
+        del asked[:]
+        ask("a", group="g")
+        client.put(GROUP, POLICIES, policy("q"))
+        ask("a", group="g")
+        ask("a", group="g")
+    assert asked == ["a"]
 
 
 def _second_request(count: int) -> int:

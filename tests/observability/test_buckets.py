@@ -19,8 +19,10 @@ from kapi.observability.request_metrics import LATENCY, SIZES, RequestMetrics
 from kapi.options.egress_proxies import EgressMeter
 from kapi.registry.allocators.allocation import ADDRESS_SECONDS
 from kapi.request import bodies
+from kapi.runtime.workqueue import METRICS
 from kapi.schema.managedfields import TIMESTAMP_COMPARISON
 from kapi.schema.structural.correlation import RATCHETING
+from kapi.servers.apiextensions import conversion
 from kapi.store.encryption.kms_metrics import DATA_KEY_SECONDS, KmsMeter
 from kapi.store.encryption.transformer import _seconds as transformations
 from kapi.watchcache import counts
@@ -34,6 +36,7 @@ _QUEUED = "0 0.005 0.02 0.05 0.1 0.2 0.5 1 2 5 10 15 30"
 _BYTES = "64 256 512 1024 4096 16384 65536 262144 1048576 4194304 16777216"
 _FILTERS = "0.0001 0.0003 0.001 0.003 0.01 0.03 0.1 0.3 1 5 10 15 30"
 _MICROSECONDS = "5e-06 1e-05 2e-05 4e-05 8e-05 0.00016 0.00032 0.00064 0.00128 0.00256 0.00512 0.01024 0.02048 0.04096"
+_WAITING = "1e-08 1e-07 1e-06 1e-05 0.0001 0.001 0.01 0.1 1 10"
 UPSTREAM = {
     "apiextensions_apiserver_validation_ratcheting_seconds":
         "1e-05 4e-05 0.00016 0.00064 0.00256 0.01024 0.04096 0.16384 0.65536 2.62144",
@@ -48,6 +51,8 @@ UPSTREAM = {
     "apiserver_cel_evaluation_duration_seconds": _DEFAULT,
     "apiserver_client_certificate_expiration_seconds":
         "0 1800 3600 7200 21600 43200 86400 172800 345600 604800 2592000 7776000 15552000 31104000",
+    "apiserver_conversion_webhook_duration_seconds": "0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 2 5 10 20 30 45 60",
+    "apiserver_crd_conversion_webhook_duration_seconds": _DOUBLED,
     "apiserver_egress_dialer_dial_duration_seconds": "0.005 0.025 0.1 0.5 2.5 12.5",
     "apiserver_envelope_encryption_kms_operations_latency_seconds":
         "0.0001 0.0002 0.0004 0.0008 0.0016 0.0032 0.0064 0.0128 0.0256 0.0512 0.1024 0.2048 0.4096 0.8192 1.6384 3.2768 "
@@ -74,6 +79,8 @@ UPSTREAM = {
     "rest_client_request_duration_seconds": "0.005 0.025 0.1 0.25 0.5 1 2 4 8 15 30 60",
     "rest_client_request_size_bytes": _BYTES,
     "rest_client_response_size_bytes": _BYTES,
+    "workqueue_queue_duration_seconds": _WAITING,
+    "workqueue_work_duration_seconds": _WAITING,
 }  # fmt: skip
 
 
@@ -90,7 +97,7 @@ def made() -> list[Histogram]:
     parts = [part for meter in meters for value in vars(meter).values() for part in _parts(value)]
     alone = (
         expirations(), transformations(), ADDRESS_SECONDS, TIMESTAMP_COMPARISON, RATCHETING, DATA_KEY_SECONDS,
-        *vars(of_cel).values(), *vars(of_clients).values(),
+        *vars(METRICS).values(), *conversion.COLLECTORS, *vars(of_cel).values(), *vars(of_clients).values(),
     )  # fmt: skip
     return [each for each in (*parts, *alone) if isinstance(each, Histogram)]
 

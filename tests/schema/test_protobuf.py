@@ -192,3 +192,18 @@ def test_bytes_of_invalid_utf8_become_the_character_that_stands_for_them() -> No
 def test_the_content_type_of_an_envelope_means_nothing() -> None:
     raw = b"k8s\x00" + data(1, data(2, "ConfigMap")) + data(2, data(1, data(1, "c"))) + data(4, "application/json")
     assert decode(raw, MAP) == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c"}}
+
+
+@pytest.mark.parametrize(("levels", "nested"), [(96, True), (97, False)])
+def test_messages_are_nested_in_at_most_a_hundred_levels(levels: int, nested: bool) -> None:
+    schema = b""
+    for _ in range(levels - 1):
+        schema = data(28, schema)  # not
+    raw = data(2, data(7, data(4, data(1, schema))))
+    kind = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    given = body("apiextensions.k8s.io/v1", "CustomResourceDefinition", raw)
+    if nested:
+        assert len(str(decode(given, kind)).split("'not'")) == levels
+    else:
+        with pytest.raises(ProtobufError, match="nested too deeply"):
+            decode(given, kind)
