@@ -14,7 +14,7 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema import builtin
 from kapi.schema.decode import decode, decode_tree
 from kapi.schema.decode_exact import ExactDecoder
-from kapi.schema.decode_fast import walk_of
+from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.types import Kind, Type
 from kapi.schema.zero import zero
 from tests.examples import examples
@@ -342,3 +342,31 @@ def test_the_path_of_a_wrong_type_names_the_embedded_struct() -> None:
     said = refusal('{"spec":{"rules":[{"http":{"paths":[{"path":1}]}}]}}', kind)
     where = "HTTPIngressPath.spec.rules.IngressRuleValue.http.paths.path"
     assert said.endswith(f": json: cannot unmarshal number into Go struct field {where} of type string")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"args": [1]}]},
+        {"containers": [{"args": [None]}]},
+        {"containers": ["x"]},
+        {"containers": [None]},
+        {"nodeSelector": {"a": 1}},
+        {"nodeSelector": {"a": None}},
+        {"securityContext": {"supplementalGroups": ["1"]}},
+        {"securityContext": {"supplementalGroups": [True]}},
+        {"securityContext": {"supplementalGroups": [None]}},
+        {"containers": {}},
+        {"nodeSelector": []},
+        {"hostNetwork": 1},
+        {"nodeName": 1},
+        {"terminationGracePeriodSeconds": True},
+        {"other": 1},
+    ],
+    ids=str,
+)
+def test_what_is_unusual_is_left_to_the_exact_decoder(spec: dict[str, Any]) -> None:
+    walk = walk_of(builtin.type_of(POD))
+    walk({"spec": {"containers": [{"args": ["a"]}], "nodeSelector": {"a": ""}, "nodeName": None}}, [0])
+    with pytest.raises(Unusual):
+        walk({"spec": spec}, [0])
