@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kapi.client.config import Config, ConfigError, Impersonation, proxy_problem, without_user
-from kapi.client.config_error import ConfigErrors, InvalidConfig, NoConnection
+from kapi.client.config_error import ConfigErrors, InvalidConfig, LoadErrors, NoConnection
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
 from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem, unread
@@ -101,8 +101,14 @@ class Kubeconfig:
         Raises ConfigError.
         """
         made = cls(explicit, [explicit] if explicit else default_files(environment))
+        errors: list[ConfigError] = []
         for path in made.sources:
-            made.add_file(path, must_exist=bool(explicit) and must_exist)
+            try:
+                made.add_file(path, must_exist=bool(explicit) and must_exist)
+            except ConfigError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0] if len(errors) == 1 else LoadErrors(errors)
         return made
 
     def add_file(self, path: str, *, must_exist: bool = False) -> None:
@@ -125,7 +131,7 @@ class Kubeconfig:
                 if name not in entries:
                     entries[name] = entry
                     self.origin[plural, name] = path
-        self.more = found.more | self.more
+        self.more = found.more | {name: value for name, value in self.more.items() if value}
         self.current_context = self.current_context or found.current_context
 
     @property

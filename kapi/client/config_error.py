@@ -27,3 +27,11 @@ class ConfigErrors(InvalidConfig):
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         self.errors = tuple(errors)
         super().__init__("; ".join(error.why for error in errors))
+
+
+class LoadErrors(ConfigError):
+    """Several files that cannot be read."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(error.why for error in errors))

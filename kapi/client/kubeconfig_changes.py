@@ -46,10 +46,15 @@ def written(kind: str, entry: Object) -> Object:
         if isinstance(value, dict) and field in _ORDER:
             value = written(field, value)
         if value and field == "extensions":
-            value = [{"name": one.get("name", ""), "extension": one.get("extension")} for one in value]
+            value = _extensions(value)
         if value or name.endswith("!"):
             found[field] = value
     return found | {field: value for field, value in entry.items() if field not in found and value}
+
+
+def _extensions(found: list[Object]) -> list[Object]:
+    named = sorted(found, key=lambda one: one.get("name") or "")
+    return [{"name": one.get("name") or "", "extension": one.get("extension")} for one in named]
 
 
 def document(files: Kubeconfig) -> Object:
@@ -57,7 +62,11 @@ def document(files: Kubeconfig) -> Object:
     found: Object = {"kind": "Config", "apiVersion": "v1"}
     more = _more(files)
     if "preferences" in more:
-        found["preferences"] = more.pop("preferences")
+        found["preferences"] = preferences = dict(more.pop("preferences"))
+        if preferences.get("extensions"):
+            preferences["extensions"] = _extensions(preferences["extensions"])
+    if "extensions" in more:
+        more["extensions"] = _extensions(more["extensions"])
     for plural, singular in (LISTS[0], LISTS[2], LISTS[1]):
         entries = files.entries[plural]
         found[plural] = [{"name": name, singular: written(plural, entries[name])} for name in sorted(entries)] or None
@@ -81,7 +90,8 @@ def save(before: Kubeconfig, after: Kubeconfig, *, relative: bool) -> None:
     entries = [change for plural, _ in LISTS for change in _changes(before, after, plural)]
     places = {file for file, *_ in entries}
     context_file = _context_file(before, after) if before.current_context != after.current_context else ""
-    more_file = default_file(before) if _more(before) != _more(after) else ""
+    changed = _changed(before, after)
+    more_file = _more_file(before, after, changed)
     with _locked(before.sources):
         for path in sorted(filter(None, {*places, context_file, more_file})):
             found = Kubeconfig(path)
@@ -89,7 +99,7 @@ def save(before: Kubeconfig, after: Kubeconfig, *, relative: bool) -> None:
             if path == context_file:
                 found.current_context = after.current_context
             if path == more_file:
-                found.more = after.more
+                found.more |= {name: after.more.get(name) for name in changed}
             for file, plural, name, entry in entries:
                 if file != path:
                     continue
@@ -120,6 +130,31 @@ def _context_file(before: Kubeconfig, after: Kubeconfig) -> str:
         if found.current_context:
             return path
     raise ConfigError("no config found to write context")
+
+
+def _more_file(before: Kubeconfig, after: Kubeconfig, names: set[str]) -> str:
+    """The file for changed fields beside entries, such as preferences: the first that has others."""
+    if not names or before.explicit:
+        return before.explicit if names else ""
+    for path in before.sources:
+        found = Kubeconfig(path)
+        found.add_file(path)
+        if _changed(found, after) & names:
+            return path
+    return default_file(before)
+
+
+def _changed(before: Kubeconfig, after: Kubeconfig) -> set[str]:
+    """The names of fields beside entries that differ."""
+    old, new = (
+        {name: _given(value) if name == "preferences" else value for name, value in _more(files).items()}
+        for files in (before, after)
+    )
+    return {name for name in {**old, **new} if (old.get(name) or None) != (new.get(name) or None)}
+
+
+def _given(preferences: Object) -> Object:
+    return {name: value for name, value in preferences.items() if value}
 
 
 def _relative(plural: str, entry: Object, file: str) -> Object:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kapi.client.config_error import ConfigError
 from kapi.client.typed import Check, WrongType, base64, boolean, list_of, map_of, or_null, string, struct, text
 from kapi.codecs import plain_yaml
-from kapi.machinery.golang import file_error, json_bytes
+from kapi.machinery.golang import file_error, json_bytes, value_text
 from kapi.machinery.tree import Object, Tree
 
 #: the lists of entries, and the key with the fields of an entry
@@ -53,6 +53,14 @@ _CONFIG = struct("v1.Config", **{
     "preferences": struct("v1.Preferences", colors=boolean, extensions=_EXTENSIONS),
     "users": _each(struct("v1.NamedAuthInfo", name=string, user=_USER), "v1.NamedAuthInfo"),
 })  # fmt: skip
+#: the fields of contexts and clusters in Go's order, with their zero values
+_SHOWN: tuple[dict[str, Tree], dict[str, Tree]] = (
+    {"cluster": "", "user": "", "namespace": "", "extensions": []},
+    {
+        "server": "", "tls-server-name": "", "insecure-skip-tls-verify": False, "certificate-authority": "",
+        "certificate-authority-data": [], "proxy-url": "", "disable-compression": False, "extensions": [],
+    },
+)  # fmt: skip
 _BETA = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")
 
 
@@ -67,7 +75,7 @@ class Entries(NamedTuple):
 
 
 def read_entries(data: bytes, path: str) -> Entries:
-    """The entries in the content of a file; of those with the same name the first one.  Raises ConfigError."""
+    """The entries in the content of a file.  Raises ConfigError, also for two of the same name."""
     tree: Tree = plain_yaml.loads(data)
     if tree is None and data.strip():
         from kapi.codecs import yaml_reading  # takes a tenth of the time of a command
@@ -83,7 +91,10 @@ def read_entries(data: bytes, path: str) -> Entries:
     _check(tree, path)
     known = {"apiVersion", "kind", "current-context", *(plural for plural, _ in LISTS)}
     more = {name: value for name, value in tree.items() if name not in known}
-    clusters, contexts, users = (_named(tree, *names) for names in LISTS)
+    try:
+        clusters, users, contexts = (_named(tree, *names) for names in (LISTS[0], LISTS[2], LISTS[1]))
+    except ValueError as error:
+        raise ConfigError(f'error loading config file "{path}": {error}', file=path) from None
     for user in users.values():
         plugin = user.get("exec")
         if plugin and plugin.get("apiVersion") in _BETA and not plugin.get("interactiveMode"):
@@ -108,10 +119,26 @@ def _no_config(tree: Tree) -> str:
 
 
 def _named(tree: Object, plural: str, singular: str) -> dict[str, Object]:
+    """Raises ValueError for two entries of the same name."""
     found: dict[str, Object] = {}
-    for item in tree.get(plural) or ():
-        found.setdefault((item or {}).get("name") or "", dict((item or {}).get(singular) or {}))
+    items = [
+        ((item or {}).get("name") or "", dict((item or {}).get(singular) or {})) for item in tree.get(plural) or ()
+    ]
+    for name, entry in items:
+        if name in found:
+            kind = "AuthInfo" if singular == "user" else singular.capitalize()
+            raise ValueError(
+                f'error converting *[]Named{kind} into *map[string]*api.{kind}: duplicate name "{name}" in list: '
+                + ("..." if singular == "user" else f"[{' '.join(_shown(*item) for item in items)}]")  # no credentials
+            )
+        found[name] = entry
     return found
+
+
+def _shown(name: str, entry: Object) -> str:
+    """A named cluster or context in the form of Go's ``%v``."""
+    fields = _SHOWN["server" in entry]
+    return f"{{{name} {{{' '.join(value_text(entry.get(field, zero)) for field, zero in fields.items())}}}}}"
 
 
 def _check(tree: Object, path: str) -> None:

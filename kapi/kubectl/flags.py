@@ -109,6 +109,7 @@ class Flags:
         self.dash: int | None = None  # number of arguments before "--"
         self.as_given: list[str] = []  # the flags of the command line, as --NAME=VALUE
         self.warnings: list[str] = []  # about deprecated flags
+        self._help = False
 
     def __getitem__(self, name: str) -> Value:
         """The value of a flag of any kind."""
@@ -172,6 +173,8 @@ class Flags:
                 self.take(rest)
             else:
                 self.arguments.append(argument)
+        if self._help:
+            raise UsageError("pflag: help requested")
         return self
 
     def missing(self) -> list[str]:
@@ -188,8 +191,11 @@ class Flags:
         flag = self._known.get(name)
         if not name or name[0] in "-=":
             raise UsageError(f"bad flag syntax: {argument}")
+        if flag is None and name == "help":  # after all other problems
+            self._help = True
+            return
         if flag is None:
-            raise UsageError("pflag: help requested" if name == "help" else f"unknown flag: --{name}")
+            raise UsageError(f"unknown flag: --{name}")
         if not equals:
             value = self._value(flag, rest, f"flag needs an argument: --{name}")
         self._set(flag, value)
@@ -199,10 +205,11 @@ class Flags:
         while letters:
             letter, letters = letters[0], letters[1:]
             flag = self._short.get(letter)
+            if flag is None and letter == "h":
+                self._help = True
+                continue
             if flag is None:
-                if letter == "h":
-                    raise UsageError("pflag: help requested")
-                raise UsageError(f"unknown shorthand flag: '{letter}' in {argument}")
+                raise UsageError(f"unknown shorthand flag: '{letter}' in -{letter}{letters}")
             if flag.deprecated:
                 self.warnings.append(f"Flag shorthand -{letter} has been deprecated, {flag.deprecated}")
             if letters.startswith("=") and len(letters) > 1:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from kapi.client.config_error import ConfigErrors, InvalidConfig, NoConnection
+from kapi.client.config_error import ConfigErrors, InvalidConfig, LoadErrors, NoConnection
 from kapi.client.errors import ConfigError, ConnectionFailed, DeadlineExceeded, RequestTimeout, StatusError
 from kapi.machinery.golang import quote
 
@@ -128,6 +128,8 @@ def message_of(error: BaseException, host: str = "") -> str:
         return f"error: {error}\nSee '{error.usage} -h' for help and examples\n"
     if isinstance(error, ConfigErrors):
         return "Error in configuration: \n" + "".join(f"* {one.why}\n" for one in error.errors)
+    if isinstance(error, LoadErrors):
+        return "".join(f"{one.why}\n" for one in error.errors)
     if isinstance(error, NoConnection):
         return f"Unable to connect to the server: {error.why}\n"
     if isinstance(error, ConfigError):

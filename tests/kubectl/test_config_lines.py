@@ -127,7 +127,20 @@ def test_a_file_is_replaced_as_a_whole_and_keeps_mode_and_link(place: Place) -> 
     assert real.stat().st_mode & 0o777 == 0o640
     assert "current-context: prod" in real.read_text()
     assert sorted(path.name for path in place.root.rglob("*")) == [
-        *("bad", "ca.crt", "certs", "client.crt", "client.key", "config", "nothing", "other", "real"),
+        *(
+            "bad",
+            "ca.crt",
+            "certs",
+            "client.crt",
+            "client.key",
+            "config",
+            "dup",
+            "ext",
+            "nothing",
+            "other",
+            "real",
+            "version",
+        ),
     ]
 
 
