@@ -189,10 +189,11 @@ async def list_page(
             return _page(cache, *cache.page(namespace, predicate, position.key, limit), namespace, predicate)
         return await _list_exact(store, namespace, predicate, position.revision, limit, position.key, token)
     revision = parse_revision(resource_version, listing=True)
-    exact = match == "Exact"
-    legacy = match is None and bool(limit or paged)  # a limit makes the revision exact, except of a single object
-    single = legacy and predicate is not None and predicate.fields.exact("metadata.name") is not None
-    if revision and (exact or (legacy and not single)):
+    exact = match == "Exact" or (match is None and bool(limit or paged))
+    single = exact and predicate is not None and predicate.fields.exact("metadata.name") is not None
+    if revision and (match == "Exact" or (exact and not single)):  # a limit makes it exact, except of a single object
+        if single:
+            await _wait_for(store, revision, uncached=True)
         return await _list_exact(store, namespace, predicate, revision, limit, "", "")
     if resource_version == "":
         await _wait_fresh(cache)

@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.beside.options import requests
 from tests.beside.pair import Difference, Pair, Side, compare
 from tests.golden.replaying import Asker
 
@@ -33,6 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of what is asked")
     parser.add_argument("--only", default="", help="a regular expression for GROUP/VERSION/RESOURCE: ^apps/v1/, pods$")
+    parser.add_argument(
+        "--options", action="store_true", help="try options, media types and encodings with a few objects"
+    )
     parser.add_argument("--texts", action="store_true", help="compare messages, headers and managedFields as well")
     options = parser.parse_args(arguments)
 
@@ -44,7 +48,12 @@ def main(arguments: list[str] | None = None) -> int:
         pair = Pair(one, other, texts=options.texts)
         only = re.compile(options.only)
         count = compare(
-            pair, options.seconds, options.seed, tell, lambda kind: bool(only.search(f"{kind.version}/{kind.resource}"))
+            pair,
+            options.seconds,
+            options.seed,
+            tell,
+            lambda kind: bool(only.search(f"{kind.version}/{kind.resource}")),
+            source=requests if options.options else None,
         )
     print(f"{pair.asked} requests with seed {options.seed}, {count} differences")
     return int(count > 0)

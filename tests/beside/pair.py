@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from kapi.codecs import cbor_reading, yaml_reading
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.schema import protobuf
 from tests.beside.mutations import accepted
 from tests.beside.samples import Samples, smallest
 from tests.beside.sequences import Kind, Request, Requests
@@ -24,16 +28,23 @@ class Asker(Protocol):
     ) -> Reply: ...
 
 
-class Side(NamedTuple):
-    asker: Asker
-    user: str  # "anonymous" sends no credentials, as to ``kubectl proxy``
+class Side:
+    """``user``: "anonymous" sends no credentials, as to ``kubectl proxy``.  ``names`` are filled in in paths: "$NOW"."""
+
+    def __init__(self, asker: Asker, user: str) -> None:
+        self.asker = asker
+        self.user = user
+        self.names: dict[str, str] = {}
 
     def ask(self, request: Request) -> Reply:
+        path = request.path.replace(" ", "%20")
+        for name, value in self.names.items():
+            path = path.replace(name, value)
         headers = {**_AGENT, "Accept": request.accept}
         data = request.data()
         if data is not None:
             headers["Content-Type"] = request.type
-        return self.asker.ask(request.method, request.path.replace(" ", "%20"), headers, data, self.user, None)
+        return self.asker.ask(request.method, path, headers, data, self.user, None)
 
     def tree(self, path: str, accept: str = "application/json") -> Any:
         """An answer as JSON.  Raises ConnectionError when it is not 200."""
@@ -41,6 +52,29 @@ class Side(NamedTuple):
         if reply.status != 200:
             raise ConnectionError(f"GET {path}: {reply.status} {reply.data[:200].decode('utf-8', 'replace')}")
         return json.loads(reply.data)
+
+
+_REVISION = re.compile(rb"(in (?:the precondition|record) \()\d+(?=\))")
+
+
+def _readable(reply: Reply) -> Reply:
+    """An answer in YAML, protobuf or CBOR as one in JSON, nothing when it cannot be read; without revisions in messages."""
+    types = [value for name, value in reply.headers if name.lower() == "content-type"]
+    read = _READERS.get(types[0]) if len(types) == 1 else None
+    data = reply.data
+    if read is not None:
+        try:
+            data = json.dumps(read(data)).encode()
+        except (TypeError, ValueError):  # metadata alone is not known in protobuf
+            data = b""
+    return reply._replace(data=_REVISION.sub(rb"\g<1>0", data))
+
+
+_READERS: dict[str, Callable[[bytes], Any]] = {
+    "application/cbor": cbor_reading.loads,
+    "application/yaml": lambda data: yaml_reading.loads(data)[0],
+    "application/vnd.kubernetes.protobuf": lambda data: protobuf.decode(data, GroupVersionKind("", "v1", "Status")),
+}
 
 
 class Difference(NamedTuple):
@@ -60,7 +94,7 @@ class Pair:
         self.asked += 1
         answers = []
         for side in self.sides:
-            answer = described(side.ask(request), "watch=true" in request.path)
+            answer = described(_readable(side.ask(request)), "watch=true" in request.path)
             without_moment(answer, [])
             answers.append(answer if self._texts else without_texts(answer))
         lines = list(differences(*answers))
@@ -87,6 +121,9 @@ class Pair:
 
         body = smallest(request.body, still)
         return self.difference(request._replace(body=body)) or again
+
+
+Source = Callable[[Pair, list[Kind], int, str], Iterator[tuple[Request, Kind]]]
 
 
 def common_kinds(pair: Pair) -> tuple[list[Kind], Mapping[str, Mapping[str, Any]]]:
@@ -142,8 +179,11 @@ def compare(
     tell: Callable[[Difference], None],
     wanted: Callable[[Kind], bool] = lambda kind: True,
     clock: Callable[[], float] = time.monotonic,
+    source: Source | None = None,
 ) -> int:
     """Asks until the time is over; what differs is told once for each resource and verb.  The number of these.
+
+    ``source`` makes the requests, otherwise they are about objects of the kinds.
 
     Everything is made in a namespace of its own, which is deleted; what is in none is only tried (``dryRun=All``).
     """
@@ -160,7 +200,8 @@ def compare(
     seen: set[tuple[str, ...]] = set()
     told: set[tuple[str, ...]] = set()
     try:
-        for request, kind in _requests(kinds, schemas, seed, namespace):
+        asked = _requests(kinds, schemas, seed, namespace) if source is None else source(pair, kinds, seed, namespace)
+        for request, kind in asked:
             if clock() >= end:
                 break
             found = pair.difference(request)

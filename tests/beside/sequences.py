@@ -48,21 +48,21 @@ class Kind(NamedTuple):
 class Request(NamedTuple):
     method: str
     path: str
-    body: Any = None  # a tree, or text that is sent as it is
+    body: Any = None  # a tree, or text or bytes that are sent as they are
     type: str = "application/json"
     accept: str = "application/json"
 
     def data(self) -> bytes | None:
         if self.body is None:
             return None
+        if isinstance(self.body, bytes):
+            return self.body
         return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
 
     def __str__(self) -> str:
-        body = (
-            ""
-            if self.body is None
-            else f" {self.type} {self.body if isinstance(self.body, str) else json.dumps(self.body)}"
-        )
+        data = self.data()
+        text = "" if data is None else data.hex() if isinstance(self.body, bytes) else data.decode()
+        body = "" if data is None else f" {self.type} {text}"
         accept = "" if self.accept == "application/json" else f" ({self.accept})"
         return f"{self.method} {self.path}{accept}{body}"
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.beside.__main__ import main
 from tests.beside.mutations import accepted, mutated
+from tests.beside.options import requests
 from tests.beside.pair import Difference, Pair, Side, common_kinds, compare
 from tests.beside.samples import Samples, smallest
 from tests.beside.sequences import Request
@@ -69,6 +70,28 @@ def test_what_differs_is_told_once_and_as_small_as_can_be(urls: list[str]) -> No
     lost = [each for each in creates if any(line.startswith(".body.data") for line in each.lines)]
     assert lost
     assert all(set(each.request.body) - {"apiVersion", "kind", "metadata"} == {"data"} for each in lost), lost
+
+
+def test_options_are_tried_on_objects_that_stay(urls: list[str]) -> None:
+    found: list[Difference] = []
+    pair = Pair(*sides(urls))
+    assert compare(pair, 1.0, 9, found.append, clock=requests_clock(300), source=requests) == 0, found
+    kinds, _ = common_kinds(pair)
+    with pytest.raises(LookupError, match="whose options are tried"):
+        next(requests(pair, [kind for kind in kinds if kind.resource == "nodes"], 9, "n"))
+
+
+def test_an_option_that_is_not_seen_is_found(urls: list[str]) -> None:
+    one, other = sides(urls)
+
+    class Blind(Deaf):
+        def ask(self, method: str, path: str, *rest: Any) -> Reply:  # type: ignore[override]
+            return self._asker.ask(method, path.replace("limit=", "unknown="), *rest)
+
+    found: list[Difference] = []
+    pair = Pair(one, Side(Blind(other.asker, ""), "user"))  # type: ignore[arg-type]
+    compare(pair, 1.0, 10, found.append, clock=requests_clock(300), source=requests)
+    assert found and all("limit=" in each.request.path for each in found), found
 
 
 def test_nothing_is_left_behind(urls: list[str]) -> None:
