@@ -225,8 +225,13 @@ def patched(
 def _run(data: bytes, kind: str, current: Object, type_: Type, validation: str) -> _Outcome:
     """Reads the patch and applies it to ``current``."""
     strict = validation != "Ignore"
-    prefix = "" if kind == STRATEGIC else "error decoding patch: "
-    patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH, prefix=prefix)
+    prefix = "error decoding patch: " if strict and kind != STRATEGIC else ""
+    try:
+        patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH, prefix=prefix)
+    except status.BadRequest:
+        if strict or kind != MERGE_PATCH:
+            raise
+        raise status.bad_request("Invalid JSON Patch") from None
     if kind == JSON_PATCH:
         operations, problems = jsonpatch.decode(patch, strict=strict)
         return _Outcome(kind, patch, operations, problems, jsonpatch.apply(current, operations))

@@ -148,8 +148,8 @@ def decode(
         if isinstance(body, CBORDocument):
             why = decode_cbor.type_error(body, type_, why)
         raise cannot_handle(given, kind, why) from None
-    if problems and isinstance(body, CBORDocument) and type_.schema is None:
-        problems = [decode_cbor.unknown_field(body, problems)]
+    if problems and isinstance(body, CBORDocument):  # upstream's decoder of custom resources in CBOR is never strict
+        problems = [decode_cbor.unknown_field(body, problems)] if type_.schema is None else []
     duplicates = body.duplicates if isinstance(body, Document) else []
     if validation == "Strict" and (problems or duplicates):
         texts = ["yaml: unmarshal errors:\n  " + "\n  ".join(duplicates), *problems] if duplicates else problems
@@ -284,6 +284,9 @@ def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> G
             given = _given_kind({**body, "kind": expected.kind}, expected)
             raise cannot_handle(given, expected, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
         raise unrecognized(source, expected, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
+    if not version and isinstance(body, CBORDocument):
+        why = f"Object 'apiVersion' is missing in '{decode_cbor.shown(body)}'"
+        raise cannot_handle(GroupVersionKind("", "", kind), expected, why)
     if version != str(expected.group_version):
         raise DecodingError(
             f"the API version in the data ({version}) does not match the expected API version ({expected.group_version})"

@@ -119,6 +119,9 @@ def test_bad_patches_change_nothing(one: MemoryAPI, kind: str, patch: Any, code:
 def test_a_patch_that_is_no_json(one: MemoryAPI, kind: str, prefix: str) -> None:
     answer = one.ask("PATCH", f"{MAPS}/a", "{", type=kind)
     assert (answer.code, answer.json["message"]) == (400, f"{prefix}unexpected end of JSON input")
+    answer = one.ask("PATCH", f"{MAPS}/a?fieldValidation=Ignore", "{", type=kind)
+    wanted = "Invalid JSON Patch" if kind == MERGE else "unexpected end of JSON input"
+    assert (answer.code, answer.json["message"]) == (400, wanted)
 
 
 def test_a_patch_of_nothing_is_not_found(api: MemoryAPI) -> None:
