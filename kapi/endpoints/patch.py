@@ -154,7 +154,7 @@ class _Outcome(NamedTuple):
 
     def written(self, type_: Type) -> Tree:
         """The result with its keys in the order in which upstream reads them; not for a strategic merge patch."""
-        if type_.schema is not None:
+        if type_.schema is not None or not isinstance(self.result, dict):
             return all_sorted(self.result)
         if self.kind == MERGE_PATCH:
             return merged(self.result, type_, self.patch)

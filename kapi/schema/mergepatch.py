@@ -9,18 +9,20 @@ from kapi.machinery.status import BadRequest
 from kapi.machinery.tree import Object, Tree
 
 
-def decode(value: object, *, strict: bool) -> Object:
-    """Checks a parsed merge patch.  ``strict`` is true for field validation Warn and Strict.  Raises BadRequest."""
-    if value is not None and not isinstance(value, dict):
-        if strict:
-            raise BadRequest(
-                f"error decoding patch: json: cannot unmarshal {kind_of(value)} "
-                "into Go value of type map[string]interface {}"
-            )
+def decode(value: Tree, *, strict: bool) -> Tree:
+    """Checks a parsed merge patch.  ``strict`` is true for field validation Warn and Strict, else a list is one as well.
+
+    Raises BadRequest.
+    """
+    if isinstance(value, dict):
+        return value
+    if strict and value is not None:
+        raise BadRequest(
+            f"error decoding patch: json: cannot unmarshal {kind_of(value)} into Go value of type map[string]interface {{}}"
+        )
+    if not isinstance(value, list):
         raise BadRequest("Invalid JSON Patch")
-    if value is None:
-        raise BadRequest("Invalid JSON Patch")
-    return value
+    return [without_nulls(item) for item in elements(value)]
 
 
 def apply(document: object, change: object) -> Tree:

@@ -124,6 +124,14 @@ def test_a_patch_that_is_no_json(one: MemoryAPI, kind: str, prefix: str) -> None
     assert (answer.code, answer.json["message"]) == (400, wanted)
 
 
+@pytest.mark.parametrize(("patch", "shown"), [([], "[]"), ([None, {"a": None}], "[null,{}]")])
+def test_a_list_is_merged_without_validation_and_is_no_object(one: MemoryAPI, patch: Any, shown: str) -> None:
+    answer = one.ask("PATCH", f"{MAPS}/a?fieldValidation=Ignore", patch, type=MERGE)
+    assert answer.code == 422
+    why = "couldn't get version/kind; json parse error: json: cannot unmarshal array"
+    assert answer.json["message"].startswith(f' "" is invalid: patch: Invalid value: "{shown}": {why}')
+
+
 def test_a_patch_of_nothing_is_not_found(api: MemoryAPI) -> None:
     assert api.ask("PATCH", f"{MAPS}/a", {}, type=MERGE).code == 404
 

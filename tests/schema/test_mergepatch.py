@@ -47,6 +47,13 @@ def test_what_is_no_object(value: Any, text: str) -> None:
     assert caught.value.message == text
 
 
+@pytest.mark.parametrize("value", [7, "x", True, None])
+def test_what_is_neither_an_object_nor_a_list_is_no_patch_without_validation(value: Any) -> None:
+    with pytest.raises(BadRequest, match="Invalid JSON Patch"):
+        mergepatch.decode(value, strict=False)
+    assert mergepatch.decode([1, None, {"a": None}], strict=False) == [1, None, {}]
+
+
 leaves = st.booleans() | st.integers(-3, 3) | st.text(max_size=2)
 objects = st.recursive(
     st.dictionaries(st.sampled_from("abc"), leaves, max_size=3),
