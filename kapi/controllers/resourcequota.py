@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.quota import lists
-from kapi.admission.quota.evaluators import DEVICE_CLAIMS, evaluator_of, requirements_of
+from kapi.admission.quota.evaluators import DEVICE_CLAIMS, Devices, evaluator_of, requirements_of
 from kapi.admission.quota.lists import Amounts
 from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status, tree
@@ -19,7 +19,6 @@ from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Lister
 from kapi.runtime.interface import Client
 
 PODS, SERVICES = GroupResource("", "pods"), GroupResource("", "services")
@@ -43,11 +42,11 @@ def limits_of(quota: Object) -> Amounts:
     return (quota.get("spec") or {}).get("hard") or {}
 
 
-def resources_of(names: Iterable[str], device_classes: Lister | None = None) -> set[GroupResource]:
+def resources_of(names: Iterable[str], devices: Devices | None = None) -> set[GroupResource]:
     """The resources whose objects a quota with limits of these names counts."""
     names = set(names)
     known = (*MEASURED, *_NUMBERED)
-    found = {resource for resource in known if evaluator_of(resource, device_classes).concerns(names)}
+    found = {resource for resource in known if evaluator_of(resource, devices).concerns(names)}
     for name in elements(names):
         if name.startswith("count/"):
             plural, _, group = name.removeprefix("count/").partition(".")
@@ -55,7 +54,7 @@ def resources_of(names: Iterable[str], device_classes: Lister | None = None) -> 
     return found
 
 
-def usage(quota: Object, objects: Counted, now: float, device_classes: Lister | None = None) -> Amounts:
+def usage(quota: Object, objects: Counted, now: float, devices: Devices | None = None) -> Amounts:
     """What the objects of the quota's namespace use of it; only resources in ``objects`` are counted.
 
     Of a resource that is not in MEASURED their number will do: each counts as one, and none has a scope.
@@ -63,7 +62,7 @@ def usage(quota: Object, objects: Counted, now: float, device_classes: Lister | 
     limits, requirements = limits_of(quota), requirements_of(quota)
     total: Amounts = {}
     for resource, present in entries(objects):
-        evaluator = evaluator_of(resource, device_classes)
+        evaluator = evaluator_of(resource, devices)
         names = evaluator.concerns(limits)
         if not names:
             continue
@@ -78,11 +77,11 @@ def usage(quota: Object, objects: Counted, now: float, device_classes: Lister | 
     return lists.mask(total, limits)
 
 
-def corrected(quota: Object, objects: Counted, now: float, device_classes: Lister | None = None) -> Object | None:
+def corrected(quota: Object, objects: Counted, now: float, devices: Devices | None = None) -> Object | None:
     """The quota with the status it should have; None when it has it."""
     status, limits = quota.get("status") or {}, limits_of(quota)
     before = status.get("used")
-    used = lists.mask({**(before or {}), **usage(quota, objects, now, device_classes)}, limits)
+    used = lists.mask({**(before or {}), **usage(quota, objects, now, devices)}, limits)
     if before is not None and status.get("hard") == limits and lists.equal(used, before):
         return None
     return {**quota, "status": {"hard": dict(limits), "used": used}}
@@ -142,24 +141,27 @@ class ResourceQuotaController(QueueController[str]):
         self._watched[resource] = client.watch(changed)
         return True
 
-    def _device_classes(self) -> Lister | None:
+    def _devices(self) -> Devices | None:
         if not self._extended_resources:
             return None
         try:
-            return self._client.resource("resource.k8s.io", "deviceclasses").lister
+            classes, claims = (
+                self._client.resource("resource.k8s.io", name) for name in ("deviceclasses", "resourceclaims")
+            )
         except status.NotFound:  # the group is switched off
             return None
+        return Devices(classes.lister, claims.lister, self._client.resource("", "pods").lister)
 
     def _usage_changed(self, resource: GroupResource, obj: Object, old: Object | None) -> bool:
         if resource not in MEASURED or old is None:
             return False
-        evaluator, now = evaluator_of(resource, self._device_classes()), self._clock()
+        evaluator, now = evaluator_of(resource, self._devices()), self._clock()
         return evaluator.usage(obj, now) != evaluator.usage(old, now)
 
     def _replenish(self, namespace: str, resource: GroupResource, seconds: float = _BATCH_SECONDS) -> None:
-        classes = self._device_classes()
+        devices = self._devices()
         for quota in self._quotas.lister.list(namespace):
-            if evaluator_of(resource, classes).concerns(limits_of(quota)):
+            if evaluator_of(resource, devices).concerns(limits_of(quota)):
                 self._queue.add_after(_key(quota), seconds)
 
     async def _handle(self, key: str) -> float | None:
@@ -170,8 +172,8 @@ class ResourceQuotaController(QueueController[str]):
         objects: dict[GroupResource, Sequence[Object] | int] = {}
         revision: int
         counted: int | None = None  # what is in none of the lists was stored after this revision
-        classes = self._device_classes()
-        for resource in elements(ordered(resources_of(limits_of(quota), classes))):
+        devices = self._devices()
+        for resource in elements(ordered(resources_of(limits_of(quota), devices))):
             if self._follow(resource):
                 client = self._client.resource(resource.group, resource.resource)
                 if resource in MEASURED:
@@ -180,7 +182,7 @@ class ResourceQuotaController(QueueController[str]):
                     objects[resource], revision = await client.count_at(namespace)
                 if client.history is self._quotas.history:
                     counted = revision if counted is None else min(counted, revision)
-        updated = corrected(tree.copy(quota), objects, self._clock(), classes)
+        updated = corrected(tree.copy(quota), objects, self._clock(), devices)
         if updated is not None:
             try:
                 await self._quotas.update(updated, namespace, "status", counted=counted)

@@ -295,11 +295,37 @@ class ExtendedResources(TestCase):
         other = self._claim("d")
         other["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "none"
         self.assertEqual(ask("POST", CLAIMS, other).code, 201)  # a class without an extended resource is not counted
-        of_a_pod = {"resource.kubernetes.io/extended-resource-claim": "true"}  # the pod itself is charged
-        self.assertEqual(ask("POST", CLAIMS, self._claim("c", annotations=of_a_pod)).code, 201)
-        self.assertEqual(used(), {self.explicit: "1", self.implicit: "1"})
         self.assertEqual(ask("DELETE", f"{CLAIMS}/a").code, 200)
         self.assertEqual(used(), {self.explicit: "0", self.implicit: "0"})
+
+    async def test_a_claim_that_was_made_for_a_pod_is_charged_with_the_pod(self) -> None:
+        ask, used = await self._started(True)
+        self.assertEqual(
+            ask("POST", QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {self.explicit: "1"}}}).code, 201
+        )
+        resources = {"limits": {"example.com/gpu": "1"}}
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}
+        made = ask("POST", "/api/v1/namespaces/default/pods", pod)
+        self.assertEqual((made.code, used()), (201, {self.explicit: "1"}))
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "p",
+            "uid": made.json["metadata"]["uid"],
+            "controller": True,
+        }
+        noted = {"resource.kubernetes.io/extended-resource-claim": "true"}
+
+        def claim(name: str, code: int, **metadata: Any) -> None:
+            answer = ask("POST", CLAIMS, self._claim(name, **metadata))
+            self.assertEqual((answer.code, used()), (code, {self.explicit: "1"}), answer.json)
+
+        claim("none", 403, annotations=noted)
+        claim("none", 403, ownerReferences=[owner])
+        for wrong in ({"uid": "other"}, {"name": "other"}, {"kind": "Node"}, {"controller": False}):
+            claim("none", 403, annotations=noted, ownerReferences=[{**owner, **wrong}])
+        claim("own", 201, annotations=noted, ownerReferences=[owner])
+        claim("second", 403, annotations=noted, ownerReferences=[owner])
 
     async def test_without_the_gate_claims_count_for_their_class_only(self) -> None:
         ask, used = await self._started(False)

@@ -6,6 +6,7 @@ Upstream: ``pkg/quota/v1/evaluator/core``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from kapi.admission.interface import CREATE, UPDATE, Attributes
 from kapi.admission.plugins.tolerations import is_extended
@@ -288,10 +289,18 @@ class ClaimEvaluator(Evaluator):
         return result
 
 
+class Devices(NamedTuple):
+    """What tells of a claim for which extended resources it counts."""
+
+    classes: Lister
+    claims: Lister
+    pods: Lister
+
+
 class ResourceClaimEvaluator(Evaluator):
     """Counts claims of devices by device class, and by the extended resource of a class (KEP 5004).
 
-    Without ``classes`` they are counted by device class only, as with the gate DRAExtendedResource off.
+    Without ``devices`` they are counted by device class only, as with the gate DRAExtendedResource off.
     """
 
     _SUFFIX = ".deviceclass.resource.k8s.io/devices"
@@ -300,22 +309,23 @@ class ResourceClaimEvaluator(Evaluator):
     _MADE_FOR_POD = "resource.kubernetes.io/extended-resource-claim"  # of the scheduler, whose pods are charged
     _ALL = 32  # the most devices for a request with allocationMode All
 
-    def __init__(self, resource: GroupResource, classes: Lister | None = None) -> None:
+    def __init__(self, resource: GroupResource, devices: Devices | None = None) -> None:
         super().__init__(resource)
-        self._classes = classes
+        self._devices = devices
+        self._oldest: dict[str, dict[str, tuple[str, str]]] = {}  # namespace -> uid of a pod -> its oldest claim
 
     def _extended_name(self, class_name: str) -> str:
-        assert self._classes is not None
-        return tree.dig(self._classes.get("", class_name), "spec", "extendedResourceName") or ""
+        assert self._devices is not None
+        return tree.dig(self._devices.classes.get("", class_name), "spec", "extendedResourceName") or ""
 
     def handles(self, attributes: Attributes) -> bool:
         return not attributes.subresource and attributes.operation in (CREATE, UPDATE)
 
     def concerns(self, names: Collection[str]) -> list[str]:
         by_class = [name for name in elements(names) if name in self.names or name.endswith(self._SUFFIX)]
-        if self._classes is None:
+        if self._devices is None:
             return ordered(by_class)
-        listed = self._classes.list()
+        listed = self._devices.classes.list()
         extended = {f"requests.{tree.dig(one, 'spec', 'extendedResourceName')}" for one in elements(listed)}
         return ordered({*by_class, *(name for name in elements(names) if name in extended or self._is_class(name))})
 
@@ -343,19 +353,63 @@ class ResourceClaimEvaluator(Evaluator):
                 counts[name] = counts.get(name, 0) + size(exact)
         result = {name: "1" for name in self.names}
         result |= {name + self._SUFFIX: str(number) for name, number in counts.items()}
-        of_a_pod = (obj["metadata"].get("annotations") or {}).get(self._MADE_FOR_POD) == "true"
-        if self._classes is None or of_a_pod:
+        if self._devices is None:
             return result
+        extended: dict[str, int] = {}
         for name, number in counts.items():
-            result[self._CLASS + name] = str(number)
-            if extended := self._extended_name(name):
-                result[f"requests.{extended}"] = str(number)
+            extended[self._CLASS + name] = number
+            if resource := self._extended_name(name):
+                extended[f"requests.{resource}"] = number
+        charged = self._charged(obj, self._devices, now)
+        for name, number in extended.items():
+            left = number - quantities.ceiling(charged.get(name, "0"))
+            if left > 0:
+                result[name] = str(left)
         return result
 
+    def _charged(self, claim: Object, devices: Devices, now: float) -> Amounts:
+        """What the pod is charged with for which the scheduler made the claim, if it did; each pod has one such claim."""
+        metadata = claim["metadata"]
+        if (metadata.get("annotations") or {}).get(self._MADE_FOR_POD) != "true":
+            return {}
+        namespace, owner = metadata.get("namespace", ""), _pod_of(metadata)
+        pod = devices.pods.get(namespace, owner.get("name", ""))
+        if pod is None or pod["metadata"].get("uid") != owner.get("uid"):
+            return {}
+        named = tree.dig(pod, "status", "extendedResourceClaimStatus", "resourceClaimName")
+        if named is None:
+            if namespace not in self._oldest:
+                self._oldest[namespace] = _oldest(devices.claims.list(namespace))
+            if self._oldest[namespace].get(owner["uid"], _age(metadata)) < _age(metadata):
+                return {}
+        elif named != metadata.get("name"):
+            return {}
+        return evaluator_of(_PODS).usage(pod, now)
 
+
+def _pod_of(metadata: Object) -> Object:
+    """The reference to the pod that controls an object; empty if none does."""
+    owner: Object = next((one for one in elements(metadata, "ownerReferences") if one.get("controller")), {})
+    return owner if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Pod") else {}
+
+
+def _oldest(claims: list[Object]) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for claim in elements(claims):
+        uid, age = _pod_of(claim["metadata"]).get("uid", ""), _age(claim["metadata"])
+        found[uid] = min(age, found.get(uid, age))
+    return found
+
+
+def _age(metadata: Object) -> tuple[str, str]:
+    """Orders claims by age and name; one that is being created is the last."""
+    return metadata.get("creationTimestamp") or "~", metadata.get("name", "")
+
+
+_PODS = GroupResource("", "pods")
 DEVICE_CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
 _SPECIAL: dict[GroupResource, type[Evaluator]] = {
-    GroupResource("", "pods"): PodEvaluator,
+    _PODS: PodEvaluator,
     GroupResource("", "services"): ServiceEvaluator,
     GroupResource("", "persistentvolumeclaims"): ClaimEvaluator,
     DEVICE_CLAIMS: ResourceClaimEvaluator,
@@ -363,10 +417,10 @@ _SPECIAL: dict[GroupResource, type[Evaluator]] = {
 _made: dict[GroupResource, Evaluator] = {}
 
 
-def evaluator_of(resource: GroupResource, device_classes: Lister | None = None) -> Evaluator:
-    """The evaluator of a resource; without ``device_classes`` no claim counts for an extended resource."""
-    if device_classes is not None and resource == DEVICE_CLAIMS:
-        return ResourceClaimEvaluator(resource, device_classes)
+def evaluator_of(resource: GroupResource, devices: Devices | None = None) -> Evaluator:
+    """The evaluator of a resource; without ``devices`` no claim counts for an extended resource."""
+    if devices is not None and resource == DEVICE_CLAIMS:
+        return ResourceClaimEvaluator(resource, devices)
     found = _made.get(resource)
     if found is None:
         found = _SPECIAL.get(resource, Evaluator)(resource)

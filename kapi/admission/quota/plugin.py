@@ -18,7 +18,14 @@ from twisted.python.failure import Failure
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.quota import lists
-from kapi.admission.quota.evaluators import DEVICE_CLAIMS, Evaluator, Requirement, evaluator_of, requirements_of
+from kapi.admission.quota.evaluators import (
+    DEVICE_CLAIMS,
+    Devices,
+    Evaluator,
+    Requirement,
+    evaluator_of,
+    requirements_of,
+)
 from kapi.admission.quota.lists import Amounts
 from kapi.machinery import golang, tree
 from kapi.machinery.checkpoint import commit
@@ -288,7 +295,9 @@ class ResourceQuota(Plugin):
     def _evaluator(self, resource: GroupResource) -> Evaluator:
         if resource != DEVICE_CLAIMS or not self.initializer.feature("DRAExtendedResource"):
             return evaluator_of(resource)
-        return evaluator_of(resource, self.initializer.lister("resource.k8s.io", "deviceclasses"))
+        lister, group = self.initializer.lister, resource.group
+        devices = Devices(lister(group, "deviceclasses"), lister(group, resource.resource), lister("", "pods"))
+        return evaluator_of(resource, devices)
 
     async def _try(self, quotas: list[Object], batch: list[_Waiter]) -> tuple[list[str], StatusError | None]:
         """Checks and charges; returns the names of quotas that were changed meanwhile."""
