@@ -744,25 +744,36 @@ class TestMutating:
         assert asked.obj is not None
         assert asked.obj["data"] == ({"n0": "x", "n1": "x", "n2": "x"} if changes else {"n0": "x"})
 
-    def test_fields_that_a_custom_resource_does_not_have(self) -> None:
+    @pytest.mark.parametrize("version", ["v1", "v2"])
+    def test_fields_that_a_custom_resource_does_not_have(self, version: str) -> None:
+        """Whether it is asked for in the version of the policy or in another."""
+        converted = {
+            "x.io/v1": lambda obj: {**obj, "apiVersion": "x.io/v1"},
+            "x.io/v2": lambda obj: {**obj, "apiVersion": "x.io/v2"},
+        }
         schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}}
         type_ = type_of(Schema(schema), "Thing")
         row = Resource(
             group="x.io",
-            version="v1",
+            version=version,
             kind="Thing",
             plural="things",
             namespaced=True,
             typed_items=True,
             schema=lambda: type_,
+            other_versions=lambda: {
+                other: (type_, convert, converted[f"x.io/{version}"])
+                for other, convert in converted.items()
+                if other != f"x.io/{version}"
+            },
         )
         rule = {"apiGroups": ["x.io"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["things"]}
         told = {}
         for name in ("a", "b"):
             spec = self.apply(f"Object{{spec: Object.spec{{{name}: 'z'}}}}")
             client = cluster("mutating", {**spec, "matchConstraints": {"resourceRules": [rule]}})
-            obj = {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {}}
-            asked = attributes(obj, group="x.io", resource="things", kind="Thing")
+            obj = {"apiVersion": f"x.io/{version}", "kind": "Thing", "metadata": {"name": "t"}, "spec": {}}
+            asked = attributes(obj, group="x.io", version=version, resource="things", kind="Thing")
             asked.custom_resource = row
             try:
                 finish(mutating.MutatingAdmissionPolicy(initializer(client)).admit(asked))

@@ -231,7 +231,10 @@ def _type(kind: GroupVersionKind, resource: GroupVersionResource, attributes: At
     row = attributes.custom_resource
     if row is None:
         return type_of(kind) if kind in names_by_kind() else None
-    return row.schema() if row.schema is not None and row.version == kind.version else None
+    if row.version == kind.version:
+        return None if row.schema is None else row.schema()
+    other = None if row.other_versions is None else row.other_versions().get(str(kind.group_version))
+    return None if other is None else other[0]
 
 
 def _refusal(attributes: Attributes, failures: list[_Failure]) -> StatusError:
