@@ -481,9 +481,9 @@ class RequestRunner:
         recorded = events[0].complete(events)
         if not isinstance(recorded, Deferred):
             return answers
-        waiting = [answer for answer in answers if answer[0].audit is not None]
+        waiting = [(ctx, response) for ctx, response in answers if ctx.audit is not None]
         RecordedAnswers(waiting, recorded, self._send_all, self._late, self._deadlines)
-        return [answer for answer in answers if answer[0].audit is None]
+        return [(ctx, response) for ctx, response in answers if ctx.audit is None]
 
     @staticmethod
     def _late(ctx: RequestContext) -> Response:

@@ -8,11 +8,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from kapi.filters.chain import FilterChain
 from kapi.process.timers import Deadlines
 from kapi.request.context import RequestContext
 from kapi.request.pending import Pending
 from kapi.request.response import Parts, Response
-from kapi.serving.run import Answer, RecordedAnswers
+from kapi.serving.run import Answer, RecordedAnswers, RequestRunner
+from kapi.testing.http import MemoryRequest
 
 
 class Lazy(Parts):
@@ -82,3 +84,37 @@ class Recorded(SynchronousTestCase):
             self.recorded.callback(True)
             self.assertEqual(self.pending.size, 0)
             self.recorded = Deferred()
+
+
+class Log:
+    """An audit log that takes its time; each request that is recorded has it."""
+
+    def __init__(self) -> None:
+        self.recorded: Deferred[bool] = Deferred()
+        self.given: list[int] = []
+
+    def answered(self, *_: object) -> None:
+        pass
+
+    def complete(self, events: list[Log]) -> Deferred[bool]:
+        self.given.append(len(events))
+        return self.recorded
+
+
+class Together(SynchronousTestCase):
+    def test_answers_of_one_turn_wait_for_the_log_only_when_they_are_recorded(self) -> None:
+        clock, log, asked = Clock(), Log(), []
+
+        def handler(ctx: RequestContext) -> Response:
+            ctx.audit = log if ctx.method == "POST" else None  # type: ignore[assignment]
+            return Response(200, b"{}")
+
+        runner = RequestRunner(FilterChain([], handler), clock, gather=True)  # type: ignore[arg-type]
+        for method in ("GET", "POST", "PUT", "POST"):
+            asked.append(MemoryRequest(method, "/"))
+            runner.serve(asked[-1])
+        clock.advance(0)
+        self.assertEqual([request.finished for request in asked], [True, False, True, False])
+        self.assertEqual(log.given, [2])
+        log.recorded.callback(True)
+        self.assertEqual([request.written for request in asked], [b"{}"] * 4)

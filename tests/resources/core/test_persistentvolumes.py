@@ -325,6 +325,27 @@ def test_a_claim_may_keep_a_selector_that_was_accepted() -> None:
     assert changes(row, old, spec=old["spec"]) == []
 
 
+@pytest.mark.parametrize(
+    ("size", "capacity", "refused"),
+    [
+        ("3", "1", False),
+        ("2", "2", False),
+        ("1", "999m", False),
+        ("1", "1", True),
+        ("1", "2", True),
+        ("1", None, False),
+    ],
+)
+def test_a_bound_claim_shrinks_to_no_less_than_its_volume(size: str, capacity: str | None, refused: bool) -> None:
+    """Upstream lets an administrator take back an expansion that failed, but not to the size that there is."""
+    row = persistentvolumeclaims.RESOURCE
+    old = made(row, spec={**CLAIM, "volumeName": "v", "resources": {"requests": {"storage": "2"}}})
+    old["status"] = {"phase": "Bound", "capacity": {} if capacity is None else {"storage": capacity}}
+    new = {**old["spec"], "resources": {"requests": {"storage": size}}}
+    text = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
+    assert short(changes(row, old, spec=new, status=old["status"])) == ([text] if refused else [])
+
+
 def of_claim_status(spec: Object | None = None, **status: Any) -> list[str]:
     row = persistentvolumeclaims.RESOURCE
     old = {**made(row, spec=CLAIM), "spec": {**CLAIM, **(spec or {})}}
