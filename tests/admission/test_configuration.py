@@ -106,6 +106,8 @@ def test_of_two_entries_the_first_is_used_and_unknown_fields_are_refused(tmp_pat
     head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
     path.write_text(head + "- {name: X, configuration: {size: 1}}\n- {name: X, configuration: {size: 2}}\n")
     assert load_configurations(str(path)) == {"X": {"size": 1}}
+    path.write_text(head + "- {name: X, configuration: {size: 1}, path: missing.yaml}\n- {name: Z}\n")
+    assert load_configurations(str(path)) == {"X": {"size": 1}}
     path.write_text(head + "- {name: X, configurations: {}}\n")
     for entry in ("- {configuration: {}}", '- {name: "", path: x}', "- null"):
         path.write_text(head + entry)

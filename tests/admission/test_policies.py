@@ -191,6 +191,25 @@ class TestValidating:
             else:
                 self.check(spec, obj)
 
+    def test_an_error_ends_no_other_validation_unless_the_budget_is_used_up(self) -> None:
+        dear = "object.list.all(a, !object.text.contains('z'))"
+        obj = {**config_map(), "list": list(range(80)), "text": "x" * 100_000}
+        out = "validation failed due to running out of cost budget, no further validation rules will be run"
+        many = [{"name": f"v{number}", "expression": dear} for number in range(12)]
+        for expression, told in (
+            ("object.none == 1", ["m", "no such key: none", "n"]),
+            ("variables.v0 && variables.v1", ["m", "n"]),
+            (" && ".join([*(f"variables.v{number}" for number in range(12)), dear]), [out]),
+        ):
+            expressions = {"m": "false", "other": expression, "n": "false"}
+            validations = [{"expression": text, "message": name} for name, text in expressions.items()]
+            spec = {"variables": many, "validations": validations}
+            asked = self.check(spec, obj, binding={"validationActions": ["Warn"]})
+            assert [warning.partition("with binding 'b': ")[2] for warning in asked.warnings] == [
+                text if text in ("m", "n", out) else f"expression '{expression}' resulted in error: {text}"
+                for text in told
+            ]
+
     def test_warn_and_audit(self) -> None:
         spec = {
             "validations": [{"expression": "false", "message": "m"}],

@@ -615,6 +615,11 @@ def test_old_values_of_items_are_known_only_by_their_keys() -> None:
     assert text in error and "properties[p]" in error
     atomic = {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": item}}
     assert below(atomic) == []
+    odd = {"type": "object", "x-kubernetes-map-type": "odd", "properties": {"a": item}}
+    found = below(odd)
+    assert [text in error for error in found] == [False, True]
+    inner = {"type": "array", "maxItems": 3, "items": odd}
+    assert [text in error and "properties[p]" in error for error in below(inner)] == [False, True]
 
 
 ESTABLISHED: Object = {

@@ -310,6 +310,53 @@ def test_a_status_that_only_its_subresource_writes_has_no_owner_before(api: Memo
     assert "f:spec" in entry["fieldsV1"]
 
 
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_status_is_written_by_its_subresource_alone_if_there_is_one(api: MemoryAPI, apart: bool) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    parts = {"subresources": {"status": {}}} if apart else {}
+    install(api, definition(version(schema={"openAPIV3Schema": schema}, **parts)))
+
+    def patched(part: str, **changes: Any) -> tuple[Any, Any, int]:
+        found = api.ask("PATCH", f"{FOOS}/a{part}", changes, type=MERGE).json
+        return found.get("spec"), found.get("status"), found["metadata"].get("generation")
+
+    create(api, "a", {"size": 1})
+    assert patched("", status={"size": 1}) == ({"size": 1}, None if apart else {"size": 1}, 1 if apart else 2)
+    if apart:
+        assert patched("/status", status={"size": 2}, spec={"size": 2}) == ({"size": 1}, {"size": 2}, 1)
+        assert patched("", status={"size": 3}, spec={"size": 3}) == ({"size": 3}, {"size": 2}, 2)
+        assert patched("/status", status=None) == ({"size": 3}, None, 2)
+        assert patched("", status={"size": 3}) == ({"size": 3}, None, 2)
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "why"),
+    [
+        ({"size": 1}, {}, ""),
+        (
+            {"size": "x"},
+            {},
+            '[status.size: Invalid value: "string": size in body must be of type integer: "string", '
+            ".status.size: Invalid value: 0: .status.size accessor error: x is of the type string, expected int64]",
+        ),
+        ({"size": -1}, {}, ".status.size: Invalid value: -1: should be a non-negative integer"),
+        ({"size": 1}, {"ownerReferences": [{"name": "a"}]}, ""),
+    ],
+)
+def test_a_status_is_checked(api: MemoryAPI, status: Any, metadata: Any, why: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"status": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+    }
+    parts = {"status": {}, "scale": {**PATHS, "statusReplicasPath": ".status.size"}}
+    install(api, definition(version(schema={"openAPIV3Schema": schema}, subresources=parts)))
+    create(api, "a", {})
+    answer = api.ask("PATCH", f"{FOOS}/a/status", {"status": status, "metadata": metadata}, type=MERGE)
+    assert answer.code == (422 if why else 200), answer.json
+    if why:
+        assert answer.json["message"] == f'Foo.example.com "a" is invalid: {why}'
+
+
 def test_an_apply_to_a_custom_scale_has_conflicts_and_succeeds_only_without_a_change(api: MemoryAPI) -> None:
     """Upstream's converter of custom resources knows no Scale."""
     scaled(api)
