@@ -108,7 +108,7 @@ def test_a_duration_wraps_around(seconds: int, kept: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("\\", r'"\\"'), ('2"', r'"2\""'), ("\u00e9\n", r'"\xc3\xa9\x0a"'), ("2x", '"2x"')]
+    ("text", "shown"), [("\\", r'"\\"'), ('2"', r'"2\""'), ("\u00e9\n \x7f", '"\\xc3\\xa9\\x0a \x7f"'), ("2x", '"2x"')]
 )
 def test_a_text_that_is_no_time_is_quoted_as_gos_time_package_does(text: str, shown: str) -> None:
     with pytest.raises(time.TimeError) as caught:

@@ -131,6 +131,8 @@ def test_the_first_key_writes_and_all_read() -> None:
 
 def test_plain_text_is_read_where_the_file_says_so() -> None:
     assert made(provider("aesgcm", "a"), provider("identity")).from_storage(KEY, 12, plain()) == plain()
+    assert made(provider("aesgcm", "a")).from_storage(KEY, 0, b"foreign") == b"foreign"
+    assert made(provider("aesgcm", "a")).from_storage("core/pods/ns/a", 12, plain()) == plain()
     refused = made(provider("aesgcm", "a")).from_storage(KEY, 12, plain())
     assert refused != plain() and not refused.startswith(b"{")
 
