@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kapi.admission.interface import CREATE, DELETE, UPDATE
 from kapi.admission.quota.evaluators import evaluator_of
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from tests.admission.fakes import pod
+from tests.admission.fakes import attributes, pod
 
 NOW = 1_700_000_000.0
 
@@ -115,3 +116,32 @@ def test_devices_count_for_the_worst_case() -> None:
 def test_other_objects_count_as_objects() -> None:
     assert usage("secrets", {}) == {"count/secrets": "1", "secrets": "1"}
     assert usage("deployments", {}, "apps") == {"count/deployments.apps": "1"}
+
+
+ENDING = {"activeDeadlineSeconds": 5}
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "subresource", "before", "after", "counts"),
+    [
+        ("pods", CREATE, "", None, {}, True),
+        ("pods", UPDATE, "", {}, {}, False),
+        ("pods", UPDATE, "", {}, ENDING, True),
+        ("pods", UPDATE, "", ENDING, {}, True),
+        ("pods", UPDATE, "", ENDING, ENDING, False),
+        ("pods", UPDATE, "status", {}, ENDING, False),
+        ("pods", CREATE, "binding", None, ENDING, False),
+        ("pods", UPDATE, "resize", {}, {}, True),
+        ("pods", CREATE, "resize", None, {}, False),
+        ("services", CREATE, "", None, {}, True),
+        ("services", UPDATE, "", {}, {}, True),
+        ("services", DELETE, "", {}, None, False),
+        ("services", UPDATE, "status", {}, {}, False),
+    ],
+)
+def test_which_requests_are_counted(
+    resource: str, operation: str, subresource: str, before: Object | None, after: Object | None, counts: bool
+) -> None:
+    old, new = (None if spec is None else {"metadata": {"name": "p"}, "spec": spec} for spec in (before, after))
+    request = attributes(new, old, operation=operation, subresource=subresource, resource=resource)
+    assert evaluator_of(GroupResource("", resource)).handles(request) is counts

@@ -125,6 +125,14 @@ class Compressions(SynchronousTestCase):
         for one in waiting:
             self.successResultOf(one)
 
+    def test_bodies_are_compressed_from_128_kib_on(self) -> None:
+        for size, encoding in ((128 * 1024 - 1, None), (128 * 1024, [b"gzip"])):
+            runner = RequestRunner(FilterChain([], lambda _, size=size: Response(200, b"x" * size)), self.clock)
+            request = MemoryRequest("GET", "/apis", {"accept-encoding": "gzip"})
+            runner.serve(request)
+            self.threads.work()
+            self.assertEqual(request.responseHeaders.getRawHeaders(b"content-encoding"), encoding)
+
     def test_streams_of_one_document_are_compressed_once(self) -> None:
         body = b'"' + b"x" * MIN_GZIP_BYTES + b'"'
         document = Document(body)

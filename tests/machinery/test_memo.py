@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from kapi.machinery import memo
-from kapi.machinery.memo import BoundedCache, cached_function, forget_burst, memoized
+from kapi.machinery.memo import BoundedCache, ExpiringCache, cached_function, forget_burst, memoized
 
 COUNT = 1000
 
@@ -68,3 +68,19 @@ def test_a_full_cache_begins_anew() -> None:
     for number in range(25):
         cache.add(number, "a")
     assert sorted(cache) == [20, 21, 22, 23, 24]
+
+
+def test_values_that_expire_are_kept_until_then() -> None:
+    now = [100.0]
+    cache: ExpiringCache[str, int] = ExpiringCache(2, lambda: now[0])
+    for key, seconds, expires in (("none", 0.0, 0.0), ("past", 10.0, 100.0), ("a", 10.0, 0.0), ("b", 10.0, 105.0)):
+        cache.put(key, 1, seconds, expires)
+    assert (len(cache), cache.get("none"), cache.get("past")) == (2, None, None)
+    now[0] = 104.9
+    assert (cache.get("b"), cache.get("a")) == (1, 1)
+    now[0] = 105.0
+    assert (cache.get("b"), cache.get("a"), len(cache)) == (None, 1, 1)
+    cache.put("c", 2, 10.0)
+    cache.get("a")
+    cache.put("d", 3, 10.0)
+    assert (cache.get("a"), cache.get("c"), cache.get("d")) == (1, None, 3)
