@@ -77,8 +77,13 @@ def read_any(data: bytes, media: str, kind: GroupVersionKind) -> Document:
 def check_name(ctx: RequestContext, obj: Object) -> None:
     """The name in the body must be that in the URL (PUT and PATCH).  Raises BadRequest."""
     assert ctx.info is not None
+    check_named(obj, ctx.info.name)
+
+
+def check_named(obj: Object, wanted: str) -> None:
+    """As ``check_name``, for an object that must have the name ``wanted``."""
     metadata = obj.get("metadata") or {}
-    name, wanted = metadata.get("name", ""), ctx.info.name
+    name = metadata.get("name", "")
     if not name:
         raise status.bad_request(
             f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"

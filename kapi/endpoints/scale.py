@@ -12,7 +12,7 @@ from dataclasses import replace
 from kapi.admission.interface import UPDATE
 from kapi.codecs.negotiation import APPLIED_AS, check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError
-from kapi.endpoints.body import check_name, decode_object, raw_body
+from kapi.endpoints.body import check_name, check_named, decode_object, raw_body
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import write_options
 from kapi.endpoints.patch import make_change, patch_types
@@ -235,9 +235,7 @@ async def _transform(
         raise status.bad_request(f'the spec replicas field ".{path}" cannot be empty')
     meta.ensure_namespace(new, op.namespace, scope.gvr)
     if kind:
-        name = new["metadata"].get("name", "")
-        if name != op.name:
-            raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({op.name})")
+        check_named(new, op.name)
     attributes = store.attributes(op, UPDATE, new, old)
     await store.admission.admit(attributes)
     new = attributes.obj or new

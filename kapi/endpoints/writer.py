@@ -171,7 +171,8 @@ async def _write_compressed(ctx: RequestContext, response: Response, slices: Seq
         slices = WholeBody(packed)
         size = len(packed)
         http.responseHeaders.setRawHeaders(b"content-encoding", [b"gzip"])
-    http.responseHeaders.addRawHeader(b"vary", b"Accept-Encoding")
+    if b"Accept-Encoding" not in http.responseHeaders.getRawHeaders(b"vary", ()):
+        http.responseHeaders.addRawHeader(b"vary", b"Accept-Encoding")
     http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % size])
     if not http.gone:
         await _produce(ctx, slices)

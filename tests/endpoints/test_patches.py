@@ -253,6 +253,12 @@ def test_a_scale_must_be_of_the_very_object_and_well_formed(api: MemoryAPI) -> N
     assert gone.code == 404
     patched = api.ask("PATCH", f"{DEPLOYMENTS}/d/scale", {"metadata": {"uid": "other"}}, type=MERGE).json
     assert (patched["reason"], patched["details"]["kind"]) == ("Conflict", "deployments/scale")
+    for patch, why in (
+        ({"$patch": "replace"}, "(d based on URL) was undeterminable: name must be provided"),
+        ({"metadata": {"name": "e"}}, "(e) does not match the name on the URL (d)"),
+    ):
+        unnamed = api.ask("PATCH", f"{DEPLOYMENTS}/d/scale", patch, type=STRATEGIC)
+        assert (unnamed.code, unnamed.json["message"]) == (400, f"the name of the object {why}")
     labelled = {"name": "d", "namespace": "n", "labels": {"a b": "c"}}
     wrong = api.ask("PUT", f"{DEPLOYMENTS}/d/scale", {**scale, "metadata": labelled}).json
     assert [cause["field"] for cause in wrong["details"]["causes"]] == ["metadata.labels", "spec.replicas"]

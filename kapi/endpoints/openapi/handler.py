@@ -39,6 +39,7 @@ _JSON = b"application/json"
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PROTOBUF_V3 = b"application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 _VARY = (b"vary", b"Accept")
+_VARIES_V2 = ((b"vary", b"Accept-Encoding"), _VARY)  # of /openapi/v2, also where nothing is compressed
 #: media types that clients may accept for v2 -> the content type; the name with "@" is the older one
 _FORMS_OF_V2 = {
     "application/json": _JSON,
@@ -188,7 +189,7 @@ class OpenAPIHandler:
     def _v2(self, ctx: RequestContext) -> Response | Awaitable[Response]:
         form = _form(ctx, _FORMS_OF_V2)
         if not form:
-            return Response(406, b"", b"", (_VARY,))
+            return Response(406, b"", b"", _VARIES_V2)
         found = self._find_v2(form)
         return self._make_v2(ctx, form) if found is None else _v2_answer(ctx, form, found)
 
@@ -236,7 +237,7 @@ def _digest(document: Packed) -> str:
 
 def _v2_answer(ctx: RequestContext, form: bytes, document: DocumentV2) -> Response:
     digest, bodies = document  # one hash for both forms: Vary separates them
-    return _document(ctx, bodies[form], digest, content_type=form)
+    return _document(ctx, bodies[form], digest, content_type=form, varies=_VARIES_V2)
 
 
 @functools.cache
@@ -294,12 +295,18 @@ def _form(ctx: RequestContext, forms: Mapping[str, bytes]) -> bytes:
 
 
 def _document(
-    ctx: RequestContext, document: Packed, digest: str, *, immutable: bool = False, content_type: bytes = _JSON
+    ctx: RequestContext,
+    document: Packed,
+    digest: str,
+    *,
+    immutable: bool = False,
+    content_type: bytes = _JSON,
+    varies: tuple[tuple[bytes, bytes], ...] = (_VARY,),
 ) -> Response:
     etag = f'"{digest}"'.encode()
     ctx.drop_response_header(b"cache-control")
     caching = b"public, immutable" if immutable else b"no-cache, private"
-    headers = (_RANGES, (b"etag", etag), _VARY, (b"cache-control", caching))
+    headers = (_RANGES, (b"etag", etag), *varies, (b"cache-control", caching))
     tags = [
         tag.strip().removeprefix("W/").encode("utf-8", "replace")
         for tag in (ctx.header("if-none-match") or "").split(",")
