@@ -274,6 +274,8 @@ def check(factory: Factory) -> None:
         raise CommandError("cannot set --all and --selector at the same time")
     if not flags.get_bool("prune"):
         return
+    if flags.get_bool("force"):
+        raise CommandError("--force cannot be used with --prune")
     if not flags.get_bool("all") and not flags.get_string("selector"):
         raise CommandError(_EVERYTHING)
     if flags.get_bool("server-side"):

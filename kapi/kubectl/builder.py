@@ -279,11 +279,14 @@ class Builder:
             )
         if self._tuples:
             raise CommandError("resource/name arguments cannot be provided when a path is specified")
+        visitors: list[Visitor] = []
         if self._factory.kustomization:
-            sources = [self._factory.built()]
+            try:
+                sources = [self._factory.built()]
+            except CommandError as error:
+                visitors.append(Failed(error))
         if sources.count("-") > 1:
             raise CommandError(STDIN_TWICE)
-        visitors: list[Visitor] = []
         matches = self._label_predicate()
         for source in sources:
             try:
@@ -300,7 +303,7 @@ class Builder:
             except CommandError as error:
                 visitors.append(Failed(error))
         return self._result(
-            visitors, single=len(sources) == 1 and (self._latest or self._local), targets=True, files=len(sources)
+            visitors, single=len(sources) == 1 and (self._latest or self._local), targets=True, files=len(sources) or 1
         )
 
     async def _document(

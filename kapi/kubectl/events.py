@@ -111,6 +111,8 @@ async def _about(factory: Factory, text: str) -> str:
         raise CommandError("--for must be in resource/name form")
     if "/" in name:
         raise CommandError("arguments in resource/name form may not have more than one slash")
+    if not resource:
+        raise CommandError("a resource must be present, got: /, Resource=")
     try:
         mapping = await factory.mapper.resource_for(resource.lower())
     except NoMatch as error:

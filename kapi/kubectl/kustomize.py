@@ -21,6 +21,8 @@ FLAGS = (
     Flag("mount", "array", help="A mount of the storage of functions; may be repeated."),
     Flag("network", "bool", help="Functions may use the network, when they ask for it."),
     Flag("network-name", default="bridge", help="The network of Docker in which functions run."),
+    Flag("reorder", default="legacy", help="none keeps the order of the files.",
+         deprecated="use the new 'sortOptions' field in kustomization.yaml instead."),
     Flag("output", short="o", help="The file for the manifests, or a directory; by default standard output."),
 )  # fmt: skip
 HELP = Help(

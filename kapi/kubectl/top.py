@@ -10,7 +10,7 @@ from kapi.kubectl.flags import Flag, shared
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.machinery import quantities
-from kapi.machinery.selectors import SelectorError, parse_labels
+from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
 from kapi.machinery.tree import Object, dig
 
 _GROUP, _VERSIONS = "metrics.k8s.io", ("v1", "v1beta1")
@@ -46,6 +46,7 @@ def _name(factory: Factory, usage: str, text: str, selector: str, fields: str = 
         raise CommandError(f"only one of NAME or {selector} can be provided")
     try:
         parse_labels(flags.get_string("selector"))
+        parse_fields(fields)
     except SelectorError as error:
         raise CommandError(str(error)) from None
     return names[0] if names else ""

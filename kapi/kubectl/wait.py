@@ -55,6 +55,8 @@ async def run(factory: Factory, program: str) -> int:
     end = factory.reactor.seconds() + (FOREVER_SECONDS if timeout < 0 else timeout)
     builder = selecting_builder(factory, program).latest()
     builder.resource_type_or_name(flags.arguments, allow_empty_selector=False)
+    if flags.get_bool("local") and not flags.get_list("filename"):
+        builder.local()
     deleting = _deleted in conditions
     if _created in conditions:
         await _appeared(factory, builder, end)
