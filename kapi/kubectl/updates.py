@@ -192,8 +192,8 @@ async def update_pods(
         try:
             if await updates.patch(info, wanted) or also_unchanged:
                 factory.out.write(printer.print(info.object or {}))
-        except StatusError as error:
-            errors.append(CommandError(f"{failed} {error.message}"))
+        except (CommandError, StatusError) as error:
+            errors.append(CommandError(f"{failed} {getattr(error, 'message', error)}"))
     raise_errors(errors)
     return 0
 
