@@ -39,6 +39,13 @@ def forbidden_error(attributes: Attributes, reason: str = "") -> status.StatusEr
     return status.forbidden(GroupResource(attributes.group, attributes.resource), attributes.name, message)
 
 
+def refused(attributes: Attributes, reason: str = "") -> status.StatusError:
+    """As ``forbidden_error``, of a filter: browsers must not guess the type of its answer."""
+    error = forbidden_error(attributes, reason)
+    error.headers = (("X-Content-Type-Options", "nosniff"),)
+    return error
+
+
 def require_masters(user: UserInfo | None, message: str) -> None:
     """Raises Forbidden with ``message`` for a user who is not in system:masters, which some endpoints are for."""
     if user is None or SYSTEM_MASTERS not in user.groups:

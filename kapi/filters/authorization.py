@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from twisted.logger import Logger
 
-from kapi.authorization.forbidden import forbidden_error
+from kapi.authorization.forbidden import refused
 from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
 from kapi.endpoints.errors import internal_error
 from kapi.filters.chain import Filter
@@ -44,7 +44,7 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
             return internal_error(ctx, verdict.error)
         annotations[DECISION] = "forbid"
         annotations[REASON] = verdict.reason
-        raise forbidden_error(attributes, verdict.reason)
+        raise refused(attributes, verdict.reason)
 
     async def wait(
         ctx: RequestContext, attributes: Attributes, waiting: Awaitable[Verdict], started: float

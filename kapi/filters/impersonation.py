@@ -17,7 +17,7 @@ from kapi.authentication.certificates import unescape_key
 from kapi.authentication.service_account.names import NODE_NAME
 from kapi.authentication.service_account.names import groups as account_groups
 from kapi.authentication.service_account.names import split_username as service_account_name
-from kapi.authorization.forbidden import forbidden_error
+from kapi.authorization.forbidden import refused
 from kapi.authorization.interface import Attributes, Authorizer, Decision, decided
 from kapi.authorization.node.references import NODE_PREFIX, NODES_GROUP
 from kapi.authorization.rbac.policy import quoted_list
@@ -197,7 +197,7 @@ class _Modes:
                 text = (
                     f"when impersonating a service account, cannot impersonate groups {quoted_list(requested.groups)}"
                 )
-                raise forbidden_error(question, text)
+                raise refused(question, text)
             if not requested.groups:
                 groups = account_groups(account[0])
         await self._require(question)
@@ -209,10 +209,10 @@ class _Modes:
         question = _ask(requestor, _AUTHENTICATION if mode else "", verb, "groups", "")
         if mode:
             if "" in groups:
-                raise forbidden_error(question, "impersonating the empty string group is not allowed")
+                raise refused(question, "impersonating the empty string group is not allowed")
             if SYSTEM_MASTERS in groups:
                 question.name = SYSTEM_MASTERS
-                raise forbidden_error(question, "impersonating the system:masters group is not allowed")
+                raise refused(question, "impersonating the system:masters group is not allowed")
             if len(groups) >= _MIN_WILDCARD_CHECKED and await self._allowed(
                 msgspec.structs.replace(question, name="*")
             ):
@@ -227,7 +227,7 @@ class _Modes:
         if mode:
             problem = next((text for text in (_extra_problem(key, extra[key]) for key in extra) if text), "")
             if problem:
-                raise forbidden_error(question, problem)
+                raise refused(question, problem)
             many = len(extra) >= _MIN_WILDCARD_CHECKED or sum(map(len, extra.values())) >= _MIN_WILDCARD_CHECKED
             if many and await self._allowed(msgspec.structs.replace(question, subresource="*", name="*")):
                 return
@@ -246,7 +246,7 @@ class _Modes:
                 if verdict.error and verdict.reason
                 else (verdict.error or verdict.reason)
             )
-            raise forbidden_error(question, why)
+            raise refused(question, why)
 
     async def _allowed(self, question: Attributes) -> bool:
         try:

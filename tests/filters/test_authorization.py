@@ -40,10 +40,11 @@ def test_what_is_allowed_passes_whatever_went_wrong_on_the_way() -> None:
 @pytest.mark.parametrize(("decision", "label"), [(Decision.DENY, "denied"), (Decision.NO_OPINION, "no-opinion")])
 def test_what_is_not_allowed_is_forbidden(decision: Decision, label: str) -> None:
     ctx, outcomes = request(user=ALICE), []  # type: ignore[var-annotated]
-    with pytest.raises(Forbidden, match='User "alice" cannot list resource "pods".*: not today'):
+    with pytest.raises(Forbidden, match='User "alice" cannot list resource "pods".*: not today') as raised:
         authorization(Fixed(decision, "not today"), lambda outcome, seconds: outcomes.append(outcome))(ctx)
     assert outcomes == [label]
     assert ctx.annotations["authorization.k8s.io/decision"] == "forbid"
+    assert raised.value.headers == (("X-Content-Type-Options", "nosniff"),)
 
 
 def test_a_failed_authorizer_is_an_error_of_the_server() -> None:
