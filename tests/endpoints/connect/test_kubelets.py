@@ -306,6 +306,7 @@ def test_a_client_that_goes_ends_the_question() -> None:
 def test_a_certificate_that_cannot_be_read_is_no_fault_of_the_kubelet() -> None:
     with pytest.raises(ValueError, match="cannot read certificates: "):
         TLS(certificate=b"x", key=b"y").creator("node")
+    TLS(ca=b"no certificate").creator("node")  # that verifies no node
 
 
 def test_which_container_is_meant() -> None:
