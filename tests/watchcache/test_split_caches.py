@@ -76,6 +76,18 @@ class Split(SynchronousTestCase):
         )
         self.assertEqual([part.revision for part in self.caches.parts], [4, 1])
 
+    def test_each_store_has_one_turn_a_second(self) -> None:
+        turns: list[int] = []
+        for number, part in enumerate(self.caches.parts):
+            self.patch(part.bookmarks, "turn", lambda number=number: turns.append(number) or [])
+        self.start()
+        turns.clear()
+        self.made.pass_time(3.5)
+        self.assertEqual(sorted(turns), [0] * 3 + [1] * 3)
+        self.successResultOf(Deferred.fromCoroutine(self.caches.stop()))
+        self.made.pass_time(1.0)
+        self.assertEqual(len(turns), 6)
+
     def test_observers_are_told_of_what_a_store_had_before_they_go_on(self) -> None:
         self.start()
         observer = Told()
