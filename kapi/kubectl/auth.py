@@ -181,7 +181,7 @@ async def reconcile(factory: Factory, program: str) -> int:
         with result.caught():
             if version != "v1":
                 raise CommandError(f"only {_GROUP}/v1 is supported: not *{version}.{kind}")
-            mapping = APIResource(group, version, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster"))
+            mapping = APIResource(group, version, f"{kind.lower()}s", kind, namespaced=bool(info.namespace))
             client = factory.client(mapping.group_version)
             known = Info(client, mapping, info.namespace, info.name, obj=info.object)
             outcome = await _reconcile(factory, known, write=dry_run == "none")
@@ -218,7 +218,7 @@ async def _reconcile(factory: Factory, info: Info, *, write: bool) -> Outcome:
 
 
 async def _ensure_namespace(factory: Factory, info: Info) -> None:
-    if info.mapping.namespaced:
+    if not info.mapping.kind.startswith("Cluster"):
         if not info.namespace:  # that of the command line does not count, as with kubectl
             raise CommandError("resource name may not be empty")
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": info.namespace}}

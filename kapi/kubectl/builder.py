@@ -386,8 +386,8 @@ class Builder:
         metadata = obj.get("metadata", {})
         namespace = (metadata or {}).get("namespace") or ""
         if mapping.namespaced and not namespace:
-            namespace = self._namespace or self._factory.namespace
-            if metadata is not None:
+            namespace = self._namespace
+            if metadata is not None and namespace:
                 obj["metadata"] = {**metadata, "namespace": namespace}
         return Info(
             RESTClient(self._factory.session, base_path(version)),

@@ -105,8 +105,12 @@ async def _delete(factory: Factory, result: Result, options: Object, dry_run: st
     warn = bool(factory.flags.get_string("namespace")) and not factory.flags.get_bool("all-namespaces")
     async for info in result.visit():
         found += 1
-        if not info.name and dry_run != "client":
-            errors.append(CommandError(f'error when deleting "{info.source}": resource name may not be empty'))
+        nowhere = info.mapping.namespaced and not info.namespace
+        if (nowhere or not info.name) and dry_run != "client":
+            why = "an empty namespace may not be set when a resource name is provided"
+            if not info.name:
+                why = "resource name may not be empty"
+            errors.append(CommandError(f'error when deleting "{info.source}": {why}'))
             continue
         if warn and not info.mapping.namespaced:
             factory.err.write("Warning: deleting cluster-scoped resources, not scoped to the provided namespace\n")
@@ -151,5 +155,5 @@ def _line(factory: Factory, info: Info, dry_run: str, force: bool) -> str:
     if factory.flags.get_string("output") == "name":
         return f"{kind}/{info.name}\n"
     verb = "force deleted" if force else "deleted"
-    where = f" from {info.namespace} namespace" if info.namespace else ""
+    where = f" from {info.namespace} namespace" if info.mapping.namespaced else ""
     return f'{kind} "{info.name}" {verb}{where}{dry_run_suffix(dry_run)}\n'

@@ -56,6 +56,8 @@ class Info:
         made = made.namespace(self.namespace).resource(self.mapping.name)
         if name is None and not self.name:
             raise CommandError("resource name may not be empty")
+        if name != "" and self.mapping.namespaced and not self.namespace:
+            raise CommandError("an empty namespace may not be set when a resource name is provided")
         if name != "":
             made = made.name(self.name if name is None else name)
         return made.subresource(self.subresource)

@@ -22,6 +22,7 @@ from kapi.kubectl.messages import (
 )
 from kapi.kubectl.object_meta import check_object
 from kapi.machinery.go_json import json_text
+from kapi.machinery.golang import quote
 from kapi.machinery.status import BadRequest, NotFound
 from kapi.machinery.tree import Object, Tree, dig
 
@@ -46,6 +47,11 @@ class Named:
     async def visit(self) -> AsyncIterator[Info | Exception]:
         if self._latest and not self._info.name and self._info.object is None:
             yield CommandError("resource name may not be empty")
+            return
+        mapping = self._info.mapping
+        if self._latest and self._info.name and mapping.namespaced and not self._info.namespace:
+            what = f"{mapping.group}/{mapping.version}, Resource={mapping.name}"
+            yield CommandError(f"no namespace set on resource {what} {quote(self._info.name)}")
             return
         if self._latest and self._info.name:
             try:
