@@ -164,7 +164,6 @@ class ResourceStore:
                 gvk,
                 strategy.reset_fields,
                 name,
-                only_fields=strategy.only_fields,
                 versions=self._other_versions(resource),
                 strict=resource.other_versions is not None,
             )

@@ -86,8 +86,6 @@ class Strategy:
     allow_unconditional_update = True
     #: fields (dotted: "status", "metadata.deletionTimestamp") that a write through this endpoint never owns.
     reset_fields: tuple[str, ...] = ()
-    #: the only fields, with what is below them, that a write may own; ``*`` is any item, () means all
-    only_fields: tuple[str, ...] = ()
     #: whether ``validate`` makes all checks of metadata that are common to the types
     covers_metadata = False
     #: whether ``validate_update`` makes all checks of changed metadata that are common to the types

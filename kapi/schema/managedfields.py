@@ -62,11 +62,9 @@ _STRIPPED: Set = {
 }
 
 
-def set_of(fields: Iterable[str]) -> Set:
-    """The field set of dotted paths in which ``*`` is any item."""
-    return fieldset.from_paths(
-        tuple(part if part == "*" else "f:" + part for part in path.split(".")) for path in fields
-    )
+def reset_set(fields: Iterable[str]) -> Set:
+    """The field set of a strategy's reset fields, which are dotted paths."""
+    return fieldset.from_paths(tuple("f:" + part for part in path.split(".")) for path in fields)
 
 
 #: (field manager, structure) -> field set of a new object
@@ -139,8 +137,8 @@ class _OtherVersions:
 class FieldManager:
     """Maintains ``managedFields`` for one kind and endpoint.
 
-    ``type_`` None means a custom resource without a schema.  ``reset_fields`` and ``only_fields``: see
-    ``Strategy``.  ``versions`` gives other versions of the kind by their apiVersion;
+    ``type_`` None means a custom resource without a schema.  ``reset_fields`` are dotted paths, ``only`` a pattern
+    set of the fields a subresource may own.  ``versions`` gives other versions of the kind by their apiVersion;
     ``strict`` (custom resources): a write fails when the object does not fit a version in which a manager has fields.
     """
 
@@ -151,7 +149,7 @@ class FieldManager:
         reset_fields: Iterable[str] = (),
         subresource: str = "",
         *,
-        only_fields: Iterable[str] = (),
+        only: Set | None = None,
         versions: Versions | None = None,
         strict: bool = False,
     ) -> None:
@@ -162,9 +160,7 @@ class FieldManager:
         shapes = Shapes()
         self.shape = DEDUCED if type_ is None else shape_of(type_, shapes)
         others = _OtherVersions(versions or {}, shapes)
-        self.updater = Updater(
-            self.shape, self.api_version, set_of(reset_fields), set_of(only_fields) or None, others.find, strict
-        )
+        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.find, strict)
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
         #: whether all values of an empty object are empty, so that a field set depends on the structure alone

@@ -423,36 +423,3 @@ def test_nothing_is_below_a_subresource(api: MemoryAPI, path: str) -> None:
 def test_nothing_is_below_a_scale(api: MemoryAPI, path: str) -> None:
     answer = api.ask("GET", f"/apis/apps/v1/namespaces/n/deployments/none/{path}")
     assert (answer.code, answer.json["details"]) == (404, {})
-
-
-@pytest.mark.parametrize("applied", [False, True])
-@pytest.mark.parametrize(
-    ("part", "added", "owned"),
-    [
-        ("ephemeralcontainers", {"ephemeralContainers": [{"name": "e", "image": "i"}]}, ["f:ephemeralContainers"]),
-        ("resize", {}, ["f:containers"]),
-    ],
-)
-def test_a_write_of_a_part_owns_nothing_of_the_rest(
-    api: MemoryAPI, part: str, added: dict[str, Any], owned: list[str], applied: bool
-) -> None:
-    """The rest of the body is ignored; who owned it must not lose it."""
-    body: dict[str, Any] = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}
-    one = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    assert api.ask("POST", PODS, {**body, "spec": {"nodeName": "x", "containers": [one]}}).code == 201
-    body["metadata"]["labels"] = {"a": "b"}
-    other = {"name": "c", "image": "j", "resources": {"requests": {"cpu": "2"}}}
-    body["spec"] = {"containers": [other], "terminationGracePeriodSeconds": 5, **added}
-    type_ = "application/apply-patch+yaml" if applied else "application/strategic-merge-patch+json"
-    path = f"{PODS}/p/{part}?fieldManager=m" + ("&force=true" if applied else "")
-    answer = api.ask("PATCH", path, body, type=type_)
-    assert answer.code == 200, answer.json
-    (entry,) = [each for each in answer.json["metadata"]["managedFields"] if each["manager"] == "m"]
-    assert (list(entry["fieldsV1"]), list(entry["fieldsV1"]["f:spec"]), entry["subresource"]) == (
-        ["f:spec"],
-        owned,
-        part,
-    )
-    if part == "resize":
-        item = entry["fieldsV1"]["f:spec"]["f:containers"]['k:{"name":"c"}']
-        assert [each for each in item if each != "."] == ["f:resources"]

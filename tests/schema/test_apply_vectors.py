@@ -186,26 +186,3 @@ def test_values_of_different_forms_differ_in_both(old: Any, new: Any, removed: A
     found, back = comparing.compare(DEDUCED, old, new), comparing.compare(DEDUCED, new, old)
     assert (found.removed, found.modified, found.added) == (removed, modified, added)
     assert (back.removed, back.modified, back.added) == (added, modified, removed)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "kept"),
-    [
-        ({"f:a": {}}, {"f:a": {".": {}, "f:b": {}, "f:c": {"f:d": {}}}}),
-        ({"f:a": {"f:b": {}}}, {"f:a": {".": {}, "f:b": {}}}),
-        ({"f:a": {"f:c": {}}, "f:z": {}}, {"f:a": {".": {}, "f:c": {"f:d": {}}}}),
-        ({"f:a": {"f:c": {"f:z": {}}}}, {"f:a": {}}),
-        ({"f:x": {"f:z": {}}}, {}),
-        ({"f:a": {"*": {"f:d": {}}}}, {"f:a": {".": {}, "f:b": {}, "f:c": {"f:d": {}}}}),
-        ({"*": {"f:b": {}}}, {"f:a": {".": {}, "f:b": {}}, "f:x": {"f:b": {}}, "f:y": {}}),
-        ({"f:y": {"f:z": {}}, ".": {}}, {"f:y": {}}),
-        ({}, {}),
-    ],
-)
-def test_only_paths_that_match_a_pattern(pattern: Any, kept: Any) -> None:
-    fields: Any = {".": {}, "f:a": {".": {}, "f:b": {}, "f:c": {"f:d": {}}}, "f:x": {"f:b": {}}, "f:y": {}}
-    assert fieldset.include_matches(fields, pattern) == kept
-    found = comparing.Comparison(fields, {}, {}).only(pattern)
-    assert (found.removed, found.modified, found.added) == (kept, {}, {})
-    assert comparing.Comparison({}, fields, {}).only(pattern).modified == kept
-    assert comparing.Comparison({}, {}, fields).only(pattern).added == kept

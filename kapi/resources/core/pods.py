@@ -265,8 +265,6 @@ class _SpecPartStrategy(_PodPartStrategy):
 
 
 class EphemeralContainersStrategy(_SpecPartStrategy):
-    only_fields = ("spec.ephemeralContainers",)
-
     def prepare_part(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         added = obj["spec"].get("ephemeralContainers")
         obj["spec"] = tree.copy(old["spec"])
@@ -280,10 +278,6 @@ class EphemeralContainersStrategy(_SpecPartStrategy):
 
 
 class ResizeStrategy(_SpecPartStrategy):
-    only_fields = tuple(
-        f"spec.{kind}.*.{field}" for kind in ("containers", "initContainers") for field in ("resources", "resizePolicy")
-    )
-
     def prepare_part(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         prepare_resize(obj, tree.copy(old))
 

@@ -145,14 +145,15 @@ def difference(one: Set, other: Set, recursive: bool = False) -> Set:
 
 
 def include_matches(one: Set, pattern: Set) -> Set:
-    """The paths that match a pattern: ``*`` is any element, and ``{}`` stands for everything below a node."""
+    """The paths that match a pattern; ``{}`` at a node of the pattern stands for everything below it."""
     left: Set = {}
     for element, node in entries(one):
-        below = pattern.get(element, pattern.get("*"))
-        if below is not None and element != ".":
-            kept = node if not below else make_node(is_member(node), include_matches(node, below))
-            if kept is not None:
-                left[element] = kept
+        if element == "." or element not in pattern:
+            continue
+        below = pattern[element]
+        kept = node if not below else make_node(is_member(node), include_matches(node, below))
+        if kept is not None:
+            left[element] = kept
     return left
 
 
