@@ -137,9 +137,9 @@ class _OtherVersions:
 class FieldManager:
     """Maintains ``managedFields`` for one kind and endpoint.
 
-    ``type_`` None means a custom resource without a schema.  ``reset_fields`` are dotted paths, ``only`` a pattern
-    set of the fields a subresource may own.  ``versions`` gives other versions of the kind by their apiVersion;
-    ``strict`` (custom resources): a write fails when the object does not fit a version in which a manager has fields.
+    ``type_`` None means a custom resource without a schema.  ``reset_fields`` are dotted paths.  ``versions`` gives other
+    versions of the kind by their apiVersion; ``strict`` (custom resources): a write fails when the object does not fit a version
+    in which a manager has fields.
     """
 
     def __init__(
@@ -149,7 +149,6 @@ class FieldManager:
         reset_fields: Iterable[str] = (),
         subresource: str = "",
         *,
-        only: Set | None = None,
         versions: Versions | None = None,
         strict: bool = False,
     ) -> None:
@@ -160,7 +159,7 @@ class FieldManager:
         shapes = Shapes()
         self.shape = DEDUCED if type_ is None else shape_of(type_, shapes)
         others = _OtherVersions(versions or {}, shapes)
-        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.find, strict)
+        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), others.find, strict)
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
         #: whether all values of an empty object are empty, so that a field set depends on the structure alone

@@ -45,10 +45,13 @@ def test_plugins_have_their_configuration_there_or_in_a_file(tmp_path: Path) -> 
     [
         ("[]", "want a mapping"),
         ("x", "want a mapping"),
-        ("kind: Pod", 'no kind "Pod" is registered'),
+        ("kind: Pod", 'no kind "Pod" is registered for version "": want AdmissionConfiguration'),
         ("a: [", "not YAML"),
         ("[" * 100_000, "not YAML"),
-        ("apiVersion: apiserver.config.k8s.io/v1\nkind: X", 'no kind "X" is registered'),
+        (
+            "apiVersion: apiserver.config.k8s.io/v1\nkind: X",
+            'no kind "X" is registered for version "apiserver.config.k8s.io/v1": want ',
+        ),
     ],
 )
 def test_what_is_no_configuration_is_refused(tmp_path: Path, text: str, why: str) -> None:

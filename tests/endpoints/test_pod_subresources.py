@@ -423,3 +423,24 @@ def test_nothing_is_below_a_subresource(api: MemoryAPI, path: str) -> None:
 def test_nothing_is_below_a_scale(api: MemoryAPI, path: str) -> None:
     answer = api.ask("GET", f"/apis/apps/v1/namespaces/n/deployments/none/{path}")
     assert (answer.code, answer.json["details"]) == (404, {})
+
+
+@pytest.mark.parametrize(
+    ("part", "added"), [("ephemeralcontainers", {"ephemeralContainers": [{"name": "e", "image": "i"}]}), ("resize", {})]
+)
+def test_a_write_of_a_part_owns_what_else_the_body_changes(api: MemoryAPI, part: str, added: dict[str, Any]) -> None:
+    """The rest of the body has no effect on the pod, but takes fields from their owners, as in kube-apiserver."""
+    body: dict[str, Any] = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}
+    one = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    assert api.ask("POST", PODS, {**body, "spec": {"nodeName": "x", "containers": [one]}}).code == 201
+    body["metadata"]["labels"] = {"a": "b"}
+    body["spec"] = {"containers": [{**one, "image": "j"}], **added}
+    patch = api.ask("PATCH", f"{PODS}/p/{part}?fieldManager=m", body, type="application/strategic-merge-patch+json")
+    assert patch.code == 200, patch.json
+    entry, first = sorted(patch.json["metadata"]["managedFields"], key=lambda each: each["manager"])
+    assert (entry["manager"], entry["subresource"]) == ("m", part)
+    assert entry["fieldsV1"]["f:metadata"] == {"f:labels": {".": {}, "f:a": {}}}
+    container = 'k:{"name":"c"}'
+    assert "f:image" in entry["fieldsV1"]["f:spec"]["f:containers"][container]
+    assert "f:image" not in first["fieldsV1"]["f:spec"]["f:containers"][container]
+    assert patch.json["spec"]["containers"][0]["image"] == "i"

@@ -17,8 +17,10 @@ from tests.integration.server_process import ForkedServer, ServerProcess
 ALL = Path(__file__).parents[3] / "shared" / "golden" / "recordings"
 SELECTION = Path(__file__).parent / "recordings"
 RECORDINGS = ALL if ALL.exists() else SELECTION
-#: percent of an area's steps that must be the same; one answer of ``services`` names the recorded server's port
-IDENTICAL = 99
+#: percent of an area's steps that must be the same: all but one of a large area
+IDENTICAL = 99.8
+#: three answers of ``services`` name the recorded server's port
+IDENTICAL_SERVICES = 99
 #: what differed once when random requests were sent, minimised, with three times as many cases that agreed
 RANDOM = ALL.parents[1] / "golden-fuzz" / "recordings"
 #: percent of them that must be the same, whole and but for texts; docs/compatibility.rst names what stays different
@@ -64,7 +66,8 @@ def _replayed(recordings: list[Path], kind: type[ServerProcess] | type[EmbeddedS
 @pytest.mark.parametrize("area", AREAS)
 def test_area_keeps_its_floor(area: str) -> None:
     tally = _replayed(sorted((RECORDINGS / area).glob("*.json")))
-    assert tally.holds(tally.different, IDENTICAL), "\n".join(tally.different)
+    floor = IDENTICAL_SERVICES if area == "services" else IDENTICAL
+    assert tally.holds(tally.different, floor), "\n".join(tally.different)
 
 
 @pytest.mark.parametrize("areas", [("discovery", "watch"), ("configmaps", "crd")], ids=" and ".join)

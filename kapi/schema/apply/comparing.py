@@ -38,13 +38,6 @@ class Comparison:
             fieldset.difference(self.added, reset, recursive=True),
         )
 
-    def only(self, pattern: Set) -> Comparison:
-        return Comparison(
-            fieldset.include_matches(self.removed, pattern),
-            fieldset.include_matches(self.modified, pattern),
-            fieldset.include_matches(self.added, pattern),
-        )
-
 
 def compare(shape: Shape, old: object, new: object) -> Comparison:
     """The difference between two values of one type, either of which may be null."""

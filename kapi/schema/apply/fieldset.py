@@ -144,19 +144,6 @@ def difference(one: Set, other: Set, recursive: bool = False) -> Set:
     return left
 
 
-def include_matches(one: Set, pattern: Set) -> Set:
-    """The paths that match a pattern; ``{}`` at a node of the pattern stands for everything below it."""
-    left: Set = {}
-    for element, node in entries(one):
-        if element == "." or element not in pattern:
-            continue
-        below = pattern[element]
-        kept = node if not below else make_node(is_member(node), include_matches(node, below))
-        if kept is not None:
-            left[element] = kept
-    return left
-
-
 def has(fields: Set, path: Path) -> bool:
     node = fields
     for element in path:

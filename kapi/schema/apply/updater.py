@@ -39,23 +39,19 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class Updater(msgspec.Struct):
-    """Works on objects of one version.  A write never owns fields of ``reset``, and only fields of ``only`` if given."""
+    """Works on objects of one version.  A write never owns fields of ``reset``."""
 
     shape: Shape
     api_version: str
     reset: Set
-    only: Set | None = None
     version: Callable[[str], Version | None] = lambda api_version: None
     strict: bool = False  # every manager's version must exist, and the object must fit its schema
 
     def filtered(self, fields: Set) -> Set:
-        if self.only is not None:
-            fields = fieldset.include_matches(fields, self.only)
         return fieldset.difference(fields, self.reset, recursive=True) if self.reset else fields
 
     def compare(self, old: Object | None, new: Object | None) -> comparing.Comparison:
-        difference = comparing.compare(self.shape, old, new).without(self.reset)
-        return difference if self.only is None else difference.only(self.only)
+        return comparing.compare(self.shape, old, new).without(self.reset)
 
     def update(
         self, old: Object, new: Object, managers: Managers, difference: comparing.Comparison | None = None
