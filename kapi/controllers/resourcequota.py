@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.quota import lists
-from kapi.admission.quota.evaluators import DEVICE_CLAIMS, Devices, evaluator_of, requirements_of
+from kapi.admission.quota.evaluators import DEVICE_CLAIMS, Devices, Evaluator, evaluator_of, requirements_of
 from kapi.admission.quota.lists import Amounts
 from kapi.controllers.watching import Ends, QueueController
 from kapi.machinery import status, tree
@@ -152,16 +152,19 @@ class ResourceQuotaController(QueueController[str]):
             return None
         return Devices(classes.lister, claims.lister, self._client.resource("", "pods").lister)
 
+    def _evaluator(self, resource: GroupResource) -> Evaluator:
+        return evaluator_of(resource, self._devices() if resource == DEVICE_CLAIMS else None)
+
     def _usage_changed(self, resource: GroupResource, obj: Object, old: Object | None) -> bool:
         if resource not in MEASURED or old is None:
             return False
-        evaluator, now = evaluator_of(resource, self._devices()), self._clock()
+        evaluator, now = self._evaluator(resource), self._clock()
         return evaluator.usage(obj, now) != evaluator.usage(old, now)
 
     def _replenish(self, namespace: str, resource: GroupResource, seconds: float = _BATCH_SECONDS) -> None:
-        devices = self._devices()
+        evaluator = self._evaluator(resource)
         for quota in self._quotas.lister.list(namespace):
-            if evaluator_of(resource, devices).concerns(limits_of(quota)):
+            if evaluator.concerns(limits_of(quota)):
                 self._queue.add_after(_key(quota), seconds)
 
     async def _handle(self, key: str) -> float | None:

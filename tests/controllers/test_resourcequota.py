@@ -324,6 +324,9 @@ class ExtendedResources(TestCase):
         claim("none", 403, ownerReferences=[owner])
         for wrong in ({"uid": "other"}, {"name": "other"}, {"kind": "Node"}, {"controller": False}):
             claim("none", 403, annotations=noted, ownerReferences=[{**owner, **wrong}])
+        device = self._claim("device", ownerReferences=[owner])  # of a template that the pod names
+        device["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "none"
+        self.assertEqual(ask("POST", CLAIMS, device).code, 201)
         claim("own", 201, annotations=noted, ownerReferences=[owner])
         claim("second", 403, annotations=noted, ownerReferences=[owner])
 

@@ -289,8 +289,11 @@ class ClaimEvaluator(Evaluator):
         return result
 
 
+_MADE_FOR_POD = "resource.kubernetes.io/extended-resource-claim"  # an annotation by the scheduler
+
+
 class Devices(NamedTuple):
-    """What tells of a claim for which extended resources it counts."""
+    """The objects that decide for which extended resources a claim counts."""
 
     classes: Lister
     claims: Lister
@@ -306,7 +309,6 @@ class ResourceClaimEvaluator(Evaluator):
     _SUFFIX = ".deviceclass.resource.k8s.io/devices"
     # before the name of a class: the resource that each class has
     _CLASS = "requests.deviceclass.resource.kubernetes.io/"
-    _MADE_FOR_POD = "resource.kubernetes.io/extended-resource-claim"  # of the scheduler, whose pods are charged
     _ALL = 32  # the most devices for a request with allocationMode All
 
     def __init__(self, resource: GroupResource, devices: Devices | None = None) -> None:
@@ -370,9 +372,9 @@ class ResourceClaimEvaluator(Evaluator):
     def _charged(self, claim: Object, devices: Devices, now: float) -> Amounts:
         """What the pod is charged with for which the scheduler made the claim, if it did; each pod has one such claim."""
         metadata = claim["metadata"]
-        if (metadata.get("annotations") or {}).get(self._MADE_FOR_POD) != "true":
-            return {}
         namespace, owner = metadata.get("namespace", ""), _pod_of(metadata)
+        if not owner:
+            return {}
         pod = devices.pods.get(namespace, owner.get("name", ""))
         if pod is None or pod["metadata"].get("uid") != owner.get("uid"):
             return {}
@@ -388,16 +390,20 @@ class ResourceClaimEvaluator(Evaluator):
 
 
 def _pod_of(metadata: Object) -> Object:
-    """The reference to the pod that controls an object; empty if none does."""
+    """The reference to the pod for whose extended resources the scheduler made a claim; empty for other claims."""
+    if (metadata.get("annotations") or {}).get(_MADE_FOR_POD) != "true":
+        return {}
     owner: Object = next((one for one in elements(metadata, "ownerReferences") if one.get("controller")), {})
     return owner if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Pod") else {}
 
 
 def _oldest(claims: list[Object]) -> dict[str, tuple[str, str]]:
+    """The uid of each pod with such claims -> the age of its oldest one."""
     found: dict[str, tuple[str, str]] = {}
     for claim in elements(claims):
-        uid, age = _pod_of(claim["metadata"]).get("uid", ""), _age(claim["metadata"])
-        found[uid] = min(age, found.get(uid, age))
+        if owner := _pod_of(claim["metadata"]):
+            uid, age = owner.get("uid", ""), _age(claim["metadata"])
+            found[uid] = min(age, found.get(uid, age))
     return found
 
 
