@@ -14,7 +14,7 @@ from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.golang import URL_SAFE, NumberError, base64_bytes, parse_uint
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.selectors import Predicate
+from kapi.machinery.selectors import FieldSelector, Predicate
 from kapi.machinery.tree import Tree
 from kapi.registry.errors import missing
 from kapi.registry.resource_store import ResourceStore, check_name
@@ -190,7 +190,7 @@ async def list_page(
         return await _list_exact(store, namespace, predicate, position.revision, limit, position.key, token)
     revision = parse_revision(resource_version, listing=True)
     exact = match == "Exact" or (match is None and bool(limit or paged))
-    single = exact and predicate is not None and predicate.fields.exact("metadata.name") is not None
+    single = exact and predicate is not None and _is_of_one(store, namespace, predicate.fields)
     if revision and (match == "Exact" or (exact and not single)):  # a limit makes it exact, except of a single object
         if single:
             await _wait_for(store, revision, uncached=True)
@@ -204,6 +204,12 @@ async def list_page(
         if waiting is not None:
             await waiting
     return _page(cache, *cache.page(namespace, predicate, "", limit), namespace, predicate)
+
+
+def _is_of_one(store: ResourceStore, namespace: str, fields: FieldSelector) -> bool:
+    """Whether a list has at most one object, by its name and in one namespace (upstream: ``Store.ListPredicate``)."""
+    where = namespace or fields.exact("metadata.namespace") or not store.row.namespaced
+    return bool(where and fields.exact("metadata.name"))
 
 
 async def _wait_fresh(cache: Cache) -> None:

@@ -390,6 +390,20 @@ def test_admission_comes_before_the_name_and_the_pod(api: MemoryAPI, kind: str, 
     assert (answer.code, answer.json["message"]) == (403, "no")
 
 
+def test_admission_may_name_the_pod_of_an_older_binding(api: MemoryAPI) -> None:
+    class Naming(Plugin):
+        def admit(self, attributes: Attributes) -> None:
+            if attributes.kind.kind == "Binding" and attributes.obj is not None:
+                attributes.obj["metadata"]["name"] = "p"
+
+    body = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    assert api.ask("POST", PODS, body).code == 201
+    api.registry.admission.__init__([Naming()])  # type: ignore[misc]
+    bound = api.ask("POST", "/api/v1/namespaces/n/bindings", {"metadata": {"name": "q"}, "target": {"name": "x"}})
+    assert bound.code == 201, bound.json
+    assert api.ask("GET", f"{PODS}/p").json["spec"]["nodeName"] == "x"
+
+
 @pytest.mark.parametrize("subresource", ["binding", "eviction"])
 def test_owners_given_twice_are_warned_of(api: MemoryAPI, subresource: str) -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}

@@ -184,6 +184,25 @@ def test_a_limit_does_not_make_the_revision_of_a_single_object_exact(api: Memory
         assert not raised.value.retry_after
 
 
+@pytest.mark.parametrize(
+    ("namespace", "fields", "present"),
+    [
+        ("", "metadata.name=m0", False),
+        ("", "metadata.name=m0,metadata.namespace=a", True),
+        ("a", "metadata.name=", False),
+    ],
+)
+def test_objects_of_one_name_in_all_namespaces_are_not_a_single_one(
+    api: MemoryAPI, namespace: str, fields: str, present: bool
+) -> None:
+    before = listed(api).revision
+    create(api, "a", "new")
+    chosen = Predicate(parse_labels(""), parse_fields(fields))
+    maps = api.registry.stores[GroupResource("", "configmaps")]
+    page = succeed(list_page(maps, namespace, chosen, resource_version=str(before), limit=1))
+    assert page.revision == before + present
+
+
 def test_the_exact_revision_zero_is_the_present(api: MemoryAPI) -> None:
     page = listed(api, resource_version="000", match="Exact")
     assert names(page) == ["m0", "m1", "m2", "m3"]

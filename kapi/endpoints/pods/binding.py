@@ -45,7 +45,7 @@ class Binding:
             ctx.audit.request_object(binding)
         metadata = binding.setdefault("metadata", {})
         meta.ensure_namespace(binding, info.namespace, scope.gvr)
-        name = info.name or metadata.get("name", "")
+        name = info.name or metadata.get("name", "")  # admission may change that of the older resource
         ctx.warn(meta.dedup_owner_references(binding, after_admission=False))
         attributes = Attributes(
             CREATE, BINDING, scope.gvr, info.namespace, name, binding, None, ctx.user,
@@ -55,7 +55,8 @@ class Binding:
         await self._pods.admission.admit(attributes)
         binding = attributes.obj or {}
         metadata = binding.get("metadata") or {}
-        if info.name and metadata.get("name", "") != info.name:
+        name = metadata.get("name", "")
+        if info.name and name != info.name:
             raise status.bad_request("name in URL does not match name in Binding object")
         target = binding.get("target") or {}
         _check_target(target)
