@@ -52,8 +52,8 @@ def written(kind: str, entry: Object) -> Object:
     return found | {field: value for field, value in entry.items() if field not in found and value}
 
 
-def _extensions(found: list[Object]) -> list[Object]:
-    named = sorted(found, key=lambda one: one.get("name") or "")
+def _extensions(found: list[Object | None]) -> list[Object]:
+    named = sorted((one or {} for one in found), key=lambda one: one.get("name") or "")
     return [{"name": one.get("name") or "", "extension": one.get("extension")} for one in named]
 
 

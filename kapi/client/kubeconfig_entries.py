@@ -54,13 +54,13 @@ _CONFIG = struct("v1.Config", **{
     "users": _each(struct("v1.NamedAuthInfo", name=string, user=_USER), "v1.NamedAuthInfo"),
 })  # fmt: skip
 #: the fields of contexts and clusters in Go's order, with their zero values
-_SHOWN: tuple[dict[str, Tree], dict[str, Tree]] = (
-    {"cluster": "", "user": "", "namespace": "", "extensions": []},
-    {
+_SHOWN: dict[str, dict[str, Tree]] = {
+    "context": {"cluster": "", "user": "", "namespace": "", "extensions": []},
+    "cluster": {
         "server": "", "tls-server-name": "", "insecure-skip-tls-verify": False, "certificate-authority": "",
         "certificate-authority-data": [], "proxy-url": "", "disable-compression": False, "extensions": [],
     },
-)  # fmt: skip
+}  # fmt: skip
 _BETA = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")
 
 
@@ -129,16 +129,37 @@ def _named(tree: Object, plural: str, singular: str) -> dict[str, Object]:
             kind = "AuthInfo" if singular == "user" else singular.capitalize()
             raise ValueError(
                 f'error converting *[]Named{kind} into *map[string]*api.{kind}: duplicate name "{name}" in list: '
-                + ("..." if singular == "user" else f"[{' '.join(_shown(*item) for item in items)}]")  # no credentials
+                + (
+                    "..." if singular == "user" else f"[{' '.join(_shown(singular, *item) for item in items)}]"
+                )  # no credentials
             )
         found[name] = entry
     return found
 
 
-def _shown(name: str, entry: Object) -> str:
+def _shown(singular: str, name: str, entry: Object) -> str:
     """A named cluster or context in the form of Go's ``%v``."""
-    fields = _SHOWN["server" in entry]
-    return f"{{{name} {{{' '.join(value_text(entry.get(field, zero)) for field, zero in fields.items())}}}}}"
+    values = (_go_value(field, entry.get(field), zero) for field, zero in _SHOWN[singular].items())
+    return f"{{{name} {{{' '.join(map(value_text, values))}}}}}"
+
+
+def _go_value(field: str, value: Tree, zero: Tree) -> Tree:
+    """The value of a field as Go has it: bytes are numbers; extensions are already texts."""
+    if value is None:
+        return zero
+    if field.endswith("-data"):
+        return [*json_bytes(value)]
+    if field == "extensions":
+        return [_extension(one or {}) for one in value]
+    return value
+
+
+def _extension(named: Object) -> str:
+    from kapi.machinery.go_json import json_text  # only for an error
+
+    value = named.get("extension")
+    raw = b"" if value is None else json_text(value).encode()
+    return f"{{{named.get('name') or ''} {{{value_text([*raw])} <nil>}}}}"
 
 
 def _check(tree: Object, path: str) -> None:

@@ -110,7 +110,8 @@ class _Property:
     def _target(self) -> Object:
         """The object with the field, which is made when it is missing."""
         if self._top == "preferences":
-            preferences: Object = self._files.more.setdefault("preferences", {})
+            preferences: Object = self._files.more.get("preferences") or {}
+            self._files.more["preferences"] = preferences
             return preferences
         return self._files.entries[self._top].setdefault(self._name, {})
 
@@ -129,7 +130,7 @@ class _Property:
             raise CommandError("unrecognized slice type. string")
         if kind == _MAP:
             found = self._target().get(self._field.removeprefix("act-")) or ()
-            names = (one["name"] for one in found) if self._field == "extensions" else found
+            names = ((one or {}).get("name") or "" for one in found) if self._field == "extensions" else found
             raise CommandError(f"can't set a map to a value: map[{' '.join(sorted(names))}]")
         raise self._unparsed()
 

@@ -189,6 +189,32 @@ def test_who_the_command_line_says(files: str) -> None:
         Kubeconfig.load("", {"KUBECONFIG": files}).config(None, both)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "clusters:\n"
+            "- name: a\n"
+            "  cluster: {certificate-authority-data: YWI=, proxy-url: null, extensions: [{name: e, extension: {a: 1}}]}\n"
+            "- {name: a}\n",
+            'error converting *[]NamedCluster into *map[string]*api.Cluster: duplicate name "a" in list: '
+            "[{a {  false  [97 98]  false [{e {[123 34 97 34 58 49 125] <nil>}}]}} {a {  false  []  false []}}]",
+        ),
+        (
+            "contexts:\n- {name: b, context: {cluster: a, user: null, extensions: [null]}}\n-\n- {name: b}\n",
+            'error converting *[]NamedContext into *map[string]*api.Context: duplicate name "b" in list: '
+            "[{b {a   [{ {[] <nil>}}]}} { {   []}} {b {   []}}]",
+        ),
+    ],
+)
+def test_two_entries_of_one_name_are_shown_as_gos_structs(text: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    assert caught.value.why == f'error loading config file "{path}": {why}'
+
+
 def test_a_context_that_is_not_there(files: str) -> None:
     with pytest.raises(ConfigError, match='context "zzz" does not exist'):
         load(files, context="zzz")

@@ -163,6 +163,25 @@ def test_what_kapi_does_not_know_stays_in_a_file(place: Place) -> None:
     )
 
 
+def test_an_extension_may_be_null(place: Place) -> None:
+    """kubectl adds empty preferences and lists in some versions."""
+    text = "extensions: [{name: z, extension: 1}, null]\ncontexts: [{name: b, context: {cluster: a, extensions: [null]}}]\n"
+    (place.root / "config").write_text(text)
+    shown = [by(["config", "view"])[0] for by in (by_kapi, by_kubectl)]
+    assert shown[0] == shown[1].replace("preferences: {}\n", "")
+    assert 'extensions:\n- extension: null\n  name: ""\n- extension: 1\n  name: z\n' in shown[0]
+
+
+def test_preferences_that_are_null_can_be_set(place: Place) -> None:
+    (place.root / "config").write_text(
+        "preferences: null\nclusters: [{name: c, cluster: {server: x, extensions: [null]}}]\n"
+    )
+    assert by_kapi(["config", "set", "preferences.colors", "true"]) == ('Property "preferences.colors" set.\n', "", 0)
+    assert "preferences:\n  colors: true\n" in (place.root / "config").read_text()
+    refused = by_kapi(["config", "set", "clusters.c.extensions", "x"])
+    assert refused == ("", "error: can't set a map to a value: map[]\n", 1)
+
+
 def test_names_are_listed_in_order(place: Place) -> None:
     assert by_kapi(["config", "get-clusters"]) == ("NAME\n10.0.0.1\ndev\nprod\n", "", 0)
 
