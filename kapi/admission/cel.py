@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Hashable, Mapping
 import msgspec
 
 from kapi.admission.interface import Attributes
+from kapi.authentication.service_account import names
 from kapi.authorization import interface as authorization
 from kapi.authorization.interface import Verdict
 from kapi.cel.library.authorizer import Authorizer, Check, Decision, resource_check
@@ -92,8 +93,7 @@ class AuthorizationChecks:
         user = self._user
         if check.service_account is not None:
             namespace, name = check.service_account
-            groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-            user = UserInfo(name=f"system:serviceaccount:{namespace}:{name}", groups=groups)
+            user = UserInfo(names.username(namespace, name), groups=names.groups(namespace))
         attributes = authorization.Attributes(
             user=user,
             verb=check.verb,

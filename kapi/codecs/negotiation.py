@@ -104,7 +104,7 @@ def check_route(ctx: RequestHead, verb: str) -> None:
 
 
 def _of_route(verb: str, cbor: bool) -> tuple[str, ...]:
-    """The media types of a route; only the serializers refuse text, which that of logs has as well."""
+    """The media types of a route.  That of logs also lets text pass, which the serializers refuse afterwards."""
     return (TEXT, *supported(cbor)) if verb == "log" else supported(cbor)
 
 

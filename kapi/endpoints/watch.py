@@ -115,7 +115,8 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
 def timeout_of(options: ListOptions, least: int) -> float:
     """Seconds until the stream ends, or infinity; 0 for a negative option, with which it ends before its first event.
 
-    ``least`` is ``--min-request-timeout`` in seconds."""
+    ``least`` is ``--min-request-timeout`` in seconds.
+    """
     if options.timeout_seconds:
         return float(max(options.timeout_seconds, 0))
     return least * (1 + random.random()) or math.inf

@@ -98,7 +98,7 @@ class Updates:
     async def patch(self, info: Info, changed: Object) -> bool:
         """Changes the object on the server into ``changed``; ``info`` has the result.  Returns whether it differed.
 
-        With ``--local`` no request is sent.  Raises StatusError.
+        With ``--local`` no request is sent.  Raises StatusError, and CommandError for an object without a name.
         """
         if is_local(self._factory):
             from kapi.kubectl.local_patch import decoded
