@@ -144,14 +144,16 @@ def _shown(singular: str, name: str, entry: Object) -> str:
 
 
 def _go_value(field: str, value: Tree, zero: Tree) -> Tree:
-    """The value of a field as Go has it: bytes are numbers; extensions are already texts."""
+    """The value of a field as Go has it: bytes are numbers, extensions are texts already; URLs are without credentials."""
+    from kapi.client.config import without_user  # only for an error
+
     if value is None:
         return zero
     if field.endswith("-data"):
         return [*json_bytes(value)]
     if field == "extensions":
         return [_extension(one or {}) for one in value]
-    return value
+    return without_user(value) if field in ("server", "proxy-url") else value
 
 
 def _extension(named: Object) -> str:

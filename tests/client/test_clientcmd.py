@@ -196,9 +196,10 @@ def test_who_the_command_line_says(files: str) -> None:
             "clusters:\n"
             "- name: a\n"
             "  cluster: {certificate-authority-data: YWI=, proxy-url: null, extensions: [{name: e, extension: {a: 1}}]}\n"
-            "- {name: a}\n",
+            "- {name: a, cluster: {server: 'https://u:secret@h', proxy-url: 'http://u:secret@proxy'}}\n",
             'error converting *[]NamedCluster into *map[string]*api.Cluster: duplicate name "a" in list: '
-            "[{a {  false  [97 98]  false [{e {[123 34 97 34 58 49 125] <nil>}}]}} {a {  false  []  false []}}]",
+            "[{a {  false  [97 98]  false [{e {[123 34 97 34 58 49 125] <nil>}}]}} "
+            "{a {https://h  false  [] http://proxy false []}}]",
         ),
         (
             "contexts:\n- {name: b, context: {cluster: a, user: null, extensions: [null]}}\n-\n- {name: b}\n",
