@@ -134,8 +134,10 @@ def _context_file(before: Kubeconfig, after: Kubeconfig) -> str:
 
 def _more_file(before: Kubeconfig, after: Kubeconfig, names: set[str]) -> str:
     """The file for changed fields beside entries, such as preferences: the first that has others."""
-    if not names or before.explicit:
-        return before.explicit if names else ""
+    if not names:
+        return ""
+    if before.explicit:
+        return before.explicit
     for path in before.sources:
         found = Kubeconfig(path)
         found.add_file(path)

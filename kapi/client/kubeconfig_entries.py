@@ -126,12 +126,11 @@ def _named(tree: Object, plural: str, singular: str) -> dict[str, Object]:
     ]
     for name, entry in items:
         if name in found:
-            kind = "AuthInfo" if singular == "user" else singular.capitalize()
+            kind, shown = "AuthInfo", "..."  # no credentials
+            if singular != "user":
+                kind, shown = singular.capitalize(), f"[{' '.join(_shown(singular, *item) for item in items)}]"
             raise ValueError(
-                f'error converting *[]Named{kind} into *map[string]*api.{kind}: duplicate name "{name}" in list: '
-                + (
-                    "..." if singular == "user" else f"[{' '.join(_shown(singular, *item) for item in items)}]"
-                )  # no credentials
+                f'error converting *[]Named{kind} into *map[string]*api.{kind}: duplicate name "{name}" in list: {shown}'
             )
         found[name] = entry
     return found
