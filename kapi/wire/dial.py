@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +145,7 @@ class Dialer:
                 from kapi.wire.tls.client import in_memory  # imported only when it is used
 
                 tls = in_memory(tls, faults, protocols)
-            return _HostBehindProxy(self, self.reactor, host, port, self._timeout, proxied, addresses, self._proxy, tls)
+            return _HostBehindProxy(self._proxy, tls, self, self.reactor, host, port, self._timeout, proxied, addresses)
         reactor = self.reactor
         if tls is not None:
             from kapi.wire.tls.client import tls_reactor  # commands without TLS start faster
@@ -156,17 +155,21 @@ class Dialer:
 
 
 @implementer(IStreamClientEndpoint)
-@dataclass(eq=False)
 class _Host:
     """A host that is reached directly."""
 
-    dialer: Dialer
-    reactor: Reactor
-    host: str
-    port: int
-    timeout: float
-    proxied: bool
-    addresses: Sequence[str]
+    def __init__(
+        self,
+        dialer: Dialer,
+        reactor: Reactor,
+        host: str,
+        port: int,
+        timeout: float,
+        proxied: bool,
+        addresses: Sequence[str],
+    ) -> None:
+        self.dialer, self.reactor, self.host, self.port = dialer, reactor, host, port
+        self.timeout, self.proxied, self.addresses = timeout, proxied, addresses
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         connected = Deferred.fromCoroutine(self._connect(protocolFactory))
@@ -184,12 +187,12 @@ class _Host:
         return await HostnameEndpoint(known, self.host.encode(), self.port, timeout=self.timeout).connect(factory)
 
 
-@dataclass(eq=False)
 class _HostBehindProxy(_Host):
     """A host behind a proxy, which looks up its name; when the addresses are checked, the name is looked up here instead."""
 
-    proxy: EgressProxy
-    tls: IOpenSSLClientConnectionCreator | None
+    def __init__(self, proxy: EgressProxy, tls: IOpenSSLClientConnectionCreator | None, *host: Any) -> None:
+        super().__init__(*host)
+        self.proxy, self.tls = proxy, tls
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         addresses, host = self.addresses, self.host
