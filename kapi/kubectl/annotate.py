@@ -14,11 +14,9 @@ HELP = Help(
     "[--overwrite] (-f FILENAME | TYPE NAME) KEY=VALUE ... KEY- ...",
     "Sets annotations of objects, and removes those that are given as KEY-. A value that is there stays unless --overwrite is\n"
     "given.",
-    (
-        ("Annotate a pod", "annotate pods web-0 note='the first one'"),
-        ("Replace the value", "annotate --overwrite pods web-0 note='still the first one'"),
-        ("Remove the annotation", "annotate pods web-0 note-"),
-    ),
+    ("Annotate a pod", "annotate pods web-0 note='the first one'"),
+    ("Replace the value", "annotate --overwrite pods web-0 note='still the first one'"),
+    ("Remove the annotation", "annotate pods web-0 note-"),
 )
 
 

@@ -30,11 +30,9 @@ _OUTPUTS = ("json", "kyaml", "name", "wide", "yaml")
 HELP = Help(
     "",
     "Lists the resources that the server has, with their short names and kinds.",
-    (
-        ("List them all", "api-resources"),
-        ("List those with a namespace, by name", "api-resources --namespaced=true -o name"),
-        ("List those that can be listed and watched", "api-resources --verbs=list,watch"),
-    ),
+    ("List them all", "api-resources"),
+    ("List those with a namespace, by name", "api-resources --namespaced=true -o name"),
+    ("List those that can be listed and watched", "api-resources --verbs=list,watch"),
 )
 
 
@@ -151,7 +149,7 @@ async def _run_versions(factory: Factory, program: str) -> int:
 _VERSIONS_HELP = Help(
     "",
     "Lists the group versions that the server has, as manifests name them in apiVersion.",
-    (("List them", "api-versions"),),
+    ("List them", "api-versions"),
 )
 NEIGHBOURS = {
     "api-versions": Command("api-versions", ENTRIES["api-versions"].summary, _run_versions, help=_VERSIONS_HELP)

@@ -79,11 +79,9 @@ HELP = Help(
     "-f FILENAME",
     "Makes objects as files describe them: creates what is not there, and changes what differs. Fields that no file ever had\n"
     "stay as they are.",
-    (
-        ("Apply all files of a directory", "apply -f manifests/"),
-        ('Let the server merge, as the manager "ci"', "apply --server-side --field-manager=ci -f web.yaml"),
-        ("Delete what was applied with a label and is in no file any more", "apply -f manifests/ --prune -l app=web"),
-    ),
+    ("Apply all files of a directory", "apply -f manifests/"),
+    ('Let the server merge, as the manager "ci"', "apply --server-side --field-manager=ci -f web.yaml"),
+    ("Delete what was applied with a label and is in no file any more", "apply -f manifests/ --prune -l app=web"),
 )
 
 

@@ -69,10 +69,8 @@ FLAGS = (*STREAMS, *shared("detach-keys"))
 HELP = Help(
     "(POD | TYPE/NAME) -c CONTAINER",
     "Connects to the main process of a container: its output, and with -i its input.",
-    (
-        ("See the output of a pod", "attach web-0"),
-        ("Type into a container", "attach web-0 -c shell -i -t"),
-    ),
+    ("See the output of a pod", "attach web-0"),
+    ("Type into a container", "attach web-0 -c shell -i -t"),
 )
 
 

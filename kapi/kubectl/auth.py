@@ -349,15 +349,13 @@ SUBCOMMANDS = (
         ),
         Help(
             "VERB (TYPE | TYPE/NAME | URL)", "",
-            (
-                ("May I create pods?", "auth can-i create pods"),
-                ("What may another user do?", "auth can-i --list --as=jane"),
-            ),
+            ("May I create pods?", "auth can-i create pods"),
+            ("What may another user do?", "auth can-i --list --as=jane"),
         ),
     ),
     Command(
         "whoami", "Ask who one is for the server", _whoami, PRINT,
-        Help("", "", (("Who am I?", "auth whoami"),)),
+        Help("", "", ("Who am I?", "auth whoami")),
     ),
     Command(
         "reconcile", "Bring RBAC rules in line with files", reconcile,
@@ -368,6 +366,6 @@ SUBCOMMANDS = (
             Flag("remove-extra-permissions", "bool", help="Take away rules that the file does not have."),
             Flag("remove-extra-subjects", "bool", help="Take away subjects that the file does not have."),
         ),
-        Help("-f FILENAME", "", (("Give the rights that a file says", "auth reconcile -f rbac.yaml"),)),
+        Help("-f FILENAME", "", ("Give the rights that a file says", "auth reconcile -f rbac.yaml")),
     ),
 )  # fmt: skip

@@ -41,10 +41,8 @@ FLAGS = (
 HELP = Help(
     "(-f FILENAME | TYPE NAME | TYPE/NAME) [--min=PODS] --max=PODS [--cpu=CPU] [--memory=MEMORY]",
     "Makes an autoscaler, which sets how many pods a deployment, replica set, stateful set or replication controller has.",
-    (
-        ("Have 2 to 10 pods", "autoscale deployment web --min=2 --max=10"),
-        ("Use 80% of the requested CPU", "autoscale deployment web --max=5 --cpu=80%"),
-    ),
+    ("Have 2 to 10 pods", "autoscale deployment web --min=2 --max=10"),
+    ("Use 80% of the requested CPU", "autoscale deployment web --max=5 --cpu=80%"),
 )
 
 

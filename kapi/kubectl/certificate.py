@@ -98,15 +98,15 @@ async def run(factory: Factory, program: str) -> int:
 HELP = Help(
     "SUBCOMMAND",
     "Approves or denies certificate signing requests.",
-    (("Approve a request", "certificate approve csr-1"),),
+    ("Approve a request", "certificate approve csr-1"),
 )
 SUBCOMMANDS = (
     Command(
         "approve", "Approve certificate signing requests", _run("approve"), _FLAGS,
-        Help("(-f FILENAME | NAME ...)", "", (("Approve a request", "certificate approve csr-1"),)),
+        Help("(-f FILENAME | NAME ...)", "", ("Approve a request", "certificate approve csr-1")),
     ),
     Command(
         "deny", "Deny certificate signing requests", _run("deny"), _FLAGS,
-        Help("(-f FILENAME | NAME ...)", "", (("Deny a request", "certificate deny csr-1"),)),
+        Help("(-f FILENAME | NAME ...)", "", ("Deny a request", "certificate deny csr-1")),
     ),
 )  # fmt: skip

@@ -16,7 +16,7 @@ _OUTPUTS = ("json", "yaml")
 HELP = Help(
     "A [B]",
     "Shows what was created, updated and deleted on a test server between two revisions; B is the newest if it is not given.",
-    (("Show what changed since revision 100", "changes 100"),),
+    ("Show what changed since revision 100", "changes 100"),
 )
 
 

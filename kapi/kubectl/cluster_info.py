@@ -119,7 +119,7 @@ def _raw_message(error: StatusError, name: str) -> str:
 HELP = Help(
     "[dump]",
     "Shows where the API server and the services of the cluster are.",
-    (("Show the addresses", "cluster-info"),),
+    ("Show the addresses", "cluster-info"),
 )
 SUBCOMMANDS = (
     Command(
@@ -131,6 +131,6 @@ SUBCOMMANDS = (
             Flag("output-directory", help="The directory for the files; - or nothing for standard output."),
             Flag("namespaces", "list", help="The namespaces that are meant, separated by commas."),
         ),
-        Help("", "", (("Write the state to a directory", "cluster-info dump --output-directory=state"),)),
+        Help("", "", ("Write the state to a directory", "cluster-info dump --output-directory=state")),
     ),
 )  # fmt: skip

@@ -21,15 +21,14 @@ Run = Callable[["Factory", str], Awaitable[int]]
 MAX_DISTANCE = 2  # edits between a word and the names that are suggested for it
 
 
-class Help(NamedTuple):
+class Help:
     """``usage`` is the text after the name, such as "(-f FILENAME | TYPE NAME)".
 
     ``examples``: a description of each, and its command line without the program's name.
     """
 
-    usage: str = ""
-    description: str = ""
-    examples: tuple[tuple[str, str], ...] = ()
+    def __init__(self, usage: str = "", description: str = "", *examples: tuple[str, str]) -> None:
+        self.usage, self.description, self.examples = usage, description, examples
 
 
 class Command(NamedTuple):

@@ -35,14 +35,12 @@ HELP = Help(
     "Prints a script that completes commands, flags and resources in a shell. In bash and zsh\n"
     "source <(kapi completion bash) (or zsh) loads it into the shell.",
     (
-        (
-            "Keep it for bash, with the package bash-completion",
-            "completion bash > ~/.local/share/bash-completion/completions/kapi",
-        ),
-        ("Keep it for zsh", 'completion zsh > "${fpath[1]}/_kapi"'),
-        ("Keep it for fish", "completion fish > ~/.config/fish/completions/kapi.fish"),
-        ("Load it into this fish", "completion fish | source"),
+        "Keep it for bash, with the package bash-completion",
+        "completion bash > ~/.local/share/bash-completion/completions/kapi",
     ),
+    ("Keep it for zsh", 'completion zsh > "${fpath[1]}/_kapi"'),
+    ("Keep it for fish", "completion fish > ~/.config/fish/completions/kapi.fish"),
+    ("Load it into this fish", "completion fish | source"),
 )
 
 #: candidates are lines of "word<TAB>description"; bash shows descriptions only when it lists several of them

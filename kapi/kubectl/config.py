@@ -188,19 +188,19 @@ HELP = Help(
 SUBCOMMANDS = (
     Command(
         "current-context", "Show the current context", _current_context,
-        help=Help("", "", (("Show it", "config current-context"),)),
+        help=Help("", "", ("Show it", "config current-context")),
     ),
     *(
         Command(
             f"delete-{singular}", f"Delete a {singular}", _delete(plural, singular),
-            help=Help("NAME", "", ((f"Delete a {singular}", f"config delete-{singular} test"),)),
+            help=Help("NAME", "", (f"Delete a {singular}", f"config delete-{singular} test")),
         )
         for plural, singular in LISTS
     ),
     *(
         Command(
             f"get-{plural}", f"List the {plural}", _names(plural),
-            help=Help("", "", ((f"List the {plural}", f"config get-{plural}"),)),
+            help=Help("", "", (f"List the {plural}", f"config get-{plural}")),
         )
         for plural in ("clusters", "users")
     ),
@@ -209,18 +209,18 @@ SUBCOMMANDS = (
         (*shared("no-headers"), Flag("output", short="o", help="name, for names alone.")),
         Help(
             "[NAME ...] [-o name]", "",
-            (("List all contexts", "config get-contexts"), ("Show one", "config get-contexts test")),
+            ("List all contexts", "config get-contexts"), ("Show one", "config get-contexts test"),
         ),
     ),
     Command(
         "rename-context", "Rename a context", _rename_context,
-        help=Help("CONTEXT_NAME NEW_NAME", "", (("Rename a context", "config rename-context old new"),)),
+        help=Help("CONTEXT_NAME NEW_NAME", "", ("Rename a context", "config rename-context old new")),
     ),
     *SET_ENTRIES,
     *SET_PROPERTIES,
     Command(
         "use-context", "Set the current context", _use_context,
-        help=Help("CONTEXT_NAME", "", (("Use another context from now on", "config use-context test"),)), aliases=("use",),
+        help=Help("CONTEXT_NAME", "", ("Use another context from now on", "config use-context test")), aliases=("use",),
     ),
     Command(
         "view", "Show the files as one",
@@ -234,10 +234,8 @@ SUBCOMMANDS = (
         ),
         Help(
             "[--flatten] [--minify] [--raw]", "",
-            (
-                ("Show all of it", "config view"),
-                ("Write a file that needs no other files", "config view --flatten --minify > portable.kubeconfig"),
-            ),
+            ("Show all of it", "config view"),
+            ("Write a file that needs no other files", "config view --flatten --minify > portable.kubeconfig"),
         ),
     ),
 )  # fmt: skip

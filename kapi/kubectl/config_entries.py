@@ -223,10 +223,8 @@ COMMANDS = (
         Help(
             "NAME [--server=URL] [--certificate-authority=FILE] [--insecure-skip-tls-verify=true] [--tls-server-name=NAME]",
             "Sets fields of a cluster; those that no flag names stay.",
-            (
-                ("Set the address", "config set-cluster test --server=https://192.0.2.1:6443"),
-                ("Embed the authorities", "config set-cluster test --embed-certs --certificate-authority=ca.crt"),
-            ),
+            ("Set the address", "config set-cluster test --server=https://192.0.2.1:6443"),
+            ("Embed the authorities", "config set-cluster test --embed-certs --certificate-authority=ca.crt"),
         ),
     ),
     Command(
@@ -240,10 +238,8 @@ COMMANDS = (
         Help(
             "[NAME | --current] [--cluster=CLUSTER] [--user=USER] [--namespace=NAMESPACE]",
             "Sets fields of a context; those that no flag names stay.",
-            (
-                ("Set the namespace of the current context", "config set-context --current --namespace=test"),
-                ("Make a context", "config set-context test --cluster=test --user=admin"),
-            ),
+            ("Set the namespace of the current context", "config set-context --current --namespace=test"),
+            ("Make a context", "config set-context test --cluster=test --user=admin"),
         ),
     ),
     Command(
@@ -267,11 +263,9 @@ COMMANDS = (
         Help(
             "NAME [--client-certificate=FILE] [--client-key=FILE] [--token=TOKEN] [--username=NAME] [--password=PASSWORD]",
             "Sets fields of a user; those that no flag names stay. A token replaces name and password, and the other way round.",
-            (
-                ("Set a token", "config set-credentials admin --token=abcdef"),
-                ("Embed a certificate", "config set-credentials admin --client-certificate=a.crt --embed-certs"),
-                ("Use a credential plugin", "config set-credentials admin --exec-command=get-token --exec-arg=--now"),
-            ),
+            ("Set a token", "config set-credentials admin --token=abcdef"),
+            ("Embed a certificate", "config set-credentials admin --client-certificate=a.crt --embed-certs"),
+            ("Use a credential plugin", "config set-credentials admin --exec-command=get-token --exec-arg=--now"),
         ),
     ),
 )  # fmt: skip

@@ -164,10 +164,8 @@ COMMANDS = (
         Help(
             "PROPERTY_NAME PROPERTY_VALUE",
             "Sets one value. Its name is the way to it: the name of an entry, for instance, comes after clusters.",
-            (
-                ("Set the server of a cluster", "config set clusters.test.server https://192.0.2.1:6443"),
-                ("Set the current context", "config set current-context test"),
-            ),
+            ("Set the server of a cluster", "config set clusters.test.server https://192.0.2.1:6443"),
+            ("Set the current context", "config set current-context test"),
         ),
     ),
     Command(
@@ -175,8 +173,8 @@ COMMANDS = (
         help=Help(
             "PROPERTY_NAME",
             "Removes one value. Its name is the way to it: the name of an entry, for instance, comes after clusters.",
-            (("Have no current context", "config unset current-context"),
-             ("Remove the namespace of a context", "config unset contexts.test.namespace")),
+            ("Have no current context", "config unset current-context"),
+            ("Remove the namespace of a context", "config unset contexts.test.namespace"),
         ),
     ),
 )  # fmt: skip

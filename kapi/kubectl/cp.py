@@ -37,10 +37,8 @@ HELP = Help(
     "SOURCE DESTINATION",
     "Copies files and directories to and from containers, with the program tar in them. A place in a container is\n"
     "[NAMESPACE/]POD:PATH.",
-    (
-        ("Copy a directory into a container", "cp ./site web-0:/srv/site -c app"),
-        ("Copy a file out of a pod", "cp test/web-0:/var/log/app.log app.log"),
-    ),
+    ("Copy a directory into a container", "cp ./site web-0:/srv/site -c app"),
+    ("Copy a file out of a pod", "cp test/web-0:/var/log/app.log app.log"),
 )
 
 

@@ -31,11 +31,9 @@ HELP = Help(
     "-f FILENAME",
     "Creates the objects of files, or with a subcommand an object from its flags. An object that is there already is an error;\n"
     '"apply" changes it instead.',
-    (
-        ("Create what a file describes", "create -f pod.yaml"),
-        ("Create what comes from standard input", "create -f - < pod.yaml"),
-        ("Show what would be created", "create -f pod.yaml --dry-run=client -o yaml"),
-    ),
+    ("Create what a file describes", "create -f pod.yaml"),
+    ("Create what comes from standard input", "create -f - < pod.yaml"),
+    ("Show what would be created", "create -f pod.yaml --dry-run=client -o yaml"),
 )
 
 SUBCOMMANDS = (

@@ -273,7 +273,7 @@ COMMANDS = (
         Help(
             "NAME --verb=VERB --resource=RESOURCE.GROUP/SUBRESOURCE [--resource-name=NAME]",
             "Creates a role with one rule for each group of the resources.",
-            (("Let its holders read pods", "create role reader --verb=get,list,watch --resource=pods"),),
+            ("Let its holders read pods", "create role reader --verb=get,list,watch --resource=pods"),
         ),
     ),
     Command(
@@ -286,11 +286,9 @@ COMMANDS = (
         Help(
             "NAME --verb=VERB --resource=RESOURCE.GROUP [--resource-name=NAME]",
             "Creates a cluster role, from rules or from other cluster roles by their labels.",
-            (
-                ("Let its holders read nodes", "create clusterrole nodes --verb=get,list --resource=nodes"),
-                ("Let its holders read metrics", "create clusterrole metrics --verb=get --non-resource-url=/metrics"),
-                ("Collect cluster roles by label", "create clusterrole all --aggregation-rule=team=web"),
-            ),
+            ("Let its holders read nodes", "create clusterrole nodes --verb=get,list --resource=nodes"),
+            ("Let its holders read metrics", "create clusterrole metrics --verb=get --non-resource-url=/metrics"),
+            ("Collect cluster roles by label", "create clusterrole all --aggregation-rule=team=web"),
         ),
     ),
     Command(
@@ -303,7 +301,7 @@ COMMANDS = (
         Help(
             "NAME (--clusterrole=NAME | --role=NAME) [--user=NAME] [--group=NAME] [--serviceaccount=NAMESPACE:NAME]",
             "Gives a role, or a cluster role, to users, groups and service accounts in one namespace.",
-            (("Let jane read", "create rolebinding jane-reads --role=reader --user=jane"),),
+            ("Let jane read", "create rolebinding jane-reads --role=reader --user=jane"),
         ),
     ),
     Command(
@@ -312,12 +310,12 @@ COMMANDS = (
         Help(
             "NAME --clusterrole=NAME [--user=NAME] [--group=NAME] [--serviceaccount=NAMESPACE:NAME]",
             "Gives a cluster role to users, groups and service accounts in the whole cluster.",
-            (("Make the group ops administrators", "create clusterrolebinding ops --clusterrole=cluster-admin --group=ops"),),
+            ("Make the group ops administrators", "create clusterrolebinding ops --clusterrole=cluster-admin --group=ops"),
         ),
     ),
     Command(
         "serviceaccount", "Create a service account", _service_account, CREATE,
-        Help("NAME", "", (("Create one", "create serviceaccount robot"),)), aliases=("sa",),
+        Help("NAME", "", ("Create one", "create serviceaccount robot")), aliases=("sa",),
     ),
     Command(
         "token", "Request a token for a service account", _token,
@@ -331,7 +329,7 @@ COMMANDS = (
         ),
         Help(
             "NAME", "Prints a new token for a service account.",
-            (("Get a token for an hour", "create token robot --duration=1h"),),
+            ("Get a token for an hour", "create token robot --duration=1h"),
         ),
     ),
 )  # fmt: skip

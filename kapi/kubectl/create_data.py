@@ -275,10 +275,8 @@ CONFIG_MAP = Command(
     "configmap", "Create a config map from files or values", _config_map, _SOURCES,
     Help(
         "NAME [--from-file=[KEY=]FILE] [--from-literal=KEY=VALUE] [--from-env-file=FILE]", "",
-        (
-            ("Make one of a directory", "create configmap site --from-file=conf/"),
-            ("Make one of values", "create configmap site --from-literal=color=red --from-literal=size=3"),
-        ),
+        ("Make one of a directory", "create configmap site --from-file=conf/"),
+        ("Make one of values", "create configmap site --from-literal=color=red --from-literal=size=3"),
     ),
     aliases=("cm",),
 )  # fmt: skip
@@ -296,7 +294,7 @@ SECRET = Command(
             ),
             Help(
                 "NAME --docker-username=USER --docker-password=PASSWORD [--docker-server=URL]", "",
-                (("Make one for a registry", "create secret docker-registry hub --docker-username=a --docker-password=b"),),
+                ("Make one for a registry", "create secret docker-registry hub --docker-username=a --docker-password=b"),
             ),
         ),
         Command(
@@ -304,7 +302,7 @@ SECRET = Command(
             (*_SOURCES, Flag("type", help="The type of the secret.")),
             Help(
                 "NAME [--type=TYPE] [--from-file=[KEY=]FILE] [--from-literal=KEY=VALUE]", "",
-                (("Make one of a value", "create secret generic login --from-literal=password=secret"),),
+                ("Make one of a value", "create secret generic login --from-literal=password=secret"),
             ),
         ),
         Command(
@@ -313,7 +311,7 @@ SECRET = Command(
                 *CREATE, _HASH,
                 Flag("cert", help="The file of the certificate (PEM)."), Flag("key", help="The file of the key (PEM)."),
             ),
-            Help("NAME --cert=FILE --key=FILE", "", (("Make one", "create secret tls web --cert=web.crt --key=web.key"),)),
+            Help("NAME --cert=FILE --key=FILE", "", ("Make one", "create secret tls web --cert=web.crt --key=web.key")),
         ),
     ),
 )  # fmt: skip

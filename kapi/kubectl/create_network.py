@@ -159,23 +159,23 @@ COMMANDS = (
             Command(
                 "clusterip", "Create a service with an address in the cluster", _service("ClusterIP"),
                 (*CREATE, _TCP, Flag("clusterip", help="The address; None for a service without one.")),
-                Help("NAME [--tcp=PORT:TARGET]", "", (("Create one", "create service clusterip web --tcp=80:8080"),)),
+                Help("NAME [--tcp=PORT:TARGET]", "", ("Create one", "create service clusterip web --tcp=80:8080")),
             ),
             Command(
                 "nodeport", "Create a service with a port on each node", _service("NodePort"),
                 (*CREATE, _TCP, Flag("node-port", "int", help="The port on the nodes.")),
-                Help("NAME [--tcp=PORT:TARGET]", "", (("Create one", "create service nodeport web --tcp=80:8080"),)),
+                Help("NAME [--tcp=PORT:TARGET]", "", ("Create one", "create service nodeport web --tcp=80:8080")),
             ),
             Command(
                 "loadbalancer", "Create a service behind a load balancer", _service("LoadBalancer"), (*CREATE, _TCP),
-                Help("NAME [--tcp=PORT:TARGET]", "", (("Create one", "create service loadbalancer web --tcp=80:8080"),)),
+                Help("NAME [--tcp=PORT:TARGET]", "", ("Create one", "create service loadbalancer web --tcp=80:8080")),
             ),
             Command(
                 "externalname", "Create a service that is a name elsewhere", _service("ExternalName"),
                 (*CREATE, _TCP, Flag("external-name", required=True, help="The name (DNS).")),
                 Help(
                     "NAME --external-name=NAME", "",
-                    (("Create one", "create service externalname db --external-name=db.example.com"),),
+                    ("Create one", "create service externalname db --external-name=db.example.com"),
                 ),
             ),
         ),
@@ -191,7 +191,7 @@ COMMANDS = (
         ),
         Help(
             "NAME --rule=HOST/PATH=SERVICE:PORT[,tls[=SECRET]]", "",
-            (("Send a host to a service", "create ingress web --rule='example.com/*=web:80,tls=web-cert'"),),
+            ("Send a host to a service", "create ingress web --rule='example.com/*=web:80,tls=web-cert'"),
         ),
         aliases=("ing",),
     ),

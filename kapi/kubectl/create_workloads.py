@@ -239,10 +239,8 @@ COMMANDS = (
         ),
         Help(
             "NAME --image=IMAGE -- [COMMAND] [ARGUMENT ...]", "",
-            (
-                ("Run three pods of an image", "create deployment web --image=nginx --replicas=3"),
-                ("Run a command in it", "create deployment clock --image=busybox -- date"),
-            ),
+            ("Run three pods of an image", "create deployment web --image=nginx --replicas=3"),
+            ("Run a command in it", "create deployment clock --image=busybox -- date"),
         ),
         aliases=("deploy",),
     ),
@@ -255,10 +253,8 @@ COMMANDS = (
         ),
         Help(
             "NAME --image=IMAGE [--from=cronjob/NAME] -- [COMMAND] [ARGUMENT ...]", "",
-            (
-                ("Run a command once", "create job clock --image=busybox -- date"),
-                ("Run a cron job now", "create job now --from=cronjob/clock"),
-            ),
+            ("Run a command once", "create job clock --image=busybox -- date"),
+            ("Run a cron job now", "create job now --from=cronjob/clock"),
         ),
     ),
     Command(
@@ -270,13 +266,13 @@ COMMANDS = (
         ),
         Help(
             "NAME --image=IMAGE --schedule='0/5 * * * ?' -- [COMMAND] [ARGUMENT ...]", "",
-            (("Run a command each minute", "create cronjob clock --image=busybox --schedule='* * * * *' -- date"),),
+            ("Run a command each minute", "create cronjob clock --image=busybox --schedule='* * * * *' -- date"),
         ),
         aliases=("cj",),
     ),
     Command(
         "namespace", "Create a namespace", _namespace, CREATE,
-        Help("NAME", "", (("Create one", "create namespace test"),)), aliases=("ns",),
+        Help("NAME", "", ("Create one", "create namespace test")), aliases=("ns",),
     ),
     Command(
         "poddisruptionbudget", "Create a pod disruption budget", _disruption_budget,
@@ -288,7 +284,7 @@ COMMANDS = (
         ),
         Help(
             "NAME --selector=LABELS --min-available=AMOUNT", "",
-            (("Keep half of the pods", "create poddisruptionbudget web --selector=app=web --min-available=50%"),),
+            ("Keep half of the pods", "create poddisruptionbudget web --selector=app=web --min-available=50%"),
         ),
         aliases=("pdb",),
     ),
@@ -301,7 +297,7 @@ COMMANDS = (
             Flag("description", help="When it is to be used."),
             Flag("preemption-policy", default="PreemptLowerPriority", help="Never, or PreemptLowerPriority."),
         ),
-        Help("NAME --value=VALUE", "", (("Create one", "create priorityclass high --value=1000"),)), aliases=("pc",),
+        Help("NAME --value=VALUE", "", ("Create one", "create priorityclass high --value=1000")), aliases=("pc",),
     ),
     Command(
         "quota", "Create a resource quota", _quota,
@@ -312,7 +308,7 @@ COMMANDS = (
         ),
         Help(
             "NAME [--hard=RESOURCE=QUANTITY,...] [--scopes=SCOPE,...]", "",
-            (("Limit CPU and pods", "create quota small --hard=cpu=1,pods=2"),),
+            ("Limit CPU and pods", "create quota small --hard=cpu=1,pods=2"),
         ),
         aliases=("resourcequota",),
     ),

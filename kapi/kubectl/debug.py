@@ -48,11 +48,9 @@ FLAGS = (
 HELP = Help(
     "(POD | TYPE/NAME) [-- COMMAND [ARGUMENTS]]",
     "Starts a container to look into a running pod, a copy of a pod or a node.",
-    (
-        ("Add a container to a pod, and join it", "debug web-0 -it --image=busybox --target=app"),
-        ("Copy a pod with another image", "debug web-0 --copy-to=web-debug --set-image=app=busybox"),
-        ("Look into a node", "debug node/worker-1 -it --image=busybox"),
-    ),
+    ("Add a container to a pod, and join it", "debug web-0 -it --image=busybox --target=app"),
+    ("Copy a pod with another image", "debug web-0 --copy-to=web-debug --set-image=app=busybox"),
+    ("Look into a node", "debug node/worker-1 -it --image=busybox"),
 )
 _LEGACY = (
     "--profile=legacy is deprecated and planned to be removed in v1.39. It is recommended to specify other profile, for "

@@ -32,12 +32,10 @@ _FORCED = (
 HELP = Help(
     "([-f FILENAME] | TYPE [(NAME | -l LABEL | --all)])",
     "Deletes objects, and waits until they are gone. A name that is used again meanwhile is another object: its UID tells.",
-    (
-        ("Delete a pod", "delete pod web-0"),
-        ("Delete what a file describes", "delete -f web.yaml"),
-        ("Delete all pods and services with a label", "delete pods,services -l app=web"),
-        ("Delete a deployment but keep its pods", "delete deployment web --cascade=orphan"),
-    ),
+    ("Delete a pod", "delete pod web-0"),
+    ("Delete what a file describes", "delete -f web.yaml"),
+    ("Delete all pods and services with a label", "delete pods,services -l app=web"),
+    ("Delete a deployment but keep its pods", "delete deployment web --cascade=orphan"),
 )
 
 

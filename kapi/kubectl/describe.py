@@ -19,11 +19,9 @@ FLAGS = (
 HELP = Help(
     "([-f FILENAME] | TYPE [NAME_PREFIX | -l LABEL] | TYPE/NAME)",
     "Shows objects in detail: their fields, what belongs to them, and the events about them.",
-    (
-        ("Describe a node", "describe nodes worker-1"),
-        ("Describe the pods with a label", "describe pods -l app=web"),
-        ("Describe what a file names", "describe -f pod.yaml"),
-    ),
+    ("Describe a node", "describe nodes worker-1"),
+    ("Describe the pods with a label", "describe pods -l app=web"),
+    ("Describe what a file names", "describe -f pod.yaml"),
 )
 
 

@@ -32,7 +32,7 @@ FAILURE = 2  # 1 means that there are differences
 HELP = Help(
     "-f FILENAME",
     "Shows what apply would change, by the program in $KUBECTL_EXTERNAL_DIFF or diff. Ends with 1 when there is a difference.",
-    (("Compare a file with the server", "diff -f web.yaml"),),
+    ("Compare a file with the server", "diff -f web.yaml"),
 )
 
 

@@ -50,7 +50,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 HELP = Help(
     "NODE",
     "Marks nodes as unschedulable, then evicts their pods.",
-    (("Empty a node", "drain worker-1 --ignore-daemonsets"),),
+    ("Empty a node", "drain worker-1 --ignore-daemonsets"),
 )
 
 
@@ -300,8 +300,8 @@ def _cordon(name: str, description: str, example: str, *, desired: bool) -> Comm
         await cordon(factory, program, name, desired=desired)
         return 0
 
-    examples = ((example, f"{name} worker-1"),)
-    return Command(name, ENTRIES[name].summary, run, CORDON, Help("NODE", description, examples))
+    help = Help("NODE", description, (example, f"{name} worker-1"))
+    return Command(name, ENTRIES[name].summary, run, CORDON, help)
 
 
 NEIGHBOURS = {

@@ -55,11 +55,9 @@ HELP = Help(
     "(RESOURCE NAME | -f FILENAME)",
     "Opens objects in the editor of $KUBE_EDITOR, of $EDITOR, or vi. What is saved is sent as a patch; what the server refuses\n"
     "can be edited again.",
-    (
-        ("Edit a service", "edit service web"),
-        ("Use another editor", "edit deployment web -o json"),
-        ("Edit the status", "edit deployment web --subresource=status"),
-    ),
+    ("Edit a service", "edit service web"),
+    ("Use another editor", "edit deployment web -o json"),
+    ("Edit the status", "edit deployment web --subresource=status"),
 )
 
 

@@ -36,10 +36,8 @@ _FIELDS_WITHIN["related"] = _FIELDS_WITHIN["involvedObject"]
 HELP = Help(
     "[--for TYPE/NAME]",
     "Lists events by time, the newest last.",
-    (
-        ("Show the events of a namespace", "events"),
-        ("Follow the warnings about a pod", "events --for pod/web-0 --types=Warning --watch"),
-    ),
+    ("Show the events of a namespace", "events"),
+    ("Follow the warnings about a pod", "events --for pod/web-0 --types=Warning --watch"),
 )
 
 

@@ -18,10 +18,8 @@ FLAGS = (*STREAMS, *(flag for flag in FILENAME if flag.name == "filename"))
 HELP = Help(
     "(POD | TYPE/NAME | -f FILENAME) [-c CONTAINER] -- COMMAND [ARGUMENT ...]",
     "Runs a program in a container. What comes after -- is its command line.",
-    (
-        ("Run a command", "exec web-0 -- date"),
-        ("Open a shell", "exec web-0 -c app -it -- sh"),
-    ),
+    ("Run a command", "exec web-0 -- date"),
+    ("Open a shell", "exec web-0 -c app -it -- sh"),
 )
 
 

@@ -34,11 +34,9 @@ FLAGS = (
 HELP = Help(
     "TYPE [--recursive] [--api-version=GROUP/VERSION]",
     "Describes the fields of a kind of object, from the OpenAPI documents of the server.",
-    (
-        ("Describe pods", "explain pods"),
-        ("Describe one field", "explain pods.spec.containers"),
-        ("List all fields below a field", "explain deployment.spec --recursive"),
-    ),
+    ("Describe pods", "explain pods"),
+    ("Describe one field", "explain pods.spec.containers"),
+    ("List all fields below a field", "explain deployment.spec --recursive"),
 )
 
 

@@ -42,10 +42,8 @@ FLAGS = (
 HELP = Help(
     "(-f FILENAME | TYPE NAME) [--port=PORT] [--protocol=TCP|UDP|SCTP] [--target-port=PORT] [--name=NAME] [--type=TYPE]",
     "Makes a service for the pods of a deployment, replica set, replication controller or service, or for a pod.",
-    (
-        ("Serve port 80 by port 8000 of the pods", "expose deployment web --port=80 --target-port=8000"),
-        ("Make a second service", "expose service web --port=443 --target-port=8443 --name=web-https"),
-    ),
+    ("Serve port 80 by port 8000 of the pods", "expose deployment web --port=80 --target-port=8000"),
+    ("Make a second service", "expose service web --port=443 --target-port=8443 --name=web-https"),
 )
 
 

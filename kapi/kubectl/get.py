@@ -40,14 +40,12 @@ HELP = Help(
     "(TYPE[.VERSION][.GROUP] [NAME | -l LABEL] | TYPE/NAME ...) [-o FORMAT]",
     "Lists the objects of a type, or shows those that are named. Of several types at once, such as pods,services,\n"
     "and of files with -f. Without -o it prints the table that the server makes.",
-    (
-        ("Show all pods of the namespace", "get pods"),
-        ("Show the pods of all namespaces, with their nodes", "get pods -A -o wide"),
-        ("Show one deployment as YAML", "get deployment web -o yaml"),
-        ("Show the names of the pods with a label", "get pods -l app=web -o name"),
-        ("Print one field", "get pod web-0 -o jsonpath='{.status.phase}'"),
-        ("Show services now, and each change of one", "get services -w"),
-    ),
+    ("Show all pods of the namespace", "get pods"),
+    ("Show the pods of all namespaces, with their nodes", "get pods -A -o wide"),
+    ("Show one deployment as YAML", "get deployment web -o yaml"),
+    ("Show the names of the pods with a label", "get pods -l app=web -o name"),
+    ("Print one field", "get pod web-0 -o jsonpath='{.status.phase}'"),
+    ("Show services now, and each change of one", "get services -w"),
 )
 
 

@@ -89,5 +89,5 @@ async def _run_options(factory: Factory, program: str) -> int:
     return 0
 
 
-_OPTIONS_HELP = Help("", "Lists the flags that may be given with each client command.", (("Show them", "options"),))
+_OPTIONS_HELP = Help("", "Lists the flags that may be given with each client command.", ("Show them", "options"))
 NEIGHBOURS = {"options": Command("options", ENTRIES["options"].summary, _run_options, help=_OPTIONS_HELP)}

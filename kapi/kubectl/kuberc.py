@@ -211,7 +211,7 @@ HELP = Help(
 SUBCOMMANDS = (
     Command(
         "view", "Show the preferences", _view, (*PRINT_YAML, *shared("kuberc")),
-        Help("", "", (("Show them", "kuberc view"), ("Show those of a file in JSON", "kuberc view --kuberc=FILE -o json"))),
+        Help("", "", ("Show them", "kuberc view"), ("Show those of a file in JSON", "kuberc view --kuberc=FILE -o json")),
     ),
     Command(
         "set", "Set preferences", _set,
@@ -229,11 +229,9 @@ SUBCOMMANDS = (
         ),
         Help(
             "--section=SECTION [--command=COMMAND] [--option=FLAG=VALUE]", "",
-            (
-                ("List with more columns", "kuberc set --section=defaults --command=get --option=output=wide"),
-                ("Let getn list nodes", "kuberc set --section=aliases --name=getn --command=get --prependarg=nodes"),
-                ("Let no credential plugin run", "kuberc set --section=credentialplugin --policy=DenyAll"),
-            ),
+            ("List with more columns", "kuberc set --section=defaults --command=get --option=output=wide"),
+            ("Let getn list nodes", "kuberc set --section=aliases --name=getn --command=get --prependarg=nodes"),
+            ("Let no credential plugin run", "kuberc set --section=credentialplugin --policy=DenyAll"),
         ),
     ),
 )  # fmt: skip

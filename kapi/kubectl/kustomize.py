@@ -28,7 +28,7 @@ FLAGS = (
 HELP = Help(
     "[DIRECTORY]",
     "Prints the manifests of a kustomization; the program kustomize builds them, or else kubectl. The flags are kustomize's.",
-    (("Print those of a directory", "kustomize overlays/production"),),
+    ("Print those of a directory", "kustomize overlays/production"),
 )
 
 

@@ -16,11 +16,9 @@ HELP = Help(
     "[--overwrite] (-f FILENAME | TYPE NAME) KEY=VALUE ... KEY- ...",
     "Sets labels of objects, and removes those that are given as KEY-. A label that has another value stays unless --overwrite\n"
     "is given.",
-    (
-        ("Add a label to a pod", "label pods web-0 tier=front"),
-        ("Replace a value", "label --overwrite pods web-0 tier=back"),
-        ("Remove a label from all pods", "label pods --all tier-"),
-    ),
+    ("Add a label to a pod", "label pods web-0 tier=front"),
+    ("Replace a value", "label --overwrite pods web-0 tier=back"),
+    ("Remove a label from all pods", "label pods --all tier-"),
 )
 
 

@@ -169,14 +169,14 @@ COMMANDS = (
         ),
         Help(
             "(TYPE [NAME | -l label] | TYPE/NAME | -f FILENAME)", "",
-            (("Show that of a deployment", "apply view-last-applied deployment/web"),),
+            ("Show that of a deployment", "apply view-last-applied deployment/web"),
         ),
     ),
     Command(
         "set-last-applied", "Note a file as the last applied manifest", _set,
         (*PRINT, *shared("filename dry-run"),
          Flag("create-annotation", "bool", help="Also for an object that was never applied.")),
-        Help("-f FILENAME", "", (("Note a file", "apply set-last-applied -f web.yaml --create-annotation"),)),
+        Help("-f FILENAME", "", ("Note a file", "apply set-last-applied -f web.yaml --create-annotation")),
     ),
     Command(
         "edit-last-applied", "Edit the last applied manifest of objects", _edit,
@@ -186,6 +186,6 @@ COMMANDS = (
             *shared("field-manager validate record"),
             Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
         ),
-        Help("(RESOURCE/NAME | -f FILENAME)", "", (("Edit that of a deployment", "apply edit-last-applied deployment/web"),)),
+        Help("(RESOURCE/NAME | -f FILENAME)", "", ("Edit that of a deployment", "apply edit-last-applied deployment/web")),
     ),
 )  # fmt: skip

@@ -52,11 +52,9 @@ _USAGE = (
 HELP = Help(
     "[-f] (POD | TYPE/NAME) [-c CONTAINER]",
     "Prints what a container has written, if its node serves logs.",
-    (
-        ("Print the logs of a pod", "logs web-0"),
-        ("Follow the last 20 lines of one container", "logs web-0 -c app --tail=20 -f"),
-        ("Print the logs of all pods with a label", "logs -l app=web --prefix"),
-    ),
+    ("Print the logs of a pod", "logs web-0"),
+    ("Follow the last 20 lines of one container", "logs web-0 -c app --tail=20 -f"),
+    ("Print the logs of all pods with a label", "logs -l app=web --prefix"),
 )
 
 

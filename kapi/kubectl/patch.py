@@ -38,11 +38,9 @@ HELP = Help(
     "(-f FILENAME | TYPE NAME) [-p PATCH | --patch-file FILE]",
     "Changes fields of objects by a patch: strategic (lists are merged by the keys of their type), merge (RFC 7386) or json\n"
     "(RFC 6902). Custom resources take merge and json.",
-    (
-        ("Mark a node as unschedulable", """patch node worker-1 -p '{"spec":{"unschedulable":true}}'"""),
-        ("Change one value by its place", """patch pod web --type=json -p '[{"op":"remove","path":"/metadata/labels/a"}]'"""),
-        ("Change the size", """patch deployment web --subresource=scale --type=merge -p '{"spec":{"replicas":2}}'"""),
-    ),
+    ("Mark a node as unschedulable", """patch node worker-1 -p '{"spec":{"unschedulable":true}}'"""),
+    ("Change one value by its place", """patch pod web --type=json -p '[{"op":"remove","path":"/metadata/labels/a"}]'"""),
+    ("Change the size", """patch deployment web --subresource=scale --type=merge -p '{"spec":{"replicas":2}}'"""),
 )  # fmt: skip
 
 

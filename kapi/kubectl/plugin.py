@@ -75,6 +75,6 @@ HELP = Help("SUBCOMMAND", "Finds plugins of kubectl.")
 SUBCOMMANDS = (
     Command(
         "list", "List the plugins on the path", _list, (Flag("name-only", "bool", help="Print names instead of paths."),),
-        Help("", "Lists the programs on the path whose names begin with kubectl-.", (("List them", "plugin list"),)),
+        Help("", "Lists the programs on the path whose names begin with kubectl-.", ("List them", "plugin list")),
     ),
 )  # fmt: skip

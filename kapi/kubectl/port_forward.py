@@ -33,10 +33,8 @@ _LOCALHOST = ("127.0.0.1", "::1")
 HELP = Help(
     "(POD | TYPE/NAME) [LOCAL:]REMOTE ...",
     "Listens on local ports, and forwards connections to ports of a pod until it is ended.",
-    (
-        ("Forward port 8080 to port 80 of a pod", "port-forward web-0 8080:80"),
-        ("Listen on a free port, for a service", "port-forward service/web :http"),
-    ),
+    ("Forward port 8080 to port 80 of a pod", "port-forward web-0 8080:80"),
+    ("Listen on a free port, for a service", "port-forward service/web :http"),
 )
 
 

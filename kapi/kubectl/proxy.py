@@ -60,10 +60,8 @@ FLAGS = (
 HELP = Help(
     "[--port=PORT] [--www=DIRECTORY] [--api-prefix=PATH]",
     "Serves the API on a port of this machine, with the rights of the kubeconfig's user.",
-    (
-        ("Serve the API on port 8001", "proxy"),
-        ("On any free port, below /k8s/", "proxy --port=0 --api-prefix=/k8s/"),
-    ),
+    ("Serve the API on port 8001", "proxy"),
+    ("On any free port, below /k8s/", "proxy --port=0 --api-prefix=/k8s/"),
 )
 _HOP = frozenset(
     [b"connection", b"host", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer"]

@@ -40,10 +40,8 @@ _FORCED_TIMEOUT = 300.0  # seconds
 HELP = Help(
     "-f FILENAME",
     "Replaces objects as a whole by what files say; they must be there, unless --force makes them anew.",
-    (
-        ("Replace an object", "replace -f web.yaml"),
-        ("Delete it and make it anew", "replace --force -f web.yaml"),
-    ),
+    ("Replace an object", "replace -f web.yaml"),
+    ("Delete it and make it anew", "replace --force -f web.yaml"),
 )
 
 

@@ -191,32 +191,32 @@ SUBCOMMANDS = (
             Flag("revision", "int", help="The revision that is meant; an error if another one is rolled out. 0 for any."),
             Flag("timeout", "duration", default=0.0, help="How long to wait, such as 1s, 2m or 3h; 0 has no end."),
         ),
-        Help("(TYPE NAME | TYPE/NAME)", "", (("Wait for a deployment", "rollout status deployment/web"),)),
+        Help("(TYPE NAME | TYPE/NAME)", "", ("Wait for a deployment", "rollout status deployment/web")),
     ),
     Command(
         "history", "Show former revisions", _history,
         (*_OBJECTS, *PRINT, Flag("revision", "int", help="Show the pods of this revision.")),
         Help(
             "(TYPE NAME | TYPE/NAME)", "",
-            (("Show all", "rollout history deployment/web"), ("Show one", "rollout history deployment/web --revision=2")),
+            ("Show all", "rollout history deployment/web"), ("Show one", "rollout history deployment/web --revision=2"),
         ),
     ),
     Command(
         "undo", "Go back to a former revision", _undo,
         (*_OBJECTS, *PRINT, Flag("to-revision", "int", help="The revision; 0 for the one before this."), *shared("dry-run")),
-        Help("(TYPE NAME | TYPE/NAME)", "", (("Go back by one", "rollout undo deployment/web"),)),
+        Help("(TYPE NAME | TYPE/NAME)", "", ("Go back by one", "rollout undo deployment/web")),
     ),
     Command(
         "restart", "Replace all pods by new ones", _restart, _CHANGE,
-        Help("(TYPE NAME | TYPE/NAME)", "", (("Restart a deployment", "rollout restart deployment/web"),)),
+        Help("(TYPE NAME | TYPE/NAME)", "", ("Restart a deployment", "rollout restart deployment/web")),
     ),
     Command(
         "pause", "Bring no new pods for now", _pause, _CHANGE,
-        Help("(TYPE NAME | TYPE/NAME)", "", (("Pause a deployment", "rollout pause deployment/web"),)),
+        Help("(TYPE NAME | TYPE/NAME)", "", ("Pause a deployment", "rollout pause deployment/web")),
     ),
     Command(
         "resume", "Bring new pods again", _resume, _CHANGE,
-        Help("(TYPE NAME | TYPE/NAME)", "", (("Go on with a deployment", "rollout resume deployment/web"),)),
+        Help("(TYPE NAME | TYPE/NAME)", "", ("Go on with a deployment", "rollout resume deployment/web")),
     ),
 )  # fmt: skip
 

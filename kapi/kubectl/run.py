@@ -61,12 +61,10 @@ FLAGS = (
 HELP = Help(
     "NAME --image=IMAGE [--env=KEY=VALUE] [--port=PORT] [--overrides=JSON] [--command] -- [COMMAND] [ARGUMENT ...]",
     "Makes a pod that runs an image. With --attach or -i it waits until the pod runs, and joins it.",
-    (
-        ("Run an image", "run web --image=nginx --port=80"),
-        ("Show what would be created", "run web --image=nginx --dry-run=client -o yaml"),
-        ("Run another command of the image", "run clock --image=busybox --restart=Never --command -- date -u"),
-        ("Use a shell, and leave nothing behind", "run shell --image=busybox -i -t --rm --restart=Never"),
-    ),
+    ("Run an image", "run web --image=nginx --port=80"),
+    ("Show what would be created", "run web --image=nginx --dry-run=client -o yaml"),
+    ("Run another command of the image", "run clock --image=busybox --restart=Never --command -- date -u"),
+    ("Use a shell, and leave nothing behind", "run shell --image=busybox -i -t --rm --restart=Never"),
 )
 
 

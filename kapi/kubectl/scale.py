@@ -30,10 +30,8 @@ FLAGS = (
 HELP = Help(
     "[--resource-version=VERSION] [--current-replicas=COUNT] --replicas=COUNT (-f FILENAME | TYPE NAME)",
     "Sets how many pods deployments, replica sets, replication controllers and stateful sets have, and all else with a scale.",
-    (
-        ("Set the size of a deployment", "scale deployment/web --replicas=3"),
-        ("Set it only if it is 2 now", "scale --current-replicas=2 --replicas=3 deployment/web"),
-    ),
+    ("Set the size of a deployment", "scale deployment/web --replicas=3"),
+    ("Set it only if it is 2 now", "scale --current-replicas=2 --replicas=3 deployment/web"),
 )
 
 

@@ -188,10 +188,8 @@ SUBCOMMANDS = (
         "image", "Set the images of containers", _image, (*OBJECTS, *shared("record")),
         Help(
             "(-f FILENAME | TYPE NAME) CONTAINER=IMAGE ...", "",
-            (
-                ("Set an image", "set image deployment/web app=nginx:1.27"),
-                ("Set all", "set image deployments --all *=nginx:1.27"),
-            ),
+            ("Set an image", "set image deployment/web app=nginx:1.27"),
+            ("Set all", "set image deployments --all *=nginx:1.27"),
         ),
     ),
     ENV,
@@ -204,18 +202,18 @@ SUBCOMMANDS = (
         ),
         Help(
             "(-f FILENAME | TYPE NAME) ([--limits=LIMITS] [--requests=REQUESTS])", "",
-            (("Limit the memory", "set resources deployment/web --limits=memory=1Gi"),),
+            ("Limit the memory", "set resources deployment/web --limits=memory=1Gi"),
         ),
     ),
     Command(
         "serviceaccount", "Set the service account of pods", _service_account, (*FILENAME, *_OWN, *shared("record")),
-        Help("(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT", "", (("Set it", "set serviceaccount deployment/web robot"),)),
+        Help("(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT", "", ("Set it", "set serviceaccount deployment/web robot")),
         aliases=("sa",),
     ),
     Command(
         "selector", "Set the selector of services", _selector,
         (*FILES_BELOW, *_OWN, *shared("resource-version record")),
-        Help("(-f FILENAME | TYPE NAME) EXPRESSIONS", "", (("Set it", "set selector service/web app=web"),)),
+        Help("(-f FILENAME | TYPE NAME) EXPRESSIONS", "", ("Set it", "set selector service/web app=web")),
     ),
     Command(
         "subject", "Add users to role bindings", _subject,
@@ -227,7 +225,7 @@ SUBCOMMANDS = (
         ),
         Help(
             "(-f FILENAME | TYPE NAME) [--user=NAME] [--group=NAME]", "",
-            (("Add one", "set subject rolebinding/web --user=jane"),),
+            ("Add one", "set subject rolebinding/web --user=jane"),
         ),
     ),
 )  # fmt: skip

@@ -278,6 +278,6 @@ ENV = Command(
     ),
     Help(
         "TYPE/NAME KEY=VALUE ... KEY- ...", "",
-        (("Set one", "set env deployment/web COLOR=red"), ("Remove it", "set env deployment/web COLOR-")),
+        ("Set one", "set env deployment/web COLOR=red"), ("Remove it", "set env deployment/web COLOR-"),
     ),
 )  # fmt: skip

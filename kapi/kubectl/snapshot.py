@@ -32,11 +32,9 @@ HELP = Help(
     "(create | save | load | reset | delete | list) [NAME] [--logical-cluster=NAME] [-f FILE]",
     "Keeps states of the logical clusters of a test server (kapi --testbed): create keeps one, reset returns to it, save\n"
     "and load move it through a file.",
-    (
-        ("Keep the state of a logical cluster", "snapshot create before --logical-cluster=one"),
-        ("Return to it", "snapshot reset before --logical-cluster=one"),
-        ("Write it to a file", "snapshot save before -f before.snapshot"),
-    ),
+    ("Keep the state of a logical cluster", "snapshot create before --logical-cluster=one"),
+    ("Return to it", "snapshot reset before --logical-cluster=one"),
+    ("Write it to a file", "snapshot save before -f before.snapshot"),
 )
 
 

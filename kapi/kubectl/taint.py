@@ -24,10 +24,8 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 HELP = Help(
     "NODE NAME KEY[=VALUE]:EFFECT ...",
     "Adds taints to nodes; KEY:EFFECT- and KEY- take them away.",
-    (
-        ("Add a taint", "taint nodes worker-1 dedicated=ci:NoSchedule"),
-        ("Take it away", "taint nodes worker-1 dedicated-"),
-    ),
+    ("Add a taint", "taint nodes worker-1 dedicated=ci:NoSchedule"),
+    ("Take it away", "taint nodes worker-1 dedicated-"),
 )
 
 

@@ -217,7 +217,7 @@ SUBCOMMANDS = (
         "node", "Show what nodes use", _node,
         (*_SHARED,
          Flag("show-capacity", "bool", help="Percentages are of the capacity, not of what is allocatable.")),
-        Help("[NAME | -l LABELS]", "", (("Show all", "top node"), ("Show one", "top node worker-1"))),
+        Help("[NAME | -l LABELS]", "", ("Show all", "top node"), ("Show one", "top node worker-1")),
         aliases=("nodes", "no"),
     ),
     Command(
@@ -228,10 +228,7 @@ SUBCOMMANDS = (
             Flag("containers", "bool", help="The containers that are meant, by name; * stands for any characters."),
             Flag("sum", "bool", help="Print the sum below."),
         ),
-        Help(
-            "[NAME | -l LABELS]", "",
-            (("Show the pods of all namespaces by memory", "top pod -A --sort-by=memory"),),
-        ),
+        Help("[NAME | -l LABELS]", "", ("Show the pods of all namespaces by memory", "top pod -A --sort-by=memory")),
         aliases=("pods", "po"),
     ),
 )  # fmt: skip

@@ -14,10 +14,8 @@ _SKEW = 1  # minor versions
 HELP = Help(
     "",
     "Shows the versions of client and server.",
-    (
-        ("Show both", "version"),
-        ("Show the client's as YAML", "version --client -o yaml"),
-    ),
+    ("Show both", "version"),
+    ("Show the client's as YAML", "version --client -o yaml"),
 )
 
 

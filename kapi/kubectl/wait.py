@@ -36,11 +36,9 @@ Done = Callable[[Object | None], bool]
 HELP = Help(
     "([-f FILENAME] | TYPE/NAME | TYPE [(-l LABEL | --all)]) --for=CONDITION",
     "Waits until all given objects meet a condition; ends with 1 when that takes longer than --timeout.",
-    (
-        ("Wait for a pod to be ready", "wait --for=condition=Ready pod/web-0 --timeout=60s"),
-        ("Wait until it is gone", "wait --for=delete pod/web-0"),
-        ("Wait for the value of a field", "wait --for=jsonpath='{.status.phase}'=Running pod/web-0"),
-    ),
+    ("Wait for a pod to be ready", "wait --for=condition=Ready pod/web-0 --timeout=60s"),
+    ("Wait until it is gone", "wait --for=delete pod/web-0"),
+    ("Wait for the value of a field", "wait --for=jsonpath='{.status.phase}'=Running pod/web-0"),
 )
 
 
