@@ -46,13 +46,7 @@ __all__ = [
     "StrategyContext",
     "resource",
 ]
-from kapi.servers.additions import (
-    Additions,
-    APIGroup,
-    APIGroupResource,
-    APIVersion,
-    HookContext,
-)
+from kapi.servers.additions import Additions, APIGroup, APIGroupResource, APIVersion, HookContext
 from kapi.serving.listen import default_address
 from kapi.serving.mounted import MountedResource
 from kapi.serving.run import RequestRunner

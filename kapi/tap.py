@@ -62,11 +62,7 @@ def expand(arguments: Sequence[str]) -> list[str]:
 
 
 def make_service_from_flags(
-    arguments: Sequence[str],
-    reactor: Reactor | None = None,
-    *,
-    stays: bool = False,
-    additions: Additions | None = None,
+    arguments: Sequence[str], reactor: Reactor | None = None, *, stays: bool = False, additions: Additions | None = None
 ) -> App | Supervisor:
     """The service.  Writes errors to stderr and raises SystemExit.
 

@@ -42,10 +42,7 @@ class Meter(Collector):
         self.pod_evaluations = counter("pod_security_evaluations_total")
         self.pod_exemptions = counter("pod_security_exemptions_total")
         self.pod_errors = counter("pod_security_errors_total")
-        self.manifests = Reloads(
-            "manifest_admission",
-            registry,
-        )
+        self.manifests = Reloads("manifest_admission", registry)
         registry.register(self)
 
     def controllers(self, found: Pass, rejected: bool, marks: Sequence[float]) -> None:

@@ -178,13 +178,7 @@ def _authorization(given: Config, metrics: Metrics, slices: Slices, reloaders: R
     public = CONSOLE_PATHS if options.features.enable_console else ()
     try:
         built = build_authorization(
-            AuthorizationSettings(
-                external.modes,
-                external.others,
-                external.meter,
-                public,
-                options.generic.gates,
-            )
+            AuthorizationSettings(external.modes, external.others, external.meter, public, options.generic.gates)
         )
     except ValueError as error:
         raise ConfigError(f"--authorization-mode: {error}") from None

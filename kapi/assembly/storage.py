@@ -25,14 +25,7 @@ from kapi.registry.registry import Registry
 from kapi.resources.definition import Resource
 from kapi.servers.additions import APIGroup
 from kapi.servers.core.enablement import Enablement, served
-from kapi.servers.core.install import (
-    AGGREGATOR_GROUP,
-    EXTENSIONS_GROUP,
-    core_rows,
-    register,
-    rows_of,
-    switched_off,
-)
+from kapi.servers.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, register, rows_of, switched_off
 from kapi.store.interface import Store
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.metrics import families

@@ -41,8 +41,5 @@ def in_cluster_config(
     if ":" in host:
         host = f"[{host}]"
     return Config(
-        host=f"https://{host}:{port}",
-        namespace=namespace or "default",
-        ca=ca,
-        credentials=TokenFile(str(token)),
+        host=f"https://{host}:{port}", namespace=namespace or "default", ca=ca, credentials=TokenFile(str(token))
     ).replace(**more)

@@ -70,13 +70,7 @@ def load_kubeconfig(path: str) -> Endpoint:
         url = rest_url(server_url(cluster.get("server") or "", tls=bool(ca or insecure or own["certificate"])))
     except ValueError as error:
         raise ConfigError(str(error), file=path) from None
-    return Endpoint(
-        url=url,
-        ca=ca,
-        insecure=insecure,
-        server_name=cluster.get("tls-server-name") or "",
-        **own,
-    )
+    return Endpoint(url=url, ca=ca, insecure=insecure, server_name=cluster.get("tls-server-name") or "", **own)
 
 
 def load_users(path: str) -> dict[str, Credentials]:

@@ -33,12 +33,7 @@ def is_passing(failed: Exception) -> bool:
     return isinstance(failed, ConnectionLost)
 
 
-async def with_backoff(
-    reactor: IReactorTime,
-    attempt: Callable[[], Awaitable[Outcome]],
-    *,
-    delay: float,
-) -> Outcome:
+async def with_backoff(reactor: IReactorTime, attempt: Callable[[], Awaitable[Outcome]], *, delay: float) -> Outcome:
     """The result of the first attempt that succeeds.  Between attempts it waits ``delay`` seconds, then 1.5 times as long ...
 
     Only Unavailable is tried again; the error of the last attempt is raised.

@@ -105,10 +105,7 @@ def route_accepts(header: str, produced: tuple[str, ...]) -> bool:
 
 
 def choose(
-    header: str,
-    supported: tuple[str, ...],
-    allows: Callable[[str, Convert | None], bool],
-    server_version: str = "",
+    header: str, supported: tuple[str, ...], allows: Callable[[str, Convert | None], bool], server_version: str = ""
 ) -> Chosen | None:
     """The first supported media type that a clause names and whose parameters the endpoint supports; else None.
 

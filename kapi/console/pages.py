@@ -26,10 +26,7 @@ _MODULES = (
 _FILES = {
     "index.html": b"text/html; charset=utf-8",
     "console.css": b"text/css; charset=utf-8",
-    **dict.fromkeys(
-        (f"{name}.js" for name in _MODULES),
-        b"text/javascript; charset=utf-8",
-    ),
+    **dict.fromkeys((f"{name}.js" for name in _MODULES), b"text/javascript; charset=utf-8"),
 }
 _HEADERS = (
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

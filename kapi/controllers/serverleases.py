@@ -41,12 +41,7 @@ class ServerLeases:
     """
 
     def __init__(
-        self,
-        store: Store,
-        cache: Cache,
-        clock: Callable[[], float],
-        seconds: Callable[[], float],
-        server: str = "",
+        self, store: Store, cache: Cache, clock: Callable[[], float], seconds: Callable[[], float], server: str = ""
     ) -> None:
         self._process = new_uid()
         self._server = {"server": server} if server else {}

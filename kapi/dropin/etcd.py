@@ -292,13 +292,7 @@ def _tls(flags: EtcdFlags) -> Any:
     if not flags.cert_file:
         return None
     from OpenSSL.crypto import FILETYPE_PEM
-    from twisted.internet.ssl import (
-        Certificate,
-        CertificateOptions,
-        KeyPair,
-        TLSVersion,
-        trustRootFromCertificates,
-    )
+    from twisted.internet.ssl import Certificate, CertificateOptions, KeyPair, TLSVersion, trustRootFromCertificates
 
     def certificates(flag: str, path: str) -> list[Certificate]:
         mark = b"-----END CERTIFICATE-----"

@@ -66,11 +66,7 @@ def forwarded(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
 
 
 def piped(
-    ctx: RequestContext,
-    answer: Answer,
-    status: int,
-    content_type: bytes,
-    headers: Iterable[tuple[bytes, bytes]] = (),
+    ctx: RequestContext, answer: Answer, status: int, content_type: bytes, headers: Iterable[tuple[bytes, bytes]] = ()
 ) -> StreamResponse:
     """A response with the body of another server's; without a client for it, the connection to that server ends."""
     return StreamResponse(

@@ -22,11 +22,7 @@ _APPLIED = f"Warning: failed to re-apply configuration after performing Server-S
 
 
 async def migrate(
-    info: Info,
-    manifest: Object,
-    manager: str,
-    options: Mapping[str, object],
-    warn: Callable[[str], object],
+    info: Info, manifest: Object, manager: str, options: Mapping[str, object], warn: Callable[[str], object]
 ) -> None:
     """Migrates the object in ``info``, which is the result of server-side apply; afterwards ``info`` has the new state.
 

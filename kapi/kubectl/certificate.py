@@ -96,9 +96,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 HELP = Help(
-    "SUBCOMMAND",
-    "Approves or denies certificate signing requests.",
-    ("Approve a request", "certificate approve csr-1"),
+    "SUBCOMMAND", "Approves or denies certificate signing requests.", ("Approve a request", "certificate approve csr-1")
 )
 SUBCOMMANDS = (
     Command(

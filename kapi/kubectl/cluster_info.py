@@ -117,9 +117,7 @@ def _raw_message(error: StatusError, name: str) -> str:
 
 
 HELP = Help(
-    "[dump]",
-    "Shows where the API server and the services of the cluster are.",
-    ("Show the addresses", "cluster-info"),
+    "[dump]", "Shows where the API server and the services of the cluster are.", ("Show the addresses", "cluster-info")
 )
 SUBCOMMANDS = (
     Command(

@@ -15,10 +15,7 @@ from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix,
 from kapi.machinery.go_json import json_text
 from kapi.machinery.tree import Object
 
-CREATE = (
-    *PRINT,
-    *shared("dry-run save-config validate field-manager"),
-)
+CREATE = (*PRINT, *shared("dry-run save-config validate field-manager"))
 
 
 def name_argument(factory: Factory, program: str) -> str:

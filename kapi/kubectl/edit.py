@@ -240,12 +240,7 @@ class Editing:
             self._factory.out.write(f"Patch: {text}\n")
         sent = Info(info.client, info.mapping, info.namespace, info.name, subresource=info.subresource)
         try:
-            await sent.patch(
-                kind,
-                patch,
-                fieldManager=field_manager(flags, "edit"),
-                fieldValidation=self._fields,
-            )
+            await sent.patch(kind, patch, fieldManager=field_manager(flags, "edit"), fieldValidation=self._fields)
         except Invalid as error:
             results.refused += 1
             causes = (error.details or {}).get("causes") or ()
@@ -274,10 +269,7 @@ class Creating(Editing):
             made = Info(info.client, info.mapping, info.namespace, dig(obj, "metadata", "name") or "")
             made.object = with_last_applied(obj) if flags.get_bool("save-config") else obj
             made.object = recorded(self._factory, self._program, made.object)
-            await made.create(
-                fieldManager=field_manager(flags, "create"),
-                fieldValidation=self._fields,
-            )
+            await made.create(fieldManager=field_manager(flags, "create"), fieldValidation=self._fields)
             self._factory.out.write(printer_for(flags, "created").print(made.object))
 
 

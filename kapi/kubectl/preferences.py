@@ -42,10 +42,7 @@ _VERSIONS = {
         "defaults",
         "options",
         _shape(
-            "defaults",
-            "options",
-            credentialPluginPolicy=str,
-            credentialPluginAllowlist=[{"name": str, "command": str}],
+            "defaults", "options", credentialPluginPolicy=str, credentialPluginAllowlist=[{"name": str, "command": str}]
         ),
     ),
     f"{_GROUP}/v1alpha1": ("overrides", "flags", _shape("overrides", "flags")),

@@ -31,11 +31,7 @@ from kapi.kubectl.writing import (
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object, dig
 
-FLAGS = (
-    *(flag for flag in WRITE if flag.name != "selector"),
-    *DELETE,
-    *shared("wait save-config raw subresource"),
-)
+FLAGS = (*(flag for flag in WRITE if flag.name != "selector"), *DELETE, *shared("wait save-config raw subresource"))
 _FORCED_TIMEOUT = 300.0  # seconds
 HELP = Help(
     "-f FILENAME",

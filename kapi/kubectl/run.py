@@ -106,10 +106,7 @@ def _check(factory: Factory, dry_run: str, attached: bool) -> None:
         ),
         (flags.get_bool("rm") and not attached, "--rm should only be used for attached containers"),
         (attached and dry_run != "none", _ATTACHED_DRY_RUN),
-        (
-            policy not in ("", *_PULLS),
-            f"invalid image pull policy: {policy}, valid values are: {', '.join(_PULLS)}",
-        ),
+        (policy not in ("", *_PULLS), f"invalid image pull policy: {policy}, valid values are: {', '.join(_PULLS)}"),
         (
             bool(flags.get_string("port")) and not re.fullmatch(r"[+-]?\d+", flags.get_string("port")),
             "--port must be a number",

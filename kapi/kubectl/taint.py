@@ -15,11 +15,7 @@ from kapi.kubectl.writing import dry_run_strategy, field_manager, validation
 from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.tree import Object, dig
 
-FLAGS = (
-    *PRINT,
-    *shared("selector all field-manager dry-run validate"),
-    like("overwrite", default=False),
-)
+FLAGS = (*PRINT, *shared("selector all field-manager dry-run validate"), like("overwrite", default=False))
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 HELP = Help(
     "NODE NAME KEY[=VALUE]:EFFECT ...",

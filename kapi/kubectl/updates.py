@@ -111,10 +111,7 @@ class Updates:
             info.object = changed
         elif patch:
             await info.patch(
-                kind,
-                patch,
-                dryRun="All" if self._dry_run == "server" else None,
-                fieldManager=self._manager,
+                kind, patch, dryRun="All" if self._dry_run == "server" else None, fieldManager=self._manager
             )
         return bool(patch)
 

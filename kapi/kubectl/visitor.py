@@ -12,14 +12,7 @@ from kapi.client.discovery import APIResource
 from kapi.client.errors import DeadlineExceeded, StatusError
 from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
-from kapi.kubectl.messages import (
-    Aggregate,
-    CommandError,
-    ListErrors,
-    NotRegistered,
-    aggregate,
-    raise_errors,
-)
+from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, NotRegistered, aggregate, raise_errors
 from kapi.kubectl.object_meta import check_object
 from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote

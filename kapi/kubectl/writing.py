@@ -15,11 +15,7 @@ from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import NumberError, parse_bool
 from kapi.machinery.tree import Object, dig
 
-WRITE = (
-    *FILENAME,
-    *PRINT,
-    *shared("selector field-manager dry-run validate"),
-)
+WRITE = (*FILENAME, *PRINT, *shared("selector field-manager dry-run validate"))
 MANAGER = "kubectl"
 CHANGE_CAUSE = "kubernetes.io/change-cause"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

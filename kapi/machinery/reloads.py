@@ -22,10 +22,7 @@ class Reloads(Collector):
     """
 
     def __init__(
-        self,
-        kind: str,
-        registry: CollectorRegistry | None = None,
-        clock: Callable[[], float] = time.time,
+        self, kind: str, registry: CollectorRegistry | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         prefix = f"apiserver_{kind}_config_controller_"
         self._clock = clock

@@ -121,15 +121,7 @@ def micro_time(text: str) -> str | None:
 
 
 def _moment(
-    text: str,
-    year: str,
-    month: str,
-    day: str,
-    hour: str,
-    minute: str,
-    second: str,
-    fraction: str | None,
-    zone: str,
+    text: str, year: str, month: str, day: str, hour: str, minute: str, second: str, fraction: str | None, zone: str
 ) -> tuple[int, int]:
     """Unix seconds and microseconds.  Raises TimeError."""
     for name, part, low, high in (

@@ -38,13 +38,7 @@ def _as_it_is(obj: Object) -> Object:
     return obj
 
 
-def _version_of(
-    row: Resource,
-    version: str,
-    *,
-    inward: Convert = _as_it_is,
-    outward: Convert = _as_it_is,
-) -> Resource:
+def _version_of(row: Resource, version: str, *, inward: Convert = _as_it_is, outward: Convert = _as_it_is) -> Resource:
     """The row of another version.
 
     ``inward`` and ``outward`` convert to and from the stored version, apart from ``apiVersion``.
@@ -97,10 +91,7 @@ PREVIEWS: tuple[Resource, ...] = (
     _version_of(resourceslices.RESOURCE, "v1beta2"),
     _version_of(deviceclasses.RESOURCE, "v1beta1"),
     _version_of(
-        resourceclaims.RESOURCE_CLAIM,
-        "v1beta1",
-        inward=v1beta1.claim_from_v1beta1,
-        outward=v1beta1.claim_to_v1beta1,
+        resourceclaims.RESOURCE_CLAIM, "v1beta1", inward=v1beta1.claim_from_v1beta1, outward=v1beta1.claim_to_v1beta1
     ),
     _version_of(
         resourceclaims.RESOURCE_CLAIM_TEMPLATE,
@@ -109,9 +100,6 @@ PREVIEWS: tuple[Resource, ...] = (
         outward=v1beta1.template_to_v1beta1,
     ),
     _version_of(
-        resourceslices.RESOURCE,
-        "v1beta1",
-        inward=v1beta1.slice_from_v1beta1,
-        outward=v1beta1.slice_to_v1beta1,
+        resourceslices.RESOURCE, "v1beta1", inward=v1beta1.slice_from_v1beta1, outward=v1beta1.slice_to_v1beta1
     ),
 )

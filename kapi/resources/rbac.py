@@ -82,12 +82,7 @@ class RoleStrategy(PlainStrategy):
             validate_policy_rule(rule, here, errors, namespaced=self.namespaced)
 
 
-ROLE = Resource(
-    group="rbac.authorization.k8s.io",
-    version="v1",
-    kind="Role",
-    strategy=RoleStrategy(),
-)
+ROLE = Resource(group="rbac.authorization.k8s.io", version="v1", kind="Role", strategy=RoleStrategy())
 
 
 class RoleBindingStrategy(PlainStrategy):
@@ -178,10 +173,7 @@ class ClusterRoleStrategy(RoleStrategy):
 
 
 CLUSTER_ROLE = Resource(
-    group="rbac.authorization.k8s.io",
-    version="v1",
-    kind="ClusterRole",
-    strategy=ClusterRoleStrategy(),
+    group="rbac.authorization.k8s.io", version="v1", kind="ClusterRole", strategy=ClusterRoleStrategy()
 )
 
 

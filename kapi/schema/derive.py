@@ -36,7 +36,7 @@ ENDED = {
         ValidatingAdmissionPolicyBindingList ValidatingAdmissionPolicyBindingSpec ValidatingAdmissionPolicyList
         ValidatingAdmissionPolicySpec ValidatingAdmissionPolicyStatus Validation
         """,
-    ),
+    )
 }
 #: structure of all definitions, without texts; with Go's facts under "go"
 TYPES = "types.json"

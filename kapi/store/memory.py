@@ -18,15 +18,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.process.driver import Call
 from kapi.store.entries import Skipped
-from kapi.store.errors import (
-    Compacted,
-    KeyExists,
-    KeyMissing,
-    Outdated,
-    RevisionConflict,
-    StoreError,
-    StoreUnavailable,
-)
+from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError, StoreUnavailable
 from kapi.store.interface import (
     CREATED,
     DELETED,

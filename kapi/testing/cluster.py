@@ -263,13 +263,7 @@ class LogicalCluster(Cluster):
     """A logical cluster in a server with ``--enable-logical-clusters``; it is deleted with all its objects."""
 
     def __init__(
-        self,
-        server: KapiProcess,
-        directory: Path,
-        trail: AuditTrail | None = None,
-        *,
-        origin: str = "",
-        seed: str = "",
+        self, server: KapiProcess, directory: Path, trail: AuditTrail | None = None, *, origin: str = "", seed: str = ""
     ) -> None:
         """A fork of the snapshot ``origin``, or a new one.  With a ``seed`` uids and generated names are the same each time."""
         super().__init__(server, directory, trail)

@@ -175,7 +175,4 @@ def _sections(cluster: Cluster) -> Sequence[tuple[str, str]]:
     try:
         return [("kapi: requests", requests_text(cluster.requests())), ("kapi: events", "\n".join(cluster.events()))]
     except Exception as error:  # it may be the server that has failed
-        return [
-            ("kapi: requests", f"they are not known: {error}"),
-            ("kapi: log", "".join(cluster.server.output[-50:])),
-        ]
+        return [("kapi: requests", f"they are not known: {error}"), ("kapi: log", "".join(cluster.server.output[-50:]))]

@@ -238,12 +238,7 @@ class Body:
     """
 
     def __init__(
-        self,
-        answer: Answer,
-        feed: Callable[[bytes], None],
-        whole: Callable[[bytes], None],
-        *,
-        bodiless: bool = False,
+        self, answer: Answer, feed: Callable[[bytes], None], whole: Callable[[bytes], None], *, bodiless: bool = False
     ) -> None:
         self._feed, self._whole = feed, whole
         self._chunks: _ChunkedTransferDecoder | None = None

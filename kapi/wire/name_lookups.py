@@ -26,10 +26,7 @@ MAX_WAITING = 1000  # lookups that wait for a thread; further ones fail
 _SLOW_SECONDS = 1.0
 _MAX_REMEMBERED = 1000  # names that took long
 
-_FAMILIES = {
-    frozenset([IPv4Address]): socket.AF_INET,
-    frozenset([IPv6Address]): socket.AF_INET6,
-}
+_FAMILIES = {frozenset([IPv4Address]): socket.AF_INET, frozenset([IPv6Address]): socket.AF_INET6}
 Found = Sequence[Any]  # what getaddrinfo answers
 GetAddrInfo = Callable[..., Found]
 

@@ -50,10 +50,7 @@ NO_CREDENTIALS = Credentials()
 MAX_ANSWER_BYTES = 3 * 1024 * 1024
 _MAX_TARGETS = 200
 _LIBRARIES = ("kapi.client.exchange",)  # imported only when there is a webhook
-_HEADERS = (
-    (b"Accept", b"application/json, */*"),
-    (b"User-Agent", b"kube-apiserver-admission"),
-)
+_HEADERS = ((b"Accept", b"application/json, */*"), (b"User-Agent", b"kube-apiserver-admission"))
 _JSON = {b"Content-Type": [b"application/json"]}
 __all__ = ["MAX_ANSWER_BYTES", "CallError", "NoClient", "WebhookClient"]
 

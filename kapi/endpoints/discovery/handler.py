@@ -135,12 +135,7 @@ def aggregated_group(group: GroupEntry) -> Object:
 
 def aggregated(groups: Iterable[object]) -> Object:
     """``/api`` and ``/apis`` as APIGroupDiscoveryList v2, of the entries of groups."""
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": [*groups],
-    }
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": [*groups]}
 
 
 def aggregated_version(entry: VersionEntry) -> Object:

@@ -161,10 +161,7 @@ _response.fields = numbered(
 _body_parameter.fields = numbered(1, description=string, name=string, in_=string, required=boolean, schema=one(schema))
 _placed = {"required": boolean, "in": string, "description": string, "name": string}
 _header_parameter.fields = _path_parameter.fields = {**numbered(1, **_placed), **_limits(5)}
-_form_parameter.fields = _query_parameter.fields = {
-    **numbered(1, **_placed, allowEmptyValue=boolean),
-    **_limits(6),
-}
+_form_parameter.fields = _query_parameter.fields = {**numbered(1, **_placed, allowEmptyValue=boolean), **_limits(6)}
 _primitive_items.fields = _limits(1)
 _header.fields = {**_limits(1), "description": (18, string)}
 _PLACES: dict[str, tuple[int, Encode]] = {

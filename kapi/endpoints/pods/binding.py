@@ -122,10 +122,7 @@ def assign(pod: Object, metadata: Object, node: str, now: str, features: Mapping
     state = pod.setdefault("status", {})
     if enabled(features, "ClearingNominatedNodeNameAfterBinding"):
         state.pop("nominatedNodeName", None)  # the scheduler's nomination ends with the binding
-    set_condition(
-        state,
-        {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now},
-    )
+    set_condition(state, {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now})
 
 
 def set_condition(state: Object, condition: Object) -> None:

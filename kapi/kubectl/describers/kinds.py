@@ -184,10 +184,7 @@ async def _ingress(read: Reader, obj: Object) -> Object:
 
 async def _namespace(read: Reader, obj: Object) -> Object:
     name = obj["metadata"]["name"]
-    return {
-        "quotas": await read.all("v1", name, "resourcequotas"),
-        "limits": await read.all("v1", name, "limitranges"),
-    }
+    return {"quotas": await read.all("v1", name, "resourcequotas"), "limits": await read.all("v1", name, "limitranges")}
 
 
 async def _node(read: Reader, obj: Object) -> Object:

@@ -258,10 +258,7 @@ RESOURCE = Resource(
         column("Timezone", _zone, ".spec.timeZone"),
         column("Suspend", _suspended, ".spec.suspend", "boolean"),
         column(
-            "Active",
-            lambda obj, now: len((obj.get("status") or {}).get("active") or ()),
-            ".status.active",
-            "integer",
+            "Active", lambda obj, now: len((obj.get("status") or {}).get("active") or ()), ".status.active", "integer"
         ),
         column("Last Schedule", _last, ".status.lastScheduleTime"),
         AGE,

@@ -18,12 +18,7 @@ from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, column, table
-from kapi.resources.shared.replicas import (
-    SELECTOR,
-    hostname_warning,
-    template_columns,
-    validate_fit,
-)
+from kapi.resources.shared.replicas import SELECTOR, hostname_warning, template_columns, validate_fit
 from kapi.resources.shared.rules import Errors, present, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 

@@ -105,11 +105,7 @@ RESOURCE = Resource(
     selectable_fields={"spec.signerName": selectable("spec.signerName")},
     table=printing.table(
         printing.NAME,
-        printing.column(
-            "SignerName",
-            printing.of_spec("signerName", printing.NONE),
-            ".spec.signerName",
-        ),
+        printing.column("SignerName", printing.of_spec("signerName", printing.NONE), ".spec.signerName"),
         of="api.certificates.v1beta1.ClusterTrustBundle",
     ),
     gates=("ClusterTrustBundle",),

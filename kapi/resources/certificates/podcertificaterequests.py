@@ -101,10 +101,7 @@ def _check_kind(key: PublicKeyTypes, path: Path, value: object, curves: str, err
     if isinstance(key, ec.EllipticCurvePublicKey):
         if isinstance(key.curve, _CURVES):
             return True
-        problem: tuple[object, str] = (
-            f"curve P-{key.curve.key_size}",
-            f"elliptic public keys must use curve {curves}",
-        )
+        problem: tuple[object, str] = (f"curve P-{key.curve.key_size}", f"elliptic public keys must use curve {curves}")
     elif isinstance(key, rsa.RSAPublicKey):
         if key.key_size in _RSA_BITS:
             return True

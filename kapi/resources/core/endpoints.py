@@ -103,9 +103,6 @@ RESOURCE = Resource(
     short_names=("ep",),
     strategy=EndpointsStrategy(),
     table=printing.table(
-        printing.NAME,
-        printing.column("Endpoints", _listed, ".subsets"),
-        printing.AGE,
-        of="api.core.v1.Endpoints",
+        printing.NAME, printing.column("Endpoints", _listed, ".subsets"), printing.AGE, of="api.core.v1.Endpoints"
     ),
 )

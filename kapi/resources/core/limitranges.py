@@ -133,10 +133,4 @@ class LimitRangeStrategy(PlainStrategy):
             _item(item, path, errors)
 
 
-RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="LimitRange",
-    short_names=("limits",),
-    strategy=LimitRangeStrategy(),
-)
+RESOURCE = Resource(group="", version="v1", kind="LimitRange", short_names=("limits",), strategy=LimitRangeStrategy())

@@ -172,9 +172,7 @@ RESOURCE = Resource(
         printing.column("Status", _phase, "phase represents the current phase of PersistentVolumeClaim."),
         printing.field_column("Volume", ".spec.volumeName"),
         printing.column(
-            "Capacity",
-            lambda obj, now: _storage(obj, "status", "capacity") if _bound(obj) else "",
-            ".status.capacity",
+            "Capacity", lambda obj, now: _storage(obj, "status", "capacity") if _bound(obj) else "", ".status.capacity"
         ),
         printing.column("Access Modes", _modes, ".status.accessModes"),
         printing.column("StorageClass", lambda obj, now: storage_class(obj), "StorageClass of the pvc"),

@@ -94,12 +94,7 @@ RESOURCE = Resource(
         field_column("Ready", ".status.readyReplicas", empty=0, type="integer"),
         AGE,
         *template_columns("spec", "template"),
-        column(
-            "Selector",
-            lambda obj, now: printing.labels(obj["spec"].get("selector")),
-            ".spec.selector",
-            priority=1,
-        ),
+        column("Selector", lambda obj, now: printing.labels(obj["spec"].get("selector")), ".spec.selector", priority=1),
         of="api.core.v1.ReplicationController",
     ),
     selectable_fields={"status.replicas": lambda obj: _replicas(obj) or "0"},

@@ -73,9 +73,7 @@ RESOURCE = Resource(
     table=printing.table(
         printing.column("Name", _name, printing.NAME_TEXT, format="name"),
         printing.column(
-            "Controller",
-            printing.of_spec("controller"),
-            "Controller that is responsible for handling this class",
+            "Controller", printing.of_spec("controller"), "Controller that is responsible for handling this class"
         ),
         printing.column("Parameters", _reference, "A reference to a resource with additional parameters"),
         printing.AGE,

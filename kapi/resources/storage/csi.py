@@ -240,8 +240,5 @@ class CSIStorageCapacityStrategy(PlainStrategy):
 
 
 CSI_STORAGE_CAPACITY = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    kind="CSIStorageCapacity",
-    strategy=CSIStorageCapacityStrategy(),
+    group="storage.k8s.io", version="v1", kind="CSIStorageCapacity", strategy=CSIStorageCapacityStrategy()
 )

@@ -124,9 +124,7 @@ STORAGE_CLASS = Resource(
             "VolumeScheduling feature.",
         ),
         printing.column(
-            "AllowVolumeExpansion",
-            printing.value("allowVolumeExpansion", empty=False),
-            ".allowVolumeExpansion",
+            "AllowVolumeExpansion", printing.value("allowVolumeExpansion", empty=False), ".allowVolumeExpansion"
         ),
         printing.AGE,
         of="api.storage.v1.StorageClass",

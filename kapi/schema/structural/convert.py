@@ -77,10 +77,4 @@ def _struct(schema: Schema, properties: Object, map_type: str, nullable: bool) -
         fields.setdefault("apiVersion", Field("apiVersion", _STRING))
         fields.setdefault("kind", Field("kind", _STRING))
         fields["metadata"] = Field("metadata", builtin.definition(_OBJECT_META))
-    return Type(
-        Kind.STRUCT,
-        fields=fields,
-        map_type=map_type,
-        preserve_unknown=preserves(schema),
-        nullable=nullable,
-    )
+    return Type(Kind.STRUCT, fields=fields, map_type=map_type, preserve_unknown=preserves(schema), nullable=nullable)

@@ -54,14 +54,7 @@ class APIServiceController:
         backend_client = backend_client or BackendClient(reactor, backends)
         self._registration = AutoRegistration(self._services, reactor, served)
         self._availability = AvailabilityController(
-            client,
-            reactor,
-            backends,
-            backend_client,
-            passed=self._passed,
-            now=now,
-            identity=identity,
-            spread=spread,
+            client, reactor, backends, backend_client, passed=self._passed, now=now, identity=identity, spread=spread
         )
         self._discovery = RemoteDiscovery(reactor, backend_client, lambda: self._services.lister, self._resources)
         self._openapi = OpenAPIDownload(reactor, backend_client, openapi or RemoteDocuments())

@@ -105,10 +105,7 @@ class GroupIndex:
 
 
 def merged_group(
-    name: str,
-    resources: Iterable[Resource],
-    services: Iterable[Object],
-    remote: Mapping[GroupVersion, list[Object]],
+    name: str, resources: Iterable[Resource], services: Iterable[Object], remote: Mapping[GroupVersion, list[Object]]
 ) -> GroupEntry | None:
     """The group of the given resources and APIServices, its versions by priority; None when it has no versions."""
     versions: dict[str, VersionEntry] = {}

@@ -161,11 +161,7 @@ class ClientConnection(Receiving[Stream, None], protocol.Protocol):
         self._unread = 0  # bytes of control frames since then
 
     def connectionMade(self) -> None:
-        ours = {
-            wire.ENABLE_PUSH: 0,
-            wire.INITIAL_WINDOW_SIZE: WINDOW,
-            wire.MAX_HEADER_LIST_SIZE: MAX_HEAD,
-        }
+        ours = {wire.ENABLE_PUSH: 0, wire.INITIAL_WINDOW_SIZE: WINDOW, wire.MAX_HEADER_LIST_SIZE: MAX_HEAD}
         more = CONNECTION_WINDOW - wire.DEFAULT_WINDOW
         self.transport.registerProducer(self, True)
         self.transport.write(wire.PREFACE + wire.settings(ours) + wire.window_update(0, more))

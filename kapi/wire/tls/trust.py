@@ -67,12 +67,7 @@ def identity(certificate: bytes, key: bytes) -> Identity | None:
 
 
 def client_options(
-    name: str,
-    bundle: bytes = b"",
-    own: Identity | None = None,
-    *,
-    insecure: bool = False,
-    tolerant: bool = False,
+    name: str, bundle: bytes = b"", own: Identity | None = None, *, insecure: bool = False, tolerant: bool = False
 ) -> IOpenSSLClientConnectionCreator:
     """Twisted's TLS options for a server of this name.
 
@@ -99,12 +94,7 @@ def _options(identity: Identity | None) -> dict[str, Any]:
     if identity is None:
         return {**outgoing()}
     own, chain = identity.own, [each.original for each in identity.chain]
-    return {
-        **outgoing(),
-        "privateKey": own.privateKey.original,
-        "certificate": own.original,
-        "extraCertChain": chain,
-    }
+    return {**outgoing(), "privateKey": own.privateKey.original, "certificate": own.original, "extraCertChain": chain}
 
 
 def context_of(options: IOpenSSLClientConnectionCreator) -> SSL.Context:
