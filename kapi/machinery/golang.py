@@ -11,6 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from kapi.machinery.checkpoint import steps
@@ -346,16 +347,28 @@ def base64_bytes(text: str, last: str = STANDARD) -> bytes:
     Only the first has padding.  Raises ValueError with Go's message.
     """
     import base64
-    import string
 
     compact = text.replace("\r", "").replace("\n", "")
     padding = "=" * (-len(compact) % 4) if last == URL_SAFE else ""
     try:
-        if last == URL_SAFE and not {"+", "/", "="}.isdisjoint(compact):  # which Python would take
-            raise ValueError
+        if len(compact + padding) % 4 or (last == URL_SAFE and not {"+", "/", "="}.isdisjoint(compact)):
+            raise ValueError  # which Python would take
         return base64.b64decode(compact + padding, altchars=last, validate=True)
     except ValueError:
-        known = frozenset(string.ascii_letters + string.digits + last)
-        whole = len(compact) - len(compact) % 4
-        place = next((place for place, character in enumerate(compact) if character not in known), whole)
-        raise ValueError(f"illegal base64 data at input byte {place}") from None
+        raise ValueError(f"illegal base64 data at input byte {_base64_fault(text.encode(), last)}") from None
+
+
+def _base64_fault(data: bytes, last: str) -> int:
+    """Where Go's decoder fails: at the first byte that cannot follow those before it, or where a group begins that is cut off."""
+    wrong = re.search(rf"[^A-Za-z0-9{re.escape(last)}\r\n]".encode(), data)
+    end = wrong.start() if wrong else len(data)
+    in_group = (end - data.count(b"\r", 0, end) - data.count(b"\n", 0, end)) % 4
+    if wrong is None:
+        return end - in_group
+    if wrong[0] != b"=" or in_group < 2 or last == URL_SAFE:
+        return end
+    after = islice(re.compile(rb"[^\r\n]").finditer(data, end + 1), 2)
+    places = [each.start() for each in after] + [len(data)] * 2
+    if in_group == 2 and data[places[0] : places[0] + 1] not in (b"=", b""):
+        return places[0] - 1
+    return places[3 - in_group]

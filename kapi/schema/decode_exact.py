@@ -7,14 +7,13 @@ Go embeds in others (``json:",inline"`` in ``k8s.io/api``) are invisible in JSON
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.each import elements, entries
-from kapi.machinery.golang import json_integer, quote
+from kapi.machinery.golang import base64_bytes, json_integer, quote
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
@@ -61,7 +60,6 @@ _INT32, _INT64 = 1 << 31, 1 << 63
 _STRING = Type(Kind.STRING, go_type="string")
 _INTEGER = Type(Kind.INTEGER, go_type="int32", int_bits=32)
 _OWN_DECODERS = frozenset((Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION))
-_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
 def embedded_name(type_: Type, name: str) -> str:
@@ -378,43 +376,6 @@ def _text(value: str, kind: Kind) -> str | None:
 def base64_text(value: str) -> str:
     """Base64 in Go's form.  Raises SavedMismatch with the position of the first error."""
     try:
-        decoded = base64.b64decode(value, validate=True)
-        if len(value) % 4 == 0:
-            return base64.b64encode(decoded).decode()
-    except (binascii.Error, ValueError):
-        pass
-    fault = _base64_fault(value)
-    if fault is not None:
-        raise SavedMismatch(f"illegal base64 data at input byte {fault}")
-    return base64.b64encode(base64.b64decode(value.replace("\r", "").replace("\n", ""))).decode()
-
-
-def _base64_fault(value: str) -> int | None:
-    """The index at which Go's decoder fails, or None: groups of four, line breaks skipped, padding only at the end."""
-    data = value.encode("utf-8")
-    position, length = 0, len(data)
-    while True:
-        group = 0
-        while group < 4:
-            if position == length:
-                return None if group == 0 else position - group
-            char = data[position]
-            position += 1
-            if char in b"\r\n":
-                continue
-            if chr(char) in _ALPHABET:
-                group += 1
-                continue
-            if char != ord("=") or group < 2:
-                return position - 1
-            if group == 2:
-                while position < length and data[position] in b"\r\n":
-                    position += 1
-                if position == length:
-                    return length
-                if data[position] != ord("="):
-                    return position - 1
-                position += 1
-            while position < length and data[position] in b"\r\n":
-                position += 1
-            return position if position < length else None
+        return base64.b64encode(base64_bytes(value)).decode()
+    except ValueError as error:
+        raise SavedMismatch(str(error)) from None

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kapi.machinery.golang import (
+    STANDARD,
+    URL_SAFE,
     NumberError,
     aggregate,
+    base64_bytes,
     duration_text,
     float32_text,
     float_json,
@@ -164,3 +167,23 @@ def test_errors_are_told_once() -> None:
     assert aggregate([]) == ""
     assert aggregate(["a", "a"]) == "a"
     assert aggregate(["a", "b", "a"]) == "[a, b]"
+
+
+@pytest.mark.parametrize(
+    ("text", "standard", "url_safe"),
+    [
+        ("", None, None), ("YQ==", None, 2), ("YR==", None, 2), ("YW\nJ\r\nj\n", None, None),
+        ("YQ", 0, None), ("Y", 0, 0), ("\nYQ\n", 2, None), ("YWJj!", 4, 4),
+        ("YWé!", 2, 2), ("=QAA", 0, 0), ("Y=QA", 1, 1), ("YQ=", 3, 2),
+        ("YQ=\n", 4, 2), ("YQ\n=A", 3, 3), ("YQ=\n=\n", None, 2), ("YQ==\nYQ==", 5, 2),
+        ("YWI=YQ==", 4, 3), ("YWI=\n", None, 3), ("YWJj=", 4, 4), ("YWJjY=", 5, 5),
+        ("-_-_", 0, None), ("+/+/", None, 0),
+    ],
+)  # fmt: skip
+def test_base64_is_wrong_where_gos_decoder_says(text: str, standard: int | None, url_safe: int | None) -> None:
+    for last, place in ((STANDARD, standard), (URL_SAFE, url_safe)):
+        if place is None:
+            base64_bytes(text, last)
+            continue
+        with pytest.raises(ValueError, match=rf"\Aillegal base64 data at input byte {place}\Z"):
+            base64_bytes(text, last)
