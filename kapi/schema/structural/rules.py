@@ -182,18 +182,19 @@ class RuleValidator:
         except EvaluationError as error:
             errors.append(invalid(shown, type_, str(error)))
             return
+        plain: Object = {"self": mine}
+        if old is not None:
+            plain["oldSelf"] = before
         for rule in self.rules:
             if rule.error:
                 errors.append(invalid(shown, type_, f"rule compile error: {rule.error}"))
                 continue
             if rule.program is None or (rule.uses_old and old is None and not rule.optional_old):
                 continue
-            variables: Object = {"self": mine}
-            if rule.optional_old:
-                variables["oldSelf"] = NONE if old is None else Optional(before)
-            elif old is not None:
-                variables["oldSelf"] = before
-            if not self._run_rule(rule, path, value, variables, ratchet, budget, warn, errors):
+            variables = (
+                {"self": mine, "oldSelf": NONE if old is None else Optional(before)} if rule.optional_old else plain
+            )
+            if not self._run_rule(rule, path, value, variables, plain, ratchet, budget, warn, errors):
                 return
 
     def _run_rule(
@@ -202,12 +203,13 @@ class RuleValidator:
         path: Path,
         value: object,
         variables: Object,
+        plain: Object,
         ratchet: _Ratchet,
         budget: Budget,
         warn: Callable[[str], None] | None,
         errors: list[FieldError],
     ) -> bool:
-        """Runs one rule; False when no further rule may run."""
+        """Runs one rule; False when no further rule may run.  In ``plain``, the variables of messages, no value is optional."""
         assert rule.program is not None
         type_ = self.schema.get("type") or ""
         shown = str(path) or "<nil>"
@@ -232,7 +234,7 @@ class RuleValidator:
         target = Path(rule.path, path) if rule.path and not str(path) else _joined(path, rule.path)
         detail = None
         if rule.message is not None:
-            detail, stop = _message(rule, variables, budget)
+            detail, stop = _message(rule, plain, budget)
             if stop is not None:
                 _add(invalid(str(target) or "<nil>", type_, stop), rule, ratchet, warn, errors)
                 budget.remaining = -1
@@ -293,26 +295,26 @@ def _message(rule: Rule, variables: Object, budget: Budget) -> tuple[str | None,
     """(message or None, error that ends all validation or None)."""
     assert rule.message is not None
     frame = Frame(variables, 0, PER_CALL_LIMIT, budget.deadline)
+    value: Tree = None
+    exceeded = False
     try:
         value = rule.message.run_in(frame)
     except TimeExceeded:
         raise
-    except BudgetExceeded:
-        budget.remaining -= frame.cost
-        source = rule.source.get("messageExpression")
-        return (
-            None,
-            f'no further validation rules will be run due to call cost exceeds limit for messageExpression: "{source}"',
-        )
-    except EvaluationError:
-        budget.remaining -= frame.cost
-        return None, None
+    except EvaluationError as error:
+        exceeded = isinstance(error, BudgetExceeded)
     if frame.cost > budget.remaining:
         return (
             None,
             "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run",
         )
     budget.remaining -= frame.cost
+    if exceeded:
+        source = rule.source.get("messageExpression")
+        return (
+            None,
+            f'no further validation rules will be run due to call cost exceeds limit for messageExpression: "{source}"',
+        )
     if not isinstance(value, str):
         return None, None
     value = value.strip()
