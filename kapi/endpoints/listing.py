@@ -18,7 +18,7 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.writer import LARGE
 from kapi.machinery import status
-from kapi.machinery.checkpoint import checkpoint, expect_tree, in_slices
+from kapi.machinery.checkpoint import expect_tree, in_slices
 from kapi.machinery.each import costly, elements
 from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
@@ -226,8 +226,7 @@ def size_of(entries: list[Entry]) -> int:
     if len(entries) <= _MAX_OBJECTS_AT_ONCE:
         return sum([len(entry.data) for entry in entries])
     size = 0
-    for start in range(0, len(entries), _MAX_OBJECTS_AT_ONCE):
-        checkpoint()
+    for start in costly(range(0, len(entries), _MAX_OBJECTS_AT_ONCE)):
         size += sum([len(entry.data) for entry in entries[start : start + _MAX_OBJECTS_AT_ONCE]])
     return size
 
@@ -268,9 +267,7 @@ class Joined(Parts):
 def _slices(entries: list[Entry]) -> tuple[list[int], int]:
     """The positions at which slices begin, and the bytes of all entries."""
     starts, begin, size = [0], 0, 0
-    for first in range(0, len(entries), _MAX_OBJECTS_AT_ONCE):
-        if first:
-            checkpoint()
+    for first in costly(range(0, len(entries), _MAX_OBJECTS_AT_ONCE)):
         part = entries[first : first + _MAX_OBJECTS_AT_ONCE]
         before = list(accumulate(map(len, map(_data, part)), initial=size))  # bytes of the entries before each
         while True:

@@ -11,7 +11,7 @@ from kapi.cel.arithmetic import Uint
 from kapi.cel.errors import CompileErrors
 from kapi.cel.parser import parse
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements
 from kapi.machinery.golang import quote
 from kapi.machinery.sharding import NAMESPACE, UID, Shards
 
@@ -56,13 +56,12 @@ def parse_shards(text: str) -> Shards:
 
 
 def _collect(node: Expr, found: list[tuple[str, int, int]]) -> None:
-    checkpoint()
     if not isinstance(node, Call):
         raise ShardSelectorError(
             f"unexpected expression kind {_KINDS[type(node)]}; expected shardRange() call or || operator"
         )
     if node.function == "_||_":
-        for side in node.args:
+        for side in elements(node.args):
             _collect(side, found)
     elif node.function == "shardRange":
         found.append(_range(node.args))

@@ -6,7 +6,8 @@ from itertools import islice
 
 import msgspec
 
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly
 from kapi.machinery.selectors import Predicate
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.selection import Choose, chooser, matcher
@@ -58,8 +59,7 @@ def read_one(entry: Entry | None, place: Range, predicate: Predicate) -> ListPar
 
 def _select(entries: list[Entry], choose: Choose, limit: int) -> ListPart:
     selected: list[Entry] = []
-    for start in range(0, len(entries), _PART_ENTRIES):
-        checkpoint()
+    for start in costly(range(0, len(entries), _PART_ENTRIES)):
         part = entries[start : start + _PART_ENTRIES]
         found = choose(part)
         if limit and len(selected) + len(found) >= limit:

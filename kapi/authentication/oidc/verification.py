@@ -9,7 +9,8 @@ from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider, SigningKey
 from kapi.authentication.service_account.signed import audience, numeric_date, parse_unverified, signed_claims
 from kapi.client.typed import WrongType, string, string_map, struct
-from kapi.machinery.checkpoint import in_slices, steps
+from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.each import costly
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 
@@ -43,7 +44,7 @@ async def _signed_claims(token: str, algorithm: str, keys: Sequence[SigningKey])
     """The claims, if they are signed by one of the keys."""
     if len(keys) > _MAX_KEYS_AT_ONCE:
         await in_slices  # a token without a key id is tried with every key
-    for key in steps(keys, _MAX_KEYS_AT_ONCE):
+    for key in costly(keys):
         if key.fits(algorithm) and key.public is not None:
             claims = signed_claims(token, key.public, (algorithm,))
             if claims is not None:

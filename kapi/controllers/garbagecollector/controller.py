@@ -33,7 +33,7 @@ from kapi.controllers.garbagecollector.metadata import (
 )
 from kapi.controllers.garbagecollector.places import Place, Places
 from kapi.machinery import status
-from kapi.machinery.checkpoint import checkpoint, in_one_piece
+from kapi.machinery.checkpoint import in_one_piece
 from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
@@ -318,8 +318,7 @@ class GarbageCollector:
 
     async def _decide(self, place: Place, node: Node, seen: Metadata) -> None:
         states = []
-        for number, reference in enumerate(seen.owners, 1):
-            checkpoint()
+        for number, reference in enumerate(costly(seen.owners), 1):
             states.append(await self._state(node, reference))
             if number % _MAX_OWNERS_AT_ONCE == 0:
                 await deferLater(self._reactor, 0)

@@ -26,7 +26,6 @@ from kapi.codecs.negotiation import (
 from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry
 from kapi.endpoints.encoding import encode, respond_tree
 from kapi.machinery import status
-from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.meters import counter
@@ -196,7 +195,7 @@ def _texts(number: int, tree: Object, name: str) -> bytes:
 
 
 def _many(number: int, tree: Object, name: str, write: Callable[[Object], bytes]) -> bytes:
-    return b"".join([_field(number, write(item)) for item in tree.get(name) or ()])
+    return b"".join([_field(number, write(item)) for item in elements(tree, name)])
 
 
 def _group(tree: Object) -> bytes:
@@ -208,7 +207,6 @@ def _version(tree: Object) -> bytes:
 
 
 def _resource_message(tree: Object) -> bytes:
-    checkpoint()
     return b"".join(
         (
             _text(1, tree, "resource"),

@@ -12,8 +12,7 @@ from functools import partial
 from kapi.endpoints.openapi.paths import custom_name
 from kapi.endpoints.openapi.pieces import Make
 from kapi.endpoints.openapi.schemas import V2, definition_v3
-from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.each import elements
+from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
@@ -111,8 +110,7 @@ def schema_of(schema: Object, kind: GroupVersionKind, prefix: str) -> Object:
 
 def _published(schema: Object, prefix: str) -> Object:
     """A part of a schema, with all below it."""
-    checkpoint()
-    shown = {key: value for key, value in schema.items() if key not in _UNPUBLISHED}
+    shown = {key: value for key, value in entries(schema) if key not in _UNPUBLISHED}
     shown = _for_v2(shown) if prefix == V2 else _unfolded(shown)
     if "properties" in shown:
         shown["properties"] = {name: _published(part, prefix) for name, part in shown["properties"].items()}

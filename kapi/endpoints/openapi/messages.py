@@ -9,7 +9,7 @@ import json
 import struct
 from collections.abc import Callable
 
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import entries
 from kapi.machinery.memo import memoized
 from kapi.machinery.tree import Object, Tree
 from kapi.request.packed import Packer
@@ -98,9 +98,8 @@ class Message:
         self.extensions = extensions
 
     def __call__(self, tree: Tree) -> bytes:
-        checkpoint()
         found: list[tuple[int, bytes]] = []
-        for key, value in tree.items():
+        for key, value in entries(tree):
             known = self.fields.get(key)
             if known is not None:
                 found.append((known[0], known[1](known[0], value)))

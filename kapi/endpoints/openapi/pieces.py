@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kapi.codecs import json_pieces
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import costly
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object
 from kapi.request.packed import Packed, Packer
@@ -39,11 +39,10 @@ class Section:
 
     def add(self, name: str, value: Object) -> None:
         size = 0
-        for write, separator, text in zip(self._writers, self._separators, self.texts, strict=True):
+        for write, separator, text in costly(zip(self._writers, self._separators, self.texts, strict=True)):
             member = write(name, value)
             size = len(member)
             text.add(separator + member if text.size else member)
-            checkpoint()
         free_in_steps(value, size)
 
     def join(self, other: Section) -> None:

@@ -13,8 +13,7 @@ from functools import partial
 from kapi.codecs import json_pieces
 from kapi.endpoints.openapi import protobuf
 from kapi.endpoints.openapi.pieces import Make
-from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.each import entries
+from kapi.machinery.each import elements, entries, popped
 from kapi.machinery.tree import Object, Tree
 from kapi.request.packed import Packed, packed
 
@@ -42,7 +41,6 @@ class RemoteDocuments:
         found = packed(json_pieces.dumps(tree))
         known = self._specifications.get(name)
         if known is None or (known[0], known[1].gzip) != (prefix, found.gzip):
-            checkpoint()
             protobuf.document(tree)
             self._specifications[name] = prefix, found
             self._changed()
@@ -136,9 +134,7 @@ def _place(reference: str) -> tuple[str, str] | None:
 def _references(node: object) -> list[tuple[str, str]]:
     """All references in a part of a document.  Raises ValueError when it is nested too deeply for recursive functions."""
     found, waiting = [], [(node, 0)]
-    while waiting:
-        checkpoint()
-        part, depth = waiting.pop()
+    for part, depth in popped(waiting):
         if depth > _MAX_DEPTH:
             raise ValueError(f"more than {_MAX_DEPTH} levels")
         if isinstance(part, dict):
@@ -156,12 +152,11 @@ def renamed(node: object, names: Mapping[tuple[str, str], str]) -> Tree:
     """A copy that refers to the new names."""
     if not names:
         return node
-    checkpoint()
     if isinstance(node, list):
-        return [renamed(item, names) for item in node]
+        return [renamed(item, names) for item in elements(node)]
     if not isinstance(node, dict):
         return node
-    result = {key: renamed(value, names) for key, value in node.items()}
+    result = {key: renamed(value, names) for key, value in entries(node)}
     reference = node.get("$ref")
     place = _place(reference) if isinstance(reference, str) else None
     if place is not None and place in names:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
 from kapi.schema.types import Field, Kind
@@ -122,8 +122,7 @@ def references(node: object) -> list[str]:
     """The definitions a schema names."""
     found: list[str] = []
     if isinstance(node, dict):
-        checkpoint()
-        for key, value in node.items():
+        for key, value in entries(node):
             if key == "$ref" and isinstance(value, str):
                 found.append(value.rsplit("/", 1)[1])
             elif key != "go":

@@ -18,8 +18,7 @@ from kapi.endpoints.openapi.paths import base_path, paths
 from kapi.endpoints.openapi.pieces import Form, Make, Section, path_section, schema_section, whole
 from kapi.endpoints.openapi.remote import merge, renamed
 from kapi.endpoints.openapi.schemas import V2, V3, closure, definition_v2, references
-from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.each import elements, entries
+from kapi.machinery.each import costly, elements, entries
 from kapi.machinery.tree import Object
 from kapi.request.packed import Packed
 from kapi.resources.definition import Resource
@@ -57,8 +56,7 @@ def documents_v2(
     parts: dict[str, Callable[[], Mapping[str, Make]]] = {}  # prefix of paths -> their items
     own: dict[str, Make] = {}
     custom: set[str] = set()  # prefixes of the paths of custom resources
-    for group, version, resources in versions:
-        checkpoint()
+    for group, version, resources in costly(versions):
         found = custom_schemas(resources, V2)
         own.update(found)
         if found:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from prometheus_client.core import Metric
 
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.meters import metric_family
 from kapi.machinery.netip import Network
 from kapi.machinery.tree import Object
@@ -184,7 +184,7 @@ class UnrecordedAddresses(ClusterAddresses):
 
     def _taken(self, ip: str) -> bool:
         services = self._client.resource("", "services").lister.list()
-        return ip in self._allocated or any(ip in cluster_ips(each) for each in steps(services))
+        return ip in self._allocated or any(ip in cluster_ips(each) for each in elements(services))
 
     async def _create(self, ip: str, family: str, namespace: str, name: str) -> None:
         if self._taken(ip):

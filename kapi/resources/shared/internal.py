@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kapi.machinery import checkpoint
 from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
@@ -88,10 +87,8 @@ def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
         value = {"schema": schema, "list": listed, "allows": value is not False}
     if isinstance(value, list):
         return [internal(kind, item) for item in elements(value)]
-    if checkpoint.running is not None:  # a type may have fifty fields, and as many in one of them
-        checkpoint.checkpoint()
     shown: dict[str, Tree] = {}
-    for go_name, name, zero, inner in fields_of(kind):
+    for go_name, name, zero, inner in elements(fields_of(kind)):
         if not go_name:
             metadata = value.get("metadata") or {}
             shown.update({key: plain(metadata[key]) for key in _METADATA if metadata.get(key)})
