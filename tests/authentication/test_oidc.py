@@ -648,8 +648,8 @@ def test_an_issuer_that_is_configured_wrongly(issuer: dict[str, Any], texts: lis
         ({"uid": {"claim": "a", "expression": "b"}}, [f'claimMappings.uid: Invalid value: "": {BOTH}']),
         ({"extra": [{"key": "Foo.io/x", "valueExpression": "'a'"}]},
          ['claimMappings.extra[0].key: Invalid value: "Foo.io": a lowercase RFC 1123 subdomain must consist of lower case '
-          "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-          "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+          "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex "
+          "used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
           'claimMappings.extra[0].key: Invalid value: "Foo.io/x": must be lowercase']),
         ({"extra": [{"key": key, "valueExpression": "'a'"} for key in ("k8s.io/a", "a.kubernetes.io/a", "notk8s.io/a")]},
          [f'claimMappings.extra[0].key: Invalid value: "k8s.io/a": {RESERVED}',

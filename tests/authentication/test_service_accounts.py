@@ -38,6 +38,7 @@ from kapi.authentication.service_account.names import split_username
 from kapi.endpoints.issuer_discovery import CONFIGURATION_PATH, JWKS_PATH, IssuerDiscovery
 from kapi.machinery.status import MethodNotAllowed, NotAcceptable
 from kapi.machinery.time import stamp
+from kapi.request.user import UserInfo
 from tests.filters.requests import request
 from tests.rsa_keys import rsa_key
 
@@ -76,6 +77,11 @@ class World:
 
     def issue(self, *audiences: str, seconds: int = 3600, **bound: Any) -> str:
         return self.issuer.issue(self.account, audiences or (ISSUER,), seconds, **bound)[0]
+
+    def signed(self, claims: dict[str, Any]) -> str:
+        """A token with these claims, as another server would sign it with the same key."""
+        headers = {"kid": self.issuer.verification_key.key_id}
+        return jwt.encode(claims, rsa_key("issuer"), algorithm="RS256", headers=headers)
 
     def user(self, token: str, *audiences: str) -> Authenticated:
         answer = self.tokens.authenticate_token(token, audiences)
@@ -124,17 +130,13 @@ def test_claims_have_their_types(world: World, wrong: dict[str, Any]) -> None:
     claims = jwt.decode(world.issue(), options={"verify_signature": False})
     public = {"kubernetes.io", "exp", "nbf", "iat", "sub", "aud", "jti"}
     (claims if public & set(wrong) else claims["kubernetes.io"]).update(wrong)
-    headers = {"kid": world.issuer.verification_key.key_id}
-    token = jwt.encode({**claims}, rsa_key("issuer"), algorithm="RS256", headers=headers)
-    assert "json: cannot unmarshal" in world.refused(token)
+    assert "json: cannot unmarshal" in world.refused(world.signed(claims))
 
 
 def test_a_token_bound_to_nothing_that_has_a_name_is_refused(world: World) -> None:
     claims = jwt.decode(world.issue(), options={"verify_signature": False})
     claims["kubernetes.io"]["pod"] = {}
-    headers = {"kid": world.issuer.verification_key.key_id}
-    token = jwt.encode(claims, rsa_key("issuer"), algorithm="RS256", headers=headers)
-    assert "invalidated" in world.refused(token)
+    assert "invalidated" in world.refused(world.signed(claims))
 
 
 @pytest.mark.parametrize(("kind", "resource"), [("pod", PODS), ("secret", SECRETS), ("node", NODES)])
@@ -179,6 +181,62 @@ def test_times_with_a_minute_of_leeway(world: World) -> None:
     assert world.refused(token) == "service account token has expired"
     world.now -= 2000
     assert world.refused(token) == "service account token is not valid yet"
+
+
+@pytest.mark.parametrize(
+    ("claim", "seconds", "why"),
+    [
+        ("exp", -60, ""), ("exp", -61, "has expired"), ("nbf", 60, ""), ("nbf", 61, "is not valid yet"), ("iat", 60, ""),
+        ("iat", 61, "is issued in the future"), ("exp", None, ""), ("nbf", None, ""), ("iat", None, ""),
+    ],
+)  # fmt: skip
+def test_clocks_may_differ_by_a_minute(world: World, claim: str, seconds: int | None, why: str) -> None:
+    world.now = float(int(world.now))
+    claims = {**claims_of(world.issue()), claim: None if seconds is None else int(world.now) + seconds}
+    token = world.signed({name: value for name, value in claims.items() if value is not None})
+    if why:
+        assert world.refused(token) == f"service account token {why}"
+    else:
+        assert world.user(token).expires == float(claims["exp"] or 0)
+
+
+def test_a_token_of_another_account_of_the_name_or_of_one_that_is_deleted(world: World) -> None:
+    world.now = float(int(world.now))
+    token = world.issue()
+    for before, alive in ((60, True), (61, False)):
+        world.account["metadata"]["deletionTimestamp"] = stamp(world.now - before)
+        if alive:
+            world.user(token)
+        else:
+            assert world.refused(token) == "service account x/app has been deleted"
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("secret", "secret UID (s2) does not match service account secret ref claim (s1)"),
+        ("pod", "pod UID (p2) does not match service account pod ref claim (p1)"),
+        ("node", "node UID (n2) does not match service account node ref claim (n1)"),
+    ],
+)
+def test_a_token_of_another_object_of_the_name(world: World, kind: str, why: str) -> None:
+    token = world.issue(**{kind: getattr(world, kind)})
+    getattr(world, kind)["metadata"]["uid"] = f"{kind[0]}2"
+    assert world.refused(token) == why
+
+
+def test_the_node_of_a_pod_need_not_exist(world: World) -> None:
+    token = world.issue(pod=world.pod, node=world.node)
+    world.stores[NODES].clear()
+    assert world.user(token).user.extra["authentication.kubernetes.io/node-uid"] == ("n1",)
+    claims = claims_of(token)
+    del claims["kubernetes.io"]["node"]["uid"]
+    assert "authentication.kubernetes.io/node-uid" not in world.user(world.signed(claims)).user.extra
+
+
+@pytest.mark.parametrize("claims", [{}, {"kubernetes.io": {}}, {"kubernetes.io": {"namespace": "x"}}])
+def test_a_token_of_no_account(world: World, claims: dict[str, Any]) -> None:
+    assert world.refused(world.signed({"iss": ISSUER, "aud": ISSUER, **claims})) == 'serviceaccounts "" not found'
 
 
 def test_audiences(world: World) -> None:
@@ -271,12 +329,57 @@ def test_legacy_tokens_live_as_long_as_their_secret(world: World) -> None:
         world.legacy.authenticate_token(token)
 
 
-def test_a_legacy_token_cannot_name_another_subject(world: World) -> None:
-    token = jwt.encode(
-        legacy_claims(sub="system:serviceaccount:kube-system:root"), rsa_key("issuer"), algorithm="RS256"
-    )
-    with pytest.raises(AuthenticationError, match="sub claim is invalid"):
+_OWN = "kubernetes.io/serviceaccount/"
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        ({"sub": "system:serviceaccount:kube-system:root"}, "sub claim is invalid"),
+        ({"sub": "system:serviceaccount:y:app"}, "sub claim is invalid"), ({"sub": "app"}, "sub claim is invalid"),
+        ({"sub": ""}, "sub claim is missing"),
+        *(
+            ({f"{_OWN}{claim}": value}, f"{text} claim is missing")
+            for value in ("", 5)
+            for claim, text in (
+                ("namespace", "namespace"), ("secret.name", "secretName"), ("service-account.name", "serviceAccountName"),
+                ("service-account.uid", "serviceAccountUID"),
+            )
+        ),
+        ({f"{_OWN}secret.name": "none"}, "Token has been invalidated"),
+        ({f"{_OWN}service-account.name": "none", "sub": "system:serviceaccount:x:none"}, 'serviceaccounts "none" not found'),
+        ({f"{_OWN}service-account.uid": "a2"}, "ServiceAccount UID (a1) does not match claim (a2)"),
+    ],
+)  # fmt: skip
+def test_a_legacy_token_whose_claims_are_not_of_its_account(world: World, claims: dict[str, Any], why: str) -> None:
+    token = jwt.encode(legacy_claims(**claims), rsa_key("issuer"), algorithm="RS256")
+    world.secret["data"] = {"token": base64.b64encode(token.encode()).decode()}
+    with pytest.raises(AuthenticationError) as caught:
         world.legacy.authenticate_token(token)
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("secret", "Token has been invalidated"), ("account", "ServiceAccount x/app has been deleted")]
+)
+def test_a_legacy_token_dies_with_the_request_to_delete(world: World, kind: str, why: str) -> None:
+    token = jwt.encode(legacy_claims(), rsa_key("issuer"), algorithm="RS256")
+    world.secret["data"] = {"token": base64.b64encode(token.encode()).decode()}
+    getattr(world, kind)["metadata"]["deletionTimestamp"] = stamp(world.now)
+    with pytest.raises(AuthenticationError) as caught:
+        world.legacy.authenticate_token(token)
+    assert str(caught.value) == why
+
+
+def test_a_legacy_token_is_believed_where_nothing_is_looked_up(world: World) -> None:
+    world.legacy.lookup = False
+    for resource in (SECRETS, ACCOUNTS):
+        world.stores[resource].clear()
+    answer = world.legacy.authenticate_token(jwt.encode(legacy_claims(), rsa_key("issuer"), algorithm="RS256"))
+    assert answer is not None
+    groups = ("system:serviceaccounts", "system:serviceaccounts:x")
+    assert answer.user == UserInfo("system:serviceaccount:x:app", uid="a1", groups=groups)
+    assert (answer.audiences, answer.expires) == ((ISSUER,), 0.0)
 
 
 def test_the_year_of_the_kubelets_tokens_is_marked(world: World) -> None:
