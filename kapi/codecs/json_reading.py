@@ -38,7 +38,7 @@ _STRING_OR_CONSTANT = re.compile(_STRING + "|-?Infinity|NaN", re.DOTALL)
 _STRING_OR_BRACKET = re.compile(_STRING + r"|[][{}]", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
-_PARTIAL_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?)?")
+_PARTIAL_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.(?![0-9])|(?:\.[0-9]+)?(?:[eE][+-]?[0-9]*)?))?")
 
 
 class JSONError(ValueError):
@@ -284,14 +284,13 @@ def _explain(text: str, error: ValueError) -> str:
             return _cut(text, position + 1, "in numeric literal")
         return _invalid(text, position, "looking for beginning of value")
     assert isinstance(error, json.JSONDecodeError)
-    position = error.pos
+    message = error.msg
+    # Python 3.13 reports the position of a comma before a closing bracket, older ones that of the bracket
+    position = error.pos + message.startswith("Illegal trailing comma")
     while position < len(text) and text[position] in " \t\r\n":
         position += 1
-    message = error.msg
-    if message.startswith("Expecting property name"):
+    if message.startswith("Expecting property name") or message.endswith("before end of object"):
         return _invalid(text, position, "looking for beginning of object key string")
-    if message.startswith("Illegal trailing comma"):
-        return _after_comma(text, position)
     if message.startswith("Expecting ':'"):
         return _invalid(text, position, "after object key")
     if message.startswith("Expecting ','"):
@@ -300,7 +299,7 @@ def _explain(text: str, error: ValueError) -> str:
             return broken
         inside = _container(text[:position])
         return _invalid(text, position, "after object key:value pair" if inside == "{" else "after array element")
-    if message.startswith("Expecting value"):
+    if message.startswith("Expecting value") or message.endswith("before end of array"):
         return _explain_value(text, position)
     if message.startswith("Extra data"):
         return _number_before(text, position) or _invalid(text, position, "after top-level value")
@@ -311,22 +310,13 @@ def _explain(text: str, error: ValueError) -> str:
         for at in range(start, min(start + 4, len(text))):
             if text[at] not in "0123456789abcdefABCDEF":
                 return _invalid(text, at, "in \\u hexadecimal character escape")
-        return _cut(text, len(text), "in \\u hexadecimal character escape")
+        return _ENDED if len(text) >= start + 4 else _cut(text, len(text), "in \\u hexadecimal character escape")
     if message.startswith("Invalid \\escape"):
         return _cut(text, error.pos + 1, "in string escape code")
     if message.startswith("Unexpected UTF-8 BOM"):
         return _invalid(text, 0, "looking for beginning of value")
-    return _ENDED
-
-
-def _after_comma(text: str, position: int) -> str:
-    """The error of a comma before a closing bracket; Python 3.13 reports the position of the comma."""
-    closing = position + 1
-    while closing < len(text) and text[closing] in " \t\r\n":
-        closing += 1
-    inside = _container(text[:position])
-    where = "looking for beginning of object key string" if inside == "{" else "looking for beginning of value"
-    return _invalid(text, closing, where)
+    backslashes = len(text) - len(text.rstrip("\\"))  # of a string that does not end
+    return _cut(text, len(text), "in string escape code") if backslashes % 2 else _ENDED
 
 
 def _number_before(text: str, position: int) -> str:

@@ -68,10 +68,67 @@ def test_an_integer_is_a_number_where_go_has_a_type_for_it(number: int, exact: b
         ("apiVersion: v1", "invalid character 'a' looking for beginning of value"),
         ('"\\x"', "invalid character 'x' in string escape code"),
         ('"a\nb"', "invalid character '\\n' in string literal"),
+        ('["a\tb"]', "invalid character '\\t' in string literal"),
+        ('"\\', "invalid character ' ' in string escape code"), ('"\\\\\\', "invalid character ' ' in string escape code"),
+        ('"\\\\', "unexpected end of JSON input"), ('"\\ud812', "unexpected end of JSON input"),
+        *(
+            (f'"\\u{text}', f"invalid character '{shown}' in \\u hexadecimal character escape")
+            for text, shown in (("", " "), ("123", " "), ('"', '"'), ("x23", "x"), ("12g4", "g"), ("12:", ":"), ("ABCG", "G"))
+        ),
+        *(
+            (text, f"invalid character '1' after {where}")
+            for where, texts in (
+                ("top-level value", ("01", "-01")), ("array element", ("[01]", '[{"a":2}1]', '["a{"1]')),
+                ("object key:value pair", ('{"a":01}', '{"a":[2]1}')),
+            )
+            for text in texts
+        ),
+        *(
+            (text, f"invalid character 'x' {where}")
+            for where, texts in (
+                ("after decimal point in numeric literal", ("1.x", "-0.x")), ("after array element", ("[1.5x]", "[1 x]")),
+                ("in exponent of numeric literal", ("1ex", "[1e+x]", "1.5E-x")), ("after top-level value", ("1x", "1e5x")),
+                ("in numeric literal", ("-x",)),
+            )
+            for text in texts
+        ),
+        *(
+            (text, f"invalid character '{text.strip('[ ')[0]}' looking for beginning of value")
+            for text in ("+1", ".5", "]", "[,1]", "[ }", "Infinity")
+        ),
+        ("1.e5", "invalid character 'e' after decimal point in numeric literal"),
+        ("0.e", "invalid character 'e' after decimal point in numeric literal"),
+        ("1.5.5", "invalid character '.' after top-level value"),
+        ("1e+", "invalid character ' ' in exponent of numeric literal"),
+        ('{"a":}', "invalid character '}' looking for beginning of value"),
+        ("{,}", "invalid character ',' looking for beginning of object key string"),
+        ('{"a"}', "invalid character '}' after object key"),
+        ('{"a":1]', "invalid character ']' after object key:value pair"),
+        ("[1}", "invalid character '}' after array element"),
+        ("[1 , \n]", "invalid character ']' looking for beginning of value"),
+        ('{"a":1 ,\t}', "invalid character '}' looking for beginning of object key string"),
+        *((text, "unexpected end of JSON input") for text in ("[1", "[1,", '{"a":1,', '{"a"')),
+        ("falsy", "invalid character 'y' in literal false (expecting 'e')"),
+        ("tru e", "invalid character ' ' in literal true (expecting 'e')"),
+        ("-Infinity", "invalid character 'I' in numeric literal"),
     ],
-)
+)  # fmt: skip
 def test_malformed_json_is_explained_as_go_does(text: str, why: str) -> None:
     with pytest.raises(json_reading.JSONError) as caught:
+        json_reading.loads(text.encode())
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "why"),
+    [
+        ('{"a":1 , }', "object", "invalid character '}' looking for beginning of object key string"),
+        ('{"a":[1,\n]}', "array", "invalid character ']' looking for beginning of value"),
+    ],
+)
+def test_a_comma_before_a_bracket_is_explained_alike_under_each_python(text: str, kind: str, why: str) -> None:
+    error = json.JSONDecodeError(f"Illegal trailing comma before end of {kind}", text, text.index(","))
+    with patch.object(json, "loads", side_effect=error), pytest.raises(json_reading.JSONError) as caught:
         json_reading.loads(text.encode())
     assert str(caught.value) == why
 
