@@ -203,3 +203,160 @@ def test_a_default_has_the_format_whatever_the_type(type_: str, format_: str) ->
 def test_any_text_is_a_quantity() -> None:
     assert value_errors("no number", {"type": "string", "format": "quantity"}) == []
     assert recognized("quantity", "string")
+
+
+INT, NUM, TEXT = {"type": "integer"}, {"type": "number"}, {"type": "string"}
+LIST: Object = {"type": "array"}
+MAP: Object = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "texts"),
+    [
+        ({**TEXT, "minLength": 2}, "é", ['x: Invalid value: "é": x in body should be at least 2 chars long']),
+        ({**TEXT, "minLength": 2, "maxLength": 1}, "ab", ["x: Too long: may not be more than 1 byte"]),
+        ({**TEXT, "maxLength": 0, "pattern": "^b"}, "a", ["x: Too long: may not be more than 0 bytes"]),
+        ({**TEXT, "pattern": "("}, "a", [
+            'x: Invalid value: "a": x in body should match \'(, but pattern is invalid: error parsing regexp: missing '
+            'closing ): `(`\'',
+        ]),
+        ({**TEXT, "pattern": "^a", "format": "ipv4"}, "b", [
+            'x: Invalid value: "b": x in body should match \'^a\'',
+            'x: Invalid value: "b": x in body must be of type ipv4: "b"',
+        ]),
+        ({**NUM, "minimum": 1, "exclusiveMinimum": True}, 1, ["x: Invalid value: 1: x in body should be greater than 1"]),
+        ({**NUM, "minimum": 1}, 0.5, ["x: Invalid value: 0.5: x in body should be greater than or equal to 1"]),
+        ({**NUM, "maximum": 1, "exclusiveMaximum": True}, 1, ["x: Invalid value: 1: x in body should be less than 1"]),
+        ({**NUM, "maximum": 1}, 1.5, ["x: Invalid value: 1.5: x in body should be less than or equal to 1"]),
+        ({**INT, "format": "int32"}, 2**31, [
+            '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in x',
+        ]),
+        ({**INT, "format": "int32"}, -(2**31) - 1, [
+            '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in x',
+        ]),
+        ({**INT, "format": "int64"}, 2**63, [
+            '<nil>: Invalid value: "": Checked value must be of type integer with format int64 in x',
+        ]),
+        (INT, -(2**63) - 1, ['<nil>: Invalid value: "": Checked value must be of type integer (default format) in x']),
+        (INT, 1.5, [
+            'x: Invalid value: "number": x in body must be of type integer: "number"',
+            '<nil>: Invalid value: "": Checked value must be of type integer (default format) in x',
+        ]),
+        ({**NUM, "format": "float"}, 3.5e+38, [
+            '<nil>: Invalid value: "": Checked value must be of type number with format float in x',
+        ]),
+        ({**INT, "format": "int32", "maximum": 2**31}, 2, [
+            '<nil>: Invalid value: "": Maximum boundary value must be of type integer with format int32 in x',
+        ]),
+        ({**INT, "format": "int32", "multipleOf": 2**31}, 2, [
+            '<nil>: Invalid value: "": MultipleOf value must be of type integer with format int32 in x',
+            "x: Invalid value: 2: x in body should be a multiple of 2.147483648e+09",
+        ]),
+        ({**INT, "multipleOf": 2}, 3, ["x: Invalid value: 3: x in body should be a multiple of 2"]),
+        ({**INT, "multipleOf": 0}, 4, ["x: Invalid value: 0: factor MultipleOf declared for x must be positive: 0"]),
+        ({**NUM, "multipleOf": 0.5}, 1.75, ["x: Invalid value: 1.75: x in body should be a multiple of 0.5"]),
+        ({**LIST, "minItems": 2}, [1], ["x: Invalid value: 1: x in body should have at least 2 items"]),
+        ({**LIST, "maxItems": 0}, [1], ["x: Too many: 1: must have at most 0 items"]),
+        ({**LIST, "uniqueItems": True}, [1, 2, 1], ['x: Invalid value: "": x in body shouldn\'t contain duplicates']),
+        ({**LIST, "items": TEXT}, ["a", 1, "b", 2], [
+            'x[1]: Invalid value: "integer": x[1] in body must be of type string: "integer"',
+            'x[3]: Invalid value: "integer": x[3] in body must be of type string: "integer"',
+        ]),
+        ({**MAP, "minProperties": 2}, {"a": 1}, ["x: Invalid value: 1: x in body should have at least 2 properties"]),
+        ({**MAP, "maxProperties": 0}, {"a": 1}, ["x: Too many: 1: must have at most 0 items"]),
+        ({**MAP, "properties": {"a": INT}, "additionalProperties": False}, {"a": 1, "b": 2, "c": 3}, [
+            'x: Invalid value: "b": x.b in body is a forbidden property',
+            'x: Invalid value: "c": x.c in body is a forbidden property',
+        ]),
+        ({**MAP, "properties": {"a": INT}, "additionalProperties": TEXT}, {"a": 1, "b": 2, "c": "x"}, [
+            'x.b: Invalid value: "integer": x.b in body must be of type string: "integer"',
+        ]),
+        ({**MAP, "properties": {"a": {**MAP, "properties": {"b": INT}}}}, {"a": {"b": "x"}}, [
+            'x.a.b: Invalid value: "string": x.a.b in body must be of type integer: "string"',
+        ]),
+        ({**MAP, "required": ["a", "b"]}, {"b": None}, ["x.a: Required value"]),
+        (TEXT, None, ['x: Invalid value: "null": x in body must be of type string: "null"']),
+        ({**TEXT, "nullable": True, "enum": ["a"]}, None, ['x: Unsupported value: null: supported values: "a"']),
+        (TEXT, True, ['x: Invalid value: "boolean": x in body must be of type string: "boolean"']),
+        (TEXT, 1, ['x: Invalid value: "integer": x in body must be of type string: "integer"']),
+        (TEXT, 1.5, ['x: Invalid value: "number": x in body must be of type string: "number"']),
+        (TEXT, [], ['x: Invalid value: "array": x in body must be of type string: "array"']),
+        (TEXT, {}, ['x: Invalid value: "object": x in body must be of type string: "object"']),
+        ({"type": "boolean"}, "x", ['x: Invalid value: "string": x in body must be of type boolean: "string"']),
+        (LIST, {}, ['x: Invalid value: "object": x in body must be of type array: "object"']),
+        (MAP, [], ['x: Invalid value: "array": x in body must be of type object: "array"']),
+        (NUM, "x", ['x: Invalid value: "string": x in body must be of type number: "string"']),
+        ({**NUM, "format": "double"}, "x", ['x: Invalid value: "string": x in body must be of type number: "string"']),
+        ({"type": "boolean"}, 1, ['x: Invalid value: "integer": x in body must be of type boolean: "integer"']),
+        ({"x-kubernetes-int-or-string": True}, 1.5, [
+            'x: Invalid value: "number": x in body must be of type integer,string: "number"',
+        ]),
+        ({"allOf": [{"minimum": 2}, {"maximum": 0}]}, 1, [
+            "x: Invalid value: 1: x in body should be greater than or equal to 2",
+            "x: Invalid value: 1: x in body should be less than or equal to 0",
+            '<nil>: Invalid value: "": "x" must validate all the schemas (allOf). None validated',
+        ]),
+        ({"allOf": [{"minimum": 2}, {"maximum": 1}]}, 1, [
+            "x: Invalid value: 1: x in body should be greater than or equal to 2",
+            '<nil>: Invalid value: "": "x" must validate all the schemas (allOf)',
+        ]),
+        ({"anyOf": [{"minimum": 2}, {"maximum": 0}]}, 1, [
+            '<nil>: Invalid value: "": "x" must validate at least one schema (anyOf)',
+            "x: Invalid value: 1: x in body should be greater than or equal to 2",
+        ]),
+        ({"anyOf": [{"required": ["x"]}, {"properties": {"a": {"minimum": 2}}}]}, {"a": 1}, [
+            '<nil>: Invalid value: "": "x" must validate at least one schema (anyOf)',
+            "x.a: Invalid value: 1: x.a in body should be greater than or equal to 2",
+        ]),
+        ({"anyOf": [{"properties": {"a": {"minimum": 2}}}, {"required": ["x"]}]}, {"a": 1}, [
+            '<nil>: Invalid value: "": "x" must validate at least one schema (anyOf)',
+            "x.a: Invalid value: 1: x.a in body should be greater than or equal to 2",
+        ]),
+        ({"oneOf": [{"minimum": 2}, {"maximum": 0}]}, 1, [
+            '<nil>: Invalid value: "": "x" must validate one and only one schema (oneOf). Found none valid',
+            "x: Invalid value: 1: x in body should be greater than or equal to 2",
+        ]),
+        ({"oneOf": [{"minimum": 1}, {"maximum": 1}]}, 1, [
+            '<nil>: Invalid value: "": "x" must validate one and only one schema (oneOf). Found 2 valid alternatives',
+        ]),
+        ({"oneOf": [{"required": ["x"]}, {"properties": {"a": {"minimum": 2}}}]}, {"a": 1}, [
+            '<nil>: Invalid value: "": "x" must validate one and only one schema (oneOf). Found none valid',
+            "x.a: Invalid value: 1: x.a in body should be greater than or equal to 2",
+        ]),
+        ({"oneOf": [{"properties": {"a": {"minimum": 2}}}, {"required": ["x"]}]}, {"a": 1}, [
+            '<nil>: Invalid value: "": "x" must validate one and only one schema (oneOf). Found none valid',
+            "x.a: Invalid value: 1: x.a in body should be greater than or equal to 2",
+        ]),
+        ({"oneOf": [{"minimum": 1}, {"maximum": 0}, {"minimum": 0}]}, 1, [
+            '<nil>: Invalid value: "": "x" must validate one and only one schema (oneOf). Found 2 valid alternatives',
+        ]),
+        ({"not": {"minimum": 1}}, 1, ['<nil>: Invalid value: "": "x" must not validate the schema (not)']),
+        ({"not": {}}, 1, ['<nil>: Invalid value: "": "x" must not validate the schema (not)']),
+    ],
+)  # fmt: skip
+def test_what_each_keyword_refuses(schema: Object, value: Any, texts: list[str]) -> None:
+    errors = value_errors({"x": value}, {"type": "object", "properties": {"x": schema}})
+    assert [str(error) for error in errors] == texts
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({**TEXT, "minLength": 1}, "é"), ({**TEXT, "maxLength": 1}, "é"), ({**TEXT, "format": "unheard"}, "x"),
+        ({**INT, "format": "date"}, 1), ({**TEXT, "format": "int32"}, "x"),
+        ({**NUM, "minimum": 1, "exclusiveMinimum": True}, 1.5), ({**NUM, "minimum": 1}, 1),
+        ({**NUM, "maximum": 1, "exclusiveMaximum": True}, 0.5), ({**NUM, "maximum": 1}, 1),
+        ({**INT, "format": "int32"}, 2**31 - 1), ({**INT, "format": "int32"}, -(2**31)),
+        ({**INT, "format": "int64"}, 2**63 - 1), (INT, -(2**63)), (INT, 2.0),
+        ({**NUM, "format": "float"}, 3.4028235677973366e+38), ({**NUM, "format": "double"}, 3.5e+38),
+        ({**INT, "multipleOf": 2}, 4), ({**LIST, "minItems": 1}, [1]), ({**LIST, "maxItems": 1}, [1]),
+        ({**MAP, "minProperties": 1}, {"a": 1}), ({**MAP, "maxProperties": 1}, {"a": 1}),
+        ({**MAP, "additionalProperties": True}, {"a": 1}), ({**TEXT, "nullable": True}, None), ({}, None), (NUM, 1),
+        ({**NUM, "format": "float"}, 1), ({"x-kubernetes-int-or-string": True}, "a"),
+        ({"x-kubernetes-int-or-string": True}, 3), ({"allOf": [{"minimum": 1}, {"maximum": 1}]}, 1),
+        ({"anyOf": [{"minimum": 2}, {"maximum": 1}]}, 1), ({"oneOf": [{"minimum": 1}, {"maximum": 0}]}, 1),
+        ({"not": {"minimum": 1}}, 0),
+    ],
+)  # fmt: skip
+def test_what_each_keyword_accepts(schema: Object, value: Any) -> None:
+    assert value_errors({"x": value}, {"type": "object", "properties": {"x": schema}}) == []
