@@ -13,14 +13,9 @@ class FieldPathError(ValueError):
     """A field path that the schema does not have."""
 
 
-_PART = re.compile(
-    r"'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|[.\[\]]|[^.\[\]]+", re.DOTALL
-)  # text in quotes that are not closed extends to the end
-
-
+#: text in quotes ends before the first quote without a backslash before it, or at the end
+_PART = re.compile(r"'.*?(?<!\\)'|'.*|[.\[\]]|[^.\[\]]+", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)|[^\\]++|\\", re.DOTALL)
-
-
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 
 
@@ -44,7 +39,10 @@ def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path,
             quoted = take()
             if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
                 raise FieldPathError(f"expected single quoted string but got {quoted}")
-            found = elements(_ESCAPED.finditer(quoted, 1, len(quoted) - 1))
+            found = list(elements(_ESCAPED.finditer(quoted, 1, len(quoted) - 1)))
+            wrong = [one[0] for one in found if one[1] not in (None, "\n", *_ESCAPES)]
+            if wrong:
+                raise FieldPathError(f"invalid string literal: invalid escape char {wrong[-1]}")
             name = "".join(_ESCAPES.get(one[1], one[0]) for one in found)
         else:
             raise FieldPathError(f"expected [ or . but got: {token}")
