@@ -171,6 +171,29 @@ def test_what_an_applier_drops_goes_unless_another_owns_it(manager: FieldManager
     assert result["data"] == {"l": "w", "m": "x"}
 
 
+def test_what_another_owns_stays_when_the_last_key_or_item_in_it_goes() -> None:
+    """Empty, as an object without a type shows; it is not null."""
+    fields = (Field("labels", TEXTS), Field("tags", Type(Kind.LIST, elem=TEXT, list_type="set")))
+    about = (Field("apiVersion", TEXT), Field("kind", TEXT), Field("metadata", META))
+    type_ = struct("Thing", *about, *fields, Field("inner", struct("Inner", *fields)))
+    manager = FieldManager(type_, GroupVersionKind("example.com", "v1", "Thing"))
+
+    def thing(**parts: Any) -> dict[str, Any]:
+        return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, **parts}
+
+    full = {"labels": {"a": "b"}, "tags": ["a"]}
+    live = manager.apply(None, thing(**full, inner=full), "a", False, T1)
+    live["metadata"]["uid"] = "u"
+    entry = {"f:inner": {"f:labels": {".": {}}, "f:tags": {".": {}}}, "f:labels": {".": {}}}
+    live["metadata"]["managedFields"].append({
+        "apiVersion": "example.com/v1", "fieldsType": "FieldsV1", "fieldsV1": entry, "manager": "b", "operation": "Update",
+    })  # fmt: skip
+    result = manager.apply(live, thing(), "a", False, T2)
+    assert {key: result.get(key) for key in ("labels", "tags", "inner")} == {
+        "labels": {}, "tags": None, "inner": {"labels": {}},
+    }  # fmt: skip
+
+
 def test_fields_of_updates_survive_an_applier_that_never_had_them(manager: FieldManager) -> None:
     live = manager.apply(None, config_map({"k": "v"}), "a", False, T1)
     live["metadata"]["uid"] = "u"

@@ -326,7 +326,10 @@ def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, 
 
 
 def remove(shape: Shape, value: object, fields: Set) -> Tree:
-    """The value without the fields and items of a set; a container that becomes empty is null."""
+    """The value without the fields and items of a set; None for one of which nothing is left.
+
+    Lists and maps inside it stay when they become empty, unless they are in the set themselves.
+    """
     form = shape.form(value)
     if form == SCALAR or not fields:
         return value
@@ -342,7 +345,7 @@ def remove(shape: Shape, value: object, fields: Set) -> Tree:
             if node is None:
                 kept.append(item)
             elif not fieldset.is_member(node):
-                kept.append(remove(shape.item, item, node))
+                kept.append(_remove_below(shape.item, item, node))
         return kept or None
     if not isinstance(value, dict) or not value or shape.map_atomic:
         return None
@@ -353,8 +356,13 @@ def remove(shape: Shape, value: object, fields: Set) -> Tree:
             left[name] = entry
         elif not fieldset.is_member(node):
             child = shape.child(name)
-            left[name] = entry if child is None else remove(child, entry, node)
+            left[name] = entry if child is None else _remove_below(child, entry, node)
     return left or None
+
+
+def _remove_below(shape: Shape, value: object, fields: Set) -> Tree:
+    left = remove(shape, value, fields)
+    return type(value)() if left is None and isinstance(value, (dict, list)) else left
 
 
 # -- sets and shapes ----------------------------------------------------------------------------------------------
