@@ -32,11 +32,12 @@ _EMPTY: dict[str, Tree] = {
     "config": None,
     "provideClusterInfo": False,
 }  # of other fields: ""
+_MORE = ("preferences", "extensions")
 _PATHS = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key", "tokenFile")}
 FILE_MODE, DIRECTORY_MODE = 0o600, 0o755
 
 
-def written(kind: str, entry: Object) -> Object:
+def written(kind: str, entry: Object, *, known: bool = False) -> Object:
     """The entry in the form of files: fields in order, without empty ones.  ``kind``: "clusters", "contexts" or "users"."""
     found: Object = {}
     for name in _ORDER[kind]:
@@ -44,12 +45,12 @@ def written(kind: str, entry: Object) -> Object:
         if name.endswith("!") and value is None:
             value = _EMPTY.get(field, "")
         if isinstance(value, dict) and field in _ORDER:
-            value = written(field, value)
+            value = written(field, value, known=known)
         if value and field == "extensions":
             value = _extensions(value)
         if value or name.endswith("!"):
             found[field] = value
-    return found | {field: value for field, value in entry.items() if field not in found and value}
+    return found if known else found | {field: value for field, value in entry.items() if field not in found and value}
 
 
 def _extensions(found: list[Object | None]) -> list[Object]:
@@ -57,10 +58,10 @@ def _extensions(found: list[Object | None]) -> list[Object]:
     return [{"name": one.get("name") or "", "extension": one.get("extension")} for one in named]
 
 
-def document(files: Kubeconfig) -> Object:
-    """The whole configuration as one file, in the order of Go's structs."""
+def document(files: Kubeconfig, *, known: bool = False) -> Object:
+    """The whole configuration as one file, in the order of Go's structs.  ``known``: without fields that these lack."""
     found: Object = {"kind": "Config", "apiVersion": "v1"}
-    more = _more(files)
+    more = {field: value for field, value in _more(files).items() if not known or field in _MORE}
     if "preferences" in more:
         found["preferences"] = preferences = dict(more.pop("preferences"))
         if preferences.get("extensions"):
@@ -69,7 +70,9 @@ def document(files: Kubeconfig) -> Object:
         more["extensions"] = _extensions(more["extensions"])
     for plural, singular in (LISTS[0], LISTS[2], LISTS[1]):
         entries = files.entries[plural]
-        found[plural] = [{"name": name, singular: written(plural, entries[name])} for name in sorted(entries)] or None
+        found[plural] = [
+            {"name": name, singular: written(plural, entries[name], known=known)} for name in sorted(entries)
+        ] or None
     return {**found, "current-context": files.current_context, **more}
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.marks import FLAGS as FLAGS
+from kapi.kubectl.flags import like
+from kapi.kubectl.marks import FLAGS as MARKING
 from kapi.kubectl.marks import Change, Marker, check, objects, resources_and_pairs
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.writing import dry_run_strategy
 
+FLAGS = tuple(like("recursive", default=True) if flag.name == "recursive" else flag for flag in MARKING)
 _CAUSE = "kubernetes.io/change-cause"  # may be overwritten without --overwrite
 HELP = Help(
     "[--overwrite] (-f FILENAME | TYPE NAME) KEY=VALUE ... KEY- ...",
@@ -32,7 +34,7 @@ async def run(factory: Factory, program: str) -> int:
         )
     marker = Marker(factory, program, "annotate", change)
     printer = marker.printer("annotated")
-    result = await objects(factory, program, resources)
+    result = await objects(factory, program, resources, single_first=True)
     async for info in result.visit():
         obj = info.object or {}
         with result.caught():

@@ -64,6 +64,7 @@ class Builder:
         self._labels = self._fields = self._subresource = ""
         self._chunk = 0
         self._files: list[str] = []
+        self._streams: dict[str, bytes] = {}
         self._recursive = False
         self._types: list[str] = []
         self._names: list[str] = []
@@ -83,6 +84,11 @@ class Builder:
 
     def filenames(self, files: Sequence[str], recursive: bool) -> Builder:
         self._files, self._recursive = list(files), recursive
+        return self
+
+    def stream(self, data: bytes, name: str) -> Builder:
+        """Objects are read from ``data``; messages call it ``name``."""
+        self._streams[name] = data
         return self
 
     def labels(self, selector: str) -> Builder:
@@ -187,7 +193,7 @@ class Builder:
                 "you must specify resources by --filename when --local is set.\nExample resource specifications include:\n"
                 "   '-f rsrc.yaml'\n   '--filename=rsrc.json'"
             )
-        if self._files:
+        if self._files or self._streams:
             return await self._by_paths()
         if self._labels or self._fields or self._everything:
             return await self._by_selector()
@@ -250,6 +256,8 @@ class Builder:
                     client, mapping, self._namespace, self._labels, self._fields, self._chunk, self._transform
                 )  # fmt: skip
             )
+        if self._enforce and self._all and self._flatten:
+            return self._result([Checked(Flattened(Chain(visitors)), self._check_own_namespace)])
         return self._result(visitors)
 
     async def _by_resource(self) -> Result:
@@ -288,7 +296,7 @@ class Builder:
         if sources.count("-") > 1:
             raise CommandError(STDIN_TWICE)
         matches = self._label_predicate()
-        for source in sources:
+        for source in [*self._streams, *sources]:
             try:
                 name = self._factory.source_name(source)
                 for tree, text in read_documents(await self._read(source), name):
@@ -347,8 +355,8 @@ class Builder:
         return visitor if self._check is None else Checked(visitor, self._check)
 
     async def _check_own_namespace(self, info: Info) -> None:
-        """Raises CommandError for an object of a file in another namespace than the command line's."""
-        if self._enforce and info.mapping.namespaced and info.namespace != (self._namespace or self._factory.namespace):
+        """Raises CommandError for an object in another namespace than the command line's, which is "" with all of them."""
+        if self._enforce and info.mapping.namespaced and info.namespace and info.namespace != self._namespace:
             raise CommandError(
                 f'the namespace from the provided object "{info.namespace}" does not match the namespace '
                 f"\"{self._namespace}\". You must pass '--namespace={info.namespace}' to perform this operation."
@@ -367,6 +375,8 @@ class Builder:
 
     async def _read(self, source: str) -> bytes:
         """Raises CommandError."""
+        if source in self._streams:
+            return self._streams[source]
         if is_url(source):
             return await download(source, self._factory.reactor)
         data = read_bytes(source, self._factory.stdin).removeprefix(BOM_UTF8)

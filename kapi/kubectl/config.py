@@ -84,7 +84,7 @@ async def _view(factory: Factory, program: str) -> int:
     elif not flags.get_bool("raw"):
         for entry in (*files.entries["clusters"].values(), *files.entries["users"].values()):
             entry.update({field: text for field, text in _REDACTED.items() if entry.get(field)})
-    factory.out.write(printer.print(document(files)))
+    factory.out.write(printer.print(document(files, known=True)))
     return 0
 
 

@@ -17,22 +17,21 @@ from dataclasses import dataclass, field
 from twisted.internet.threads import deferToThreadPool
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.builder import builder_of
+from kapi.kubectl.builder import Builder, builder_of
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, ListErrors
 from kapi.kubectl.print_flags import no_printer, printer_for
 from kapi.kubectl.schema_validation import Validator
 from kapi.kubectl.updates import Updates
-from kapi.kubectl.visitor import decode, decoding, read_documents
+from kapi.kubectl.visitor import parts, read_documents
 from kapi.kubectl.writing import field_manager, recorded, validation, with_last_applied
-from kapi.machinery.golang import quote
+from kapi.machinery.golang import quote, syntax
 from kapi.machinery.status import Invalid, NotFound
 from kapi.machinery.tree import Object, Tree, dig
 
-SUBRESOURCES = ("status",)
 _FORMATS = ("json", "kyaml", "yaml")  # of the file
 _HEADER = """\
 # Please edit the object below. Lines beginning with a '#' will be ignored,
@@ -44,6 +43,7 @@ _OTHER_NAMESPACE = (
     'the namespace from the provided object "{0}" does not match the namespace "{1}". '
     "You must pass '--namespace={0}' to perform this operation."
 )
+_EDITED = "edited-file"  # in messages
 FLAGS = (
     *FILENAME,
     *PRINT,
@@ -76,11 +76,6 @@ async def run(factory: Factory, program: str) -> int:
     builder = builder_of(factory, program).latest().subresource(flags.get_string("subresource"))
     result = await builder.resource_type_or_name(flags.arguments).do()
     infos = await result.all()
-    subresource = flags.get_string("subresource")
-    if subresource and subresource not in SUBRESOURCES:
-        raise CommandError(
-            f"invalid subresource value: {quote(subresource)}. Must be one of [{' '.join(SUBRESOURCES)}]"
-        )
     return await Editing(factory, program, infos, validation(flags.get_string("validate"))).run()
 
 
@@ -118,21 +113,26 @@ class Editing:
             if self._file:
                 os.remove(self._file)
             self._file, results = file, Results()
+            if problem := await self._problem(edited):
+                self._refuse(problem, results)
+                continue
             for unchanged, why in (
                 (_content(original) == _content(edited), "no changes made"),
-                (not _stripped(edited).strip(), "saved file was empty"),
+                (not _has_lines(edited), "saved file was empty"),
             ):
                 if unchanged:
                     os.remove(file)
                     self._factory.err.write(f"Edit cancelled, {why}.\n")
                     return 0
             try:
-                objects = await self._read(edited)
-            except CommandError as error:
-                self._refuse(error, results)
+                infos = await self._read(edited)
+            except (CommandError, ListErrors) as error:
+                results.reasons.append((f"The edited file had a syntax error: {error}", []))
                 continue
             try:
-                await self.send(objects, results)
+                for info in infos:
+                    self._check_namespace(info)
+                await self.send(infos, results)
             except (CommandError, StatusError):
                 self._tell_file()
                 raise
@@ -146,22 +146,36 @@ class Editing:
                 os.remove(file)
                 return 0
 
-    async def _read(self, edited: bytes) -> list[Object]:
-        """The objects in the file.  Raises CommandError."""
-        if self._fields != "Ignore":
-            validator = Validator(self._factory, self._fields)
-            for tree, _ in read_documents(edited, "edited-file"):
-                if problem := await validator.problem(tree):
-                    raise CommandError(problem)
-        return _objects(edited, "edited-file")
-
-    def _refuse(self, error: CommandError, results: Results) -> None:
-        """Handles a file that cannot be parsed: with validation this is an error of the first object."""
-        problem = str(error)
+    async def _problem(self, edited: bytes) -> str:
+        """Why the file is not valid, or "".  As in kubectl, this is only about its first document."""
         if self._fields == "Ignore":
-            results.reasons.append((f"The edited file had a syntax error: {problem}", []))
+            return ""
+        try:
+            tree = next((tree for tree, _ in read_documents(_first(_stripped(edited)), "")), None)
+        except CommandError as error:
+            return str(error).removeprefix("error parsing : error converting YAML to JSON: ")
+        return await Validator(self._factory, self._fields).problem(tree)
+
+    async def _read(self, edited: bytes) -> list[Info]:
+        """The objects in the file.  Raises CommandError and ListErrors."""
+        builder = Builder(self._factory, self._program).flatten().stream(edited, _EDITED)
+        return await (await builder.subresource(self._infos[0].subresource).do()).all()
+
+    def _check_namespace(self, info: Info) -> None:
+        """Sets the namespace of an object that has none.  Raises CommandError for that of another namespace."""
+        namespace = self._factory.namespace
+        if not info.mapping.namespaced:
             return
-        problem = problem.removeprefix("error parsing edited-file: ").removeprefix("error converting YAML to JSON: ")
+        if info.namespace and info.namespace != namespace:
+            raise CommandError(_OTHER_NAMESPACE.format(info.namespace, namespace))
+        obj = info.object or {}
+        info.namespace, info.object = (
+            namespace,
+            {**obj, "metadata": {**(obj.get("metadata") or {}), "namespace": namespace}},
+        )
+
+    def _refuse(self, problem: str, results: Results) -> None:
+        """A file that is not valid is an error of the first object."""
         what = f"{_resource(self._infos[0])} {quote(self._infos[0].name)}"
         other = f'<nil>: Invalid value: "The edited file failed validation": {problem}'
         results.reasons.append((f"{what} was not valid", [other]))
@@ -205,42 +219,46 @@ class Editing:
         with open(path, "rb") as file:
             return file.read(), path
 
-    async def send(self, objects: list[Object], results: Results) -> None:
+    def original(self, info: Info) -> Info:
+        """The object before it was edited.  Raises CommandError."""
+        uid = dig(info.object, "metadata", "uid")
+        for one in self._infos:
+            if dig(one.object, "metadata", "uid") == uid:
+                return one
+        shown = f"&unstructured.Unstructured{{Object:{syntax(info.object)}}}"
+        raise CommandError(f"no original object found for {shown}")
+
+    async def send(self, infos: list[Info], results: Results) -> None:
         """Patches changed objects.  Raises CommandError for changes that no patch can make."""
-        flags, namespace = self._factory.flags, self._factory.namespace
-        originals = {dig(info.object, "metadata", "uid"): info for info in self._infos}
-        known = [(originals.get(dig(obj, "metadata", "uid")), obj) for obj in objects]
-        for info, obj in known:
-            place = dig(obj, "metadata", "namespace")
-            if info is not None and info.namespace and place != namespace:
-                raise CommandError(_OTHER_NAMESPACE.format(place or "", namespace))
-        for info, obj in known:
-            metadata = obj.get("metadata") or {}
-            if info is None:
-                raise CommandError(f"no original object found for {obj.get('kind', '')}/{metadata.get('name', '')}")
-            before = info.object or {}
-            if managers := dig(before, "metadata", "managedFields"):
-                obj = {**obj, "metadata": {**metadata, "managedFields": managers}}
+        flags = self._factory.flags
+        managers = {
+            dig(one.object, "metadata", "uid"): dig(one.object, "metadata", "managedFields") for one in self._infos
+        }
+        for info in infos:
+            obj = info.object or {}
+            if managed := managers.get(dig(obj, "metadata", "uid")):
+                obj = {**obj, "metadata": {**obj["metadata"], "managedFields": managed}}
             if flags.get_bool("save-config"):
                 obj = with_last_applied(obj)
-            obj = recorded(self._factory, self._program, obj)
-            if obj == before:
+            info.object = recorded(self._factory, self._program, obj)
+        for info in infos:
+            original, obj = self.original(info), info.object or {}
+            if obj == original.object:
                 self._factory.out.write(printer_for(flags, "skipped").print(obj))
                 continue
             for path in (("apiVersion",), ("kind",), ("metadata", "name")):
-                if dig(before, *path) != dig(obj, *path):
+                if dig(original.object, *path) != dig(obj, *path):
                     raise CommandError("At least one of apiVersion, kind and name was changed")
-            await self._patch(info, obj, results)
+            await self._patch(info, original, results)
 
-    async def _patch(self, info: Info, obj: Object, results: Results) -> None:
+    async def _patch(self, info: Info, original: Info, results: Results) -> None:
         flags, resource = self._factory.flags, _resource(info)
-        kind, patch = await self._updates.difference(info, obj)
+        kind, patch = await self._updates.difference(original, info.object or {})
         if flags.get_bool("output-patch"):
             text = json.dumps(patch, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
             self._factory.out.write(f"Patch: {text}\n")
-        sent = Info(info.client, info.mapping, info.namespace, info.name, subresource=info.subresource)
         try:
-            await sent.patch(kind, patch, fieldManager=field_manager(flags, "edit"), fieldValidation=self._fields)
+            await info.patch(kind, patch, fieldManager=field_manager(flags, "edit"), fieldValidation=self._fields)
         except Invalid as error:
             results.refused += 1
             causes = (error.details or {}).get("causes") or ()
@@ -254,23 +272,21 @@ class Editing:
             results.again += 1
             self._factory.err.write(f"error: {resource} {quote(info.name)} could not be patched: {error.message}\n")
         else:
-            self._factory.out.write(printer_for(flags, "edited").print(sent.object or {}))
+            self._factory.out.write(printer_for(flags, "edited").print(info.object or {}))
 
 
 class Creating(Editing):
     """Objects are edited before they are created."""
 
-    async def send(self, objects: list[Object], results: Results) -> None:
-        flags, (info,) = self._factory.flags, self._infos
-        before = info.object or {}
-        for obj in objects:
-            if any(obj.get(field) != before.get(field) for field in ("apiVersion", "kind")):
-                raise CommandError("At least one of apiVersion and kind was changed")
-            made = Info(info.client, info.mapping, info.namespace, dig(obj, "metadata", "name") or "")
-            made.object = with_last_applied(obj) if flags.get_bool("save-config") else obj
-            made.object = recorded(self._factory, self._program, made.object)
-            await made.create(fieldManager=field_manager(flags, "create"), fieldValidation=self._fields)
-            self._factory.out.write(printer_for(flags, "created").print(made.object))
+    async def send(self, infos: list[Info], results: Results) -> None:
+        flags = self._factory.flags
+        for info in infos:
+            obj = info.object or {}
+            if flags.get_bool("save-config"):
+                obj = with_last_applied(obj)
+            info.object = recorded(self._factory, self._program, obj)
+            await info.create(fieldManager=field_manager(flags, "create"), fieldValidation=self._fields)
+            self._factory.out.write(printer_for(flags, "created").print(info.object or {}))
 
 
 def _resource(info: Info) -> str:
@@ -282,28 +298,28 @@ def _without_managers(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def _objects(text: bytes, source: str) -> list[Object]:
-    """The objects of all documents, and the items of lists.  Raises CommandError."""
-    found: list[Object] = []
-    for tree, raw in read_documents(text, source):
-        with decoding(source):
-            obj, items = decode(tree, raw)
-            found += [obj] if items is None else items()
-    return found
-
-
 def _stripped(text: bytes) -> bytes:
     """The text without comments; ``#!`` does not begin a comment."""
     lines = text.split(b"\n")
     return b"\n".join(line for line in lines if not line.strip().startswith(b"#") or line.strip().startswith(b"#!"))
 
 
+def _first(text: bytes) -> bytes:
+    """The first document of a text without comments."""
+    return next((part for part in parts(text) if part.strip()), b"")
+
+
+def _has_lines(text: bytes) -> bool:
+    return any(line.strip() and not line.strip().startswith(b"#") for line in text.split(b"\n"))
+
+
 def _content(text: bytes) -> Tree:
-    """The parsed text, or the text itself without comments."""
+    """The first document, parsed, or the text without comments.  As in kubectl, others are not compared."""
+    stripped = _stripped(text)
     try:
-        return _objects(text, "")
+        return next((tree for tree, _ in read_documents(_first(stripped), "")), None)
     except CommandError:
-        return _stripped(text)
+        return stripped
 
 
 def _commented(text: str) -> str:

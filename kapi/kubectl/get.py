@@ -126,7 +126,11 @@ class GetOptions:
         namespace = self.factory.namespace
         return (
             Builder(self.factory, self.program)
-            .namespace(namespace, enforce=bool(flags.get_string("namespace")), everywhere=self.everywhere)
+            .namespace(
+                namespace,
+                enforce=bool(flags.get_string("namespace")) and not self.everywhere,
+                everywhere=self.everywhere,
+            )
             .filenames(flags.get_list("filename"), flags.get_bool("recursive"))
             .labels(flags.get_string("selector"))
             .fields(flags.get_string("field-selector"))

@@ -20,7 +20,7 @@ from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix,
 from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.status import NotFound
-from kapi.machinery.tree import Object, Tree, dig
+from kapi.machinery.tree import Object, dig
 
 _HEADER = """\
 # Please edit the 'last-applied-configuration' annotations below.
@@ -120,25 +120,16 @@ class _EditingManifests(Editing):
 
     header = _HEADER
 
-    async def send(self, objects: list[Object], results: Results) -> None:
+    async def send(self, infos: list[Info], results: Results) -> None:
         flags = self._factory.flags
         manager = field_manager(flags, "client-side-apply")
-        known = {_identity(info.object or {}): info for info in self._infos}
-        for obj in objects:
-            info = known.get(_identity(obj))
-            if info is None:
-                name = dig(obj, "metadata", "name") or ""
-                raise CommandError(f"no original object found for {obj.get('kind', '')}/{name}")
-            changed = obj != info.object
+        for info in infos:
+            original, obj = self.original(info), info.object or {}
+            changed = obj != original.object
             if changed:
-                await Info(info.client, info.mapping, info.namespace, info.name).patch(
-                    "merge", _patch(obj), fieldManager=manager
-                )
+                sent = Info(info.client, info.mapping, self._factory.namespace, info.name)
+                await sent.patch("merge", _patch(obj), fieldManager=manager)
             self._factory.out.write(printer_for(flags, "edited" if changed else "skipped").print(obj))
-
-
-def _identity(obj: Object) -> tuple[Tree, ...]:
-    return obj.get("apiVersion"), obj.get("kind"), dig(obj, "metadata", "namespace"), dig(obj, "metadata", "name")
 
 
 async def _edit(factory: Factory, program: str) -> int:

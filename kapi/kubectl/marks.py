@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kapi.client.errors import NoMatch
 from kapi.kubectl.builder import builder_of, selecting_builder
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, like, shared
@@ -23,6 +25,9 @@ FLAGS = (
     Flag("list", "bool", help="Show what the objects have."),
     *shared("dry-run local selector field-selector all all-namespaces resource-version field-manager record"),
 )
+
+
+_SINGLE = "--resource-version may only be used with a single resource"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +99,34 @@ def check(factory: Factory, resources: list[str], change: Change, what: str, fil
         raise CommandError(f"at least one {what} update is required")
 
 
-async def objects(factory: Factory, program: str, resources: list[str]) -> Result:
-    """The objects of the command.  Raises CommandError."""
+def _names_one(factory: Factory, resources: list[str]) -> bool:
+    """Whether the arguments are a file, a type and a name without a selector, or a TYPE/NAME."""
+    files = factory.flags.get_list("filename")
+    if files or factory.flags.get_string("selector"):
+        return len(files) == 1 and os.path.exists(files[0])
+    return len(resources) == 2 - "".join(resources).count("/")
+
+
+async def objects(factory: Factory, program: str, resources: list[str], *, single_first: bool = False) -> Result:
+    """The objects of the command.  Raises CommandError.
+
+    ``single_first``: that --resource-version is for a single object is told before what is wrong with arguments.
+    """
     flags = factory.flags
-    if flags.get_bool("local"):
-        builder = builder_of(factory, program).local()
-    else:
-        builder = selecting_builder(factory, program).latest()
-        builder.resource_type_or_name(resources, allow_empty_selector=False)
-    result = await builder.do()
-    if flags.get_string("resource-version") and not result.single:
-        raise CommandError("--resource-version may only be used with a single resource")
+    version = flags.get_string("resource-version")
+    try:
+        if flags.get_bool("local"):
+            builder = builder_of(factory, program).local()
+        else:
+            builder = selecting_builder(factory, program).latest()
+            builder.resource_type_or_name(resources, allow_empty_selector=False)
+        result = await builder.do()
+    except (CommandError, NoMatch):
+        if single_first and version and not _names_one(factory, resources):
+            raise CommandError(_SINGLE) from None
+        raise
+    if version and not result.single:
+        raise CommandError(_SINGLE)
     return result
 
 

@@ -18,6 +18,7 @@ from kapi.machinery.tree import Object, Tree
 
 _INVALID = "invalid object to validate"
 _LIST = GroupVersionKind("", "v1", "List")
+_SCALE = GroupVersionKind("autoscaling", "v1", "Scale")  # can be patched, too, but only as a subresource
 #: types of JSON and YAML values, in this order: a bool is an int, too
 _TYPES = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "map"))
 #: types of values that a type accepts, beside itself
@@ -69,6 +70,8 @@ class Validator:
 
     async def _is_validated_by_server(self, kind: GroupVersionKind) -> bool:
         """As upstream: when its objects can be patched, since all verbs have the query parameter or none."""
+        if kind == _SCALE:
+            return True
         version = str(GroupVersion(kind.group, kind.version))
         try:
             mapping = await self._factory.mapper.kind_for(version, kind.kind)

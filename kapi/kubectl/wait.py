@@ -65,7 +65,7 @@ async def run(factory: Factory, program: str) -> int:
         found = True
         try:
             await _wait_all(factory, info, conditions, None if timeout == 0 else end, printer)
-        except CommandError as error:
+        except (CommandError, JSONPathError) as error:
             result.errors.append(error)  # in the order of the objects
     if not found and not result.errors and not deleting:
         raise CommandError("no matching resources found")

@@ -157,6 +157,8 @@ def test_what_kapi_does_not_know_stays_in_a_file(place: Place) -> None:
     (place.root / "config").write_text(
         text.replace("    namespace: one", "    namespace: one\n    later: field") + "later: x\n"
     )
+    shown = [by(["config", "view"]) for by in (by_kapi, by_kubectl)]
+    assert shown[0] == shown[1] and "later" not in shown[0][0]
     assert by_kapi(["config", "set-context", "dev", "--namespace=two"])[2] == 0
     assert {"    later: field", "    namespace: two", "later: x"} <= set(
         (place.root / "config").read_text().splitlines()

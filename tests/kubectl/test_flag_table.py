@@ -17,10 +17,6 @@ _FLAG = re.compile(r"^ {4}(-\w, )?--([\w-]+)=(.*):$", re.MULTILINE)
 _BELOW = re.compile(r"^ {2}([a-z][\w-]*) ", re.MULTILINE)
 #: of kapi alone
 OWN = ("snapshot", "changes")
-#: why a flag is another one here
-KNOWN = {
-    ("annotate", "recursive"): "on by default since 1.37",
-}
 #: an empty value, as the types of flags show it
 _EMPTY = ("", "[]", "''")
 
@@ -74,7 +70,7 @@ def test_the_flags_are_those_of_kubectl() -> None:
         for name in differences(command_help("kapi", path, TREE[path]), helps[path])
         if name != "field-manager"  # its default is named after the program
     }
-    assert found == KNOWN.keys()
+    assert not found
 
 
 def test_the_flags_of_all_commands_are_those_of_kubectl() -> None:
