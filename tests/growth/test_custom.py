@@ -16,9 +16,9 @@ from kapi.endpoints.transform import table
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
-from kapi.servers.apiextensions.columns import table as columns_of
 from kapi.servers.apiextensions.outline import outline
 from kapi.servers.apiextensions.rows import Rows
+from kapi.servers.apiextensions.rows import table as columns_of
 from tests.growth.counting import lines, steepest, stretches
 from tests.growth.work import WORK, Work
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from kapi.request.info import RequestInfo
-from kapi.testbed.fault_rules import MAX_RULES, Match, Rule, Rules, decoded
+from kapi.testbed.fault_injection import MAX_RULES, Match, Rule, Rules, decoded
 
 UPDATE = RequestInfo(True, "", "update", "apps", "v1", "n1", "deployments", "status", "web")
 

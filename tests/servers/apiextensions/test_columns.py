@@ -13,8 +13,8 @@ from msgspec import Raw
 
 from kapi.machinery.jsonpath import Template
 from kapi.machinery.tree import Object
-from kapi.servers.apiextensions import columns as columns_of
-from kapi.servers.apiextensions.columns import table
+from kapi.servers.apiextensions import rows
+from kapi.servers.apiextensions.rows import table
 from tests.growth.counting import lines, stretches
 
 MANY = 2000
@@ -163,13 +163,13 @@ LONG: Object = {"spec": {"l": [{"k": "a"}] * MANY, "s": {"l": ["x"] * MANY}, "d"
     ],
 )
 def test_long_lists_are_walked_in_steps(paths: list[str]) -> None:
-    with patch.object(columns_of, "MAX_FOUND", 200):  # these are looked at by one expression
+    with patch.object(rows, "MAX_FOUND", 200):  # these are looked at by one expression
         found = stretches(lambda: cells(LONG, *paths))
     assert found.longest < MANY, found.where
 
 
 def test_ranges_keep_only_the_first_part() -> None:
-    template, obj = Template("{.n}{range .l[*]}{.}{end}", limit=columns_of.MAX_FOUND), {"n": 1, "l": [1] * 50 * MANY}
+    template, obj = Template("{.n}{range .l[*]}{.}{end}", limit=rows.MAX_FOUND), {"n": 1, "l": [1] * 50 * MANY}
     tracemalloc.start()
     try:
         assert template.first(obj) == [1]
