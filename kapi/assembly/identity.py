@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 log = Logger()
 
-
 AnyIssuer = Union[Issuer[str], Issuer[Awaitable[str]]]
 
 

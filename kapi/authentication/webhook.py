@@ -24,7 +24,6 @@ from kapi.request.user import UserInfo
 if TYPE_CHECKING:
     from kapi.client.endpoint_client import EndpointClient
 
-
 Answer = TypeVar("Answer")
 log = Logger()
 

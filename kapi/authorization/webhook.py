@@ -41,11 +41,9 @@ _LABEL_OPERATORS = {
 class MatchConditions(Protocol):
     def quick(self, review: Object) -> bool | None:
         """``matches`` within a few milliseconds; None when it would take longer."""
-        ...
 
     def matches(self, review: Object) -> bool:
         """Whether the webhook decides on this review.  Raises ValueError when a condition fails to evaluate."""
-        ...
 
 
 def access_review(attributes: Attributes, version: str) -> Object:

@@ -12,15 +12,11 @@ from kapi.machinery.time import of_unix
 
 NANOS = 1_000_000_000
 
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 TIMESTAMP_MIN = -62135596800 * NANOS
 
-
 _TIMESTAMP_MAX = 253402300800 * NANOS - 1
-
 
 _DURATION_UNITS = {
     "ns": 1,
@@ -33,9 +29,7 @@ _DURATION_UNITS = {
     "h": 3600 * NANOS,
 }
 
-
 _DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
-
 
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 

@@ -25,7 +25,6 @@ from kapi.process.reactor import Reactor, installed_reactor
 if TYPE_CHECKING:  # few files name a plugin
     from kapi.client.exec_credential import PluginPolicy
 
-
 DEFAULT_SERVER = "http://localhost:8080"
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _NEWS = "https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"

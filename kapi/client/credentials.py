@@ -26,15 +26,12 @@ class Authenticator(Protocol):
 
     async def headers(self) -> list[Header]:
         """The headers for the next request.  Raises ConfigError."""
-        ...
 
     async def certificate(self) -> ClientCertificate | None:
         """A client certificate for the next connection, in place of the configured one; None: the configured one."""
-        ...
 
     def rejected(self) -> bool:
         """Called after a 401.  Returns whether to send the request again, because there may be new credentials."""
-        ...
 
 
 class Static:

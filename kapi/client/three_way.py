@@ -25,7 +25,6 @@ class Schema(Protocol):
 
     def field(self, name: str) -> tuple[Schema, str, str]:
         """The schema of a field, its patch strategies (``merge,retainKeys``), and its list's merge key."""
-        ...
 
 
 class OpenAPISchema:

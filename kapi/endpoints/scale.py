@@ -106,7 +106,6 @@ CUSTOM_SCALE_ROW = replace(
     ),
 )
 
-
 _CONVERSION = "request to convert CR to an invalid group/version: autoscaling/v1"
 
 

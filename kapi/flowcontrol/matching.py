@@ -12,7 +12,6 @@ from kapi.request.user import UserInfo
 Matcher = Callable[[RequestInfo, UserInfo], bool]
 _ACCOUNT = "system:serviceaccount:"
 
-
 _Rule = Callable[[RequestInfo], bool]
 
 

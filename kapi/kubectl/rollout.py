@@ -220,7 +220,6 @@ SUBCOMMANDS = (
     ),
 )  # fmt: skip
 
-
 _CAUSE = "kubernetes.io/change-cause"
 _HASH = "pod-template-hash"
 #: annotations for which the deployment's values stay

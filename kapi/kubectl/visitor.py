@@ -28,7 +28,6 @@ EXTENSIONS = (".json", ".yaml", ".yml")
 class Visitor(Protocol):
     def visit(self) -> AsyncIterator[Info | Exception]:
         """The objects, with errors in place of objects that cannot be read."""
-        ...
 
 
 class Named:

@@ -19,7 +19,6 @@ from kapi.machinery.descriptors import without_waiting
 
 _PATIENCE_MS = 100  # wait for a slow reader; not again before it has read some bytes
 
-
 Write = Callable[[bytes], int]  # returns the number of bytes taken; raises BlockingIOError for none
 
 

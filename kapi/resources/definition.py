@@ -34,7 +34,6 @@ class Lister(Protocol):
 
     def labelled(self, labels: Mapping[str, str], namespace: str = "") -> builtins.list[Object]:
         """The objects with all of these labels.  Other objects are not decoded."""
-        ...
 
     @property
     def changes(self) -> object:

@@ -35,11 +35,9 @@ class Sink(Protocol):
 
     def change(self, kind: str, obj: Object) -> None:
         """``kind`` is ADDED, MODIFIED or DELETED.  All objects of a list are ADDED, even if they were known before."""
-        ...
 
     def complete(self, keys: set[str]) -> None:
         """Called at the end of a list: only the objects with these keys exist."""
-        ...
 
 
 class Reflector:

@@ -96,7 +96,6 @@ _SCHEMES = {
     "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
 }
 
-
 _OPEN: Object = {"x-kubernetes-preserve-unknown-fields": True}
 
 

@@ -40,7 +40,6 @@ TIMESTAMP_COMPARISON = histogram(
     "apiserver_request_timestamp_comparison_time", (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0)
 )
 
-
 BEFORE_FIRST_APPLY = "before-first-apply"
 
 #: fields that no manager owns

@@ -23,9 +23,7 @@ DELETE_FROM = "$deleteFromPrimitiveList"
 
 ELEMENT_ORDER = "$setElementOrder"
 
-
 _MAX_INSERTION_SORTED = 20  # items: Go's stable sort uses insertion sort up to here
-
 
 ORDER_FORMAT = "invalid patch format of setElementOrder list"
 _PRIMITIVE_FORMAT = "invalid patch format of primitive list"

@@ -42,7 +42,6 @@ from kapi.serving.request import APIRequest, RequestHeaders
 if TYPE_CHECKING:
     from kapi.serving.connections import ConnectionOwner
 
-
 log = Logger()
 
 

@@ -33,7 +33,6 @@ MAX_REQUEST = 2_000_000  # bytes of a snapshot that are sent in one request
 ANNOTATION = "kapi/cluster"  # of audit events: the name of the logical cluster (kapi.testbed.clusters)
 _CRD = "CustomResourceDefinition"
 
-
 Found = TypeVar("Found")
 
 

@@ -39,7 +39,6 @@ from kapi.watchcache.caches import Caches
 EPOCH = 1_700_000_000.0
 TESTER = UserInfo("tester", groups=(ALL_AUTHENTICATED,))
 
-
 Result = TypeVar("Result")
 
 

@@ -110,8 +110,6 @@ class Transport(Protocol):
         self, method: str, target: str, headers: Sequence[Header], body: bytes | None, *, streaming: bool = False
     ) -> Deferred[Response]:
         """``target`` is path and query, escaped.  Fails with the error of the connection; cancelling ends the connection."""
-        ...
 
     def close(self) -> Deferred[None]:
         """Closes idle connections at once and busy ones after their answer; fires when none is open."""
-        ...

@@ -23,7 +23,6 @@ _CACHE_SIZE = 1024
 _TIMEOUT_SECONDS = 30.0
 _MAX_TTL_SECONDS = 1800.0
 
-
 _REVIEW: Object = {"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "metadata": {}}
 
 

@@ -37,7 +37,6 @@ from kapi.machinery.tree import Object, Tree
 #: The newest version in which any check changed: later ones are the same.
 NEWEST = max(check.versions[-1][0] for check in CHECKS)
 
-
 _MAX_CACHED = 500  # levels and versions
 _rules: dict[LevelVersion, tuple[Rule, ...]] = {}
 _MINOR = RELEASE.minor

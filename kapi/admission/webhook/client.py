@@ -45,7 +45,6 @@ from kapi.wire.tls.trust import client_options, identity
 if TYPE_CHECKING:
     from kapi.wire.agent import Agent, prepared_url
 
-
 NO_CREDENTIALS = Credentials()
 MAX_ANSWER_BYTES = 3 * 1024 * 1024
 _MAX_TARGETS = 200

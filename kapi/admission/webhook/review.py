@@ -31,7 +31,6 @@ class Undecodable(ValueError):
 
 _GROUP = "admission.k8s.io"
 
-
 _RESPONSE = {
     "uid": typed.text("types.UID"),
     "allowed": typed.boolean,
@@ -41,7 +40,6 @@ _RESPONSE = {
     "auditAnnotations": typed.string_map,
     "warnings": typed.list_of(typed.string),
 }
-
 
 _REVIEWS = {
     ("AdmissionReview", f"{_GROUP}/{version}"): typed.struct(

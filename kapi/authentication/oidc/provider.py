@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from kapi.client.endpoint_client import EndpointClient
 
-
 log = Logger()
 _KINDS = frozenset({"RSA", "EC"})
 _EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}

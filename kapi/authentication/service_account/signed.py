@@ -25,7 +25,6 @@ Claims = Object
 _CACHE_SIZE = 4096
 _MAX_TOKEN_LENGTH = 64 * 1024  # characters
 
-
 _MAX_SECONDS = 2.0**63  # a time is an int64 upstream
 
 

@@ -64,7 +64,6 @@ def _joined(words: list[str]) -> Iterator[str]:
 
 GENERIC = (NAME, NAMESPACE, LABELS, ANNOTATIONS, lambda out, obj: _fields(out, {**obj}))
 
-
 _MIRROR = "kubernetes.io/config.mirror"
 
 

@@ -70,7 +70,6 @@ PERSISTENT_VOLUME = (
     lambda out, obj: describe_source(out, obj["spec"], PERSISTENT),
 )
 
-
 PERSISTENT_VOLUME_CLAIM = (
     describe_claim,
     lambda out, obj: out.multiline("Used By", sorted(at(pod, "metadata.name") for pod in obj["related"]["pods"])),

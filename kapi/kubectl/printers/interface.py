@@ -10,7 +10,6 @@ from kapi.machinery.tree import Object
 class Printer(Protocol):
     def print(self, obj: Object) -> str:
         """The object as text, with its line end."""
-        ...
 
     def print_event(self, event: str, obj: Object) -> str:
         """The object as part of a watch event of this type."""

@@ -342,7 +342,6 @@ BINDING_TABLE = printing.table(
     printing.AGE,
 )
 
-
 VALIDATING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
@@ -357,7 +356,6 @@ VALIDATING = Resource(
     ),
 )
 
-
 VALIDATING_BINDING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",
@@ -366,7 +364,6 @@ VALIDATING_BINDING = Resource(
     strategy=BindingStrategy(actions=True),
     table=BINDING_TABLE,
 )
-
 
 MUTATING = Resource(
     group="admissionregistration.k8s.io",
@@ -378,7 +375,6 @@ MUTATING = Resource(
         "mutations", "Mutations", "Mutation indicates the number of mutations rules defined in this configuration"
     ),
 )
-
 
 MUTATING_BINDING = Resource(
     group="admissionregistration.k8s.io",

@@ -239,7 +239,6 @@ VALIDATING = Resource(
     table=TABLE,
 )
 
-
 MUTATING = Resource(
     group="admissionregistration.k8s.io",
     version="v1",

@@ -8,7 +8,6 @@ from kapi.machinery.tree import Object
 
 APPROVED = "api-approved.kubernetes.io"
 
-
 _KEP = "https://github.com/kubernetes/enhancements/pull/1111"
 
 

@@ -11,7 +11,6 @@ from kapi.schema.structural.structure import Schema, embedded
 
 MAX_RULE_COST = 10_000_000
 
-
 MAX_SCHEMA_COST = 100_000_000
 
 

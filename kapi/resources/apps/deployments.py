@@ -35,7 +35,6 @@ from kapi.resources.shared.strategies import keep
 
 _SPEC = Path("spec")
 
-
 ROLLBACK = "deprecated.deployment.rollback.to"
 _VIEW = without_annotation(ROLLBACK)
 

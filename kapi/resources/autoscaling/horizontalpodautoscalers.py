@@ -364,7 +364,6 @@ RESOURCE = Resource(
     table=TABLE,
 )
 
-
 RESOURCE_V1 = Resource(
     group="autoscaling",
     version="v1",

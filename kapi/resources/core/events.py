@@ -103,7 +103,6 @@ TABLE = printing.table(
     of="api.core.v1.Event",
 )
 
-
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _SELECTABLE = {
     **{f"involvedObject.{name}": selectable(f"involvedObject.{name}") for name in _INVOLVED},

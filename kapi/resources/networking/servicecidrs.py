@@ -96,7 +96,6 @@ SERVICE_CIDR = Resource(
     ),
 )
 
-
 _PARENT = Path("spec").child("parentRef")
 _REFERENCE = struct(
     unless_empty("group", check(is_dns1123_subdomain)),

@@ -22,7 +22,6 @@ ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _CHOICE = "exactly one of `exactly` or `firstAvailable` is required"
 
-
 _REQUEST = "devices.requests.*"
 #: paths in the spec of a claim
 GATED = (

@@ -48,7 +48,6 @@ _NORMAL_FORM = (
     "characters"
 )
 
-
 _RESULT = "status.allocation.devices.results.*"
 _GATED_STATUS = (
     gated("DRAResourceClaimDeviceStatus", "status.devices"),

@@ -41,7 +41,6 @@ _DEVICE_PLACES = (
     "in the ResourceSlice spec"
 )
 
-
 _DEVICE = "spec.devices.*"
 _GATED = (
     gated("DRADeviceTaints", f"{_DEVICE}.taints"),

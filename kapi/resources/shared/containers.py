@@ -138,7 +138,6 @@ def _stop_signal(signal: str, path: Path, errors: Errors, ctx: PodOptions) -> No
 _HOOK = _handler("exec", "httpGet", "tcpSocket", "sleep")
 LIFECYCLE = struct(at("postStart", _HOOK), at("preStop", _HOOK), at("stopSignal", _stop_signal))
 
-
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 PROTOCOLS = frozenset({"TCP", "UDP", "SCTP"})

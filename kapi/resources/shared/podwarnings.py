@@ -39,7 +39,6 @@ _VOLUMES = (
 )
 _NO_POD = "a null labelSelector results in matching no pod"
 
-
 _BYTES = ("memory", "ephemeral-storage")
 
 

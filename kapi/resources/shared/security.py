@@ -26,7 +26,6 @@ _USER_CHARS_RE = re.compile(r'["/\\:;|=,\+\*\?<>@\[\]]').search
 _DOTS_RE = re.compile(r"[\. ]+\Z").match
 _PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
 
-
 _PARTS = ("initContainers", "containers", "ephemeralContainers")
 
 

@@ -147,7 +147,6 @@ CSI_DRIVER = Resource(
     ),
 )
 
-
 _DRIVERS = Path("spec").child("drivers")
 _MAX_NODE_ID = 256  # bytes
 

@@ -61,7 +61,6 @@ _Spec = TypedDict(  # noqa: UP013
 )
 _Definition = TypedDict("_Definition", {"metadata": _Metadata, "spec": _Spec, "status": Tree}, total=False)  # noqa: UP013
 
-
 _read = msgspec.json.Decoder(_Definition).decode
 
 
