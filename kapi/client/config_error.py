@@ -21,17 +21,13 @@ class NoConnection(ConfigError):
     """What client-go only finds when it connects: the server's address, or the answer of a credential plugin."""
 
 
-class ConfigErrors(InvalidConfig):
-    """Several at once."""
-
-    def __init__(self, errors: Sequence[ConfigError]) -> None:
-        self.errors = tuple(errors)
-        super().__init__("; ".join(error.why for error in errors))
-
-
 class LoadErrors(ConfigError):
     """Several files that cannot be read."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         self.errors = tuple(errors)
         super().__init__("; ".join(error.why for error in errors))
+
+
+class ConfigErrors(LoadErrors, InvalidConfig):
+    """Several problems of a configuration that can be read."""

@@ -254,7 +254,7 @@ class _Known:
 
     def resolveHostName(
         self, resolutionReceiver: Any, hostName: str, portNumber: int = 0, *_: object, **__: object
-    ) -> Any:
+    ) -> object:
         resolutionReceiver.resolutionBegan(self)
         for text in self._addresses:
             kind = IPv6Endpoint if ":" in text else IPv4Endpoint

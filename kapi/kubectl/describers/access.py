@@ -7,11 +7,10 @@ import itertools
 from collections.abc import Iterator
 
 from kapi.kubectl.describers.lines import (
-    ANNOTATIONS,
+    CLUSTER_HEAD,
     CREATED,
-    LABELS,
+    HEAD,
     NAME,
-    NAMESPACE,
     NONE,
     Lines,
     at,
@@ -34,7 +33,7 @@ def _pull_secrets(out: Lines, obj: Object) -> None:
         out.put(f"{' ' * len(title) if number else title}\t{name}\n")
 
 
-SERVICE_ACCOUNT = (NAME, NAMESPACE, LABELS, ANNOTATIONS, _pull_secrets)
+SERVICE_ACCOUNT = (*HEAD, _pull_secrets)
 
 
 class Rule(tuple[tuple[str, ...], ...]):
@@ -93,11 +92,9 @@ def _rules(out: Lines, obj: Object) -> None:
     out.table(RULE_COLUMNS, map(rule_cells, compact(obj.get("rules") or [])), 1)
 
 
-ROLE = (NAME, LABELS, ANNOTATIONS, _rules)
+ROLE = (*CLUSTER_HEAD, _rules)
 BINDING = (
-    NAME,
-    LABELS,
-    ANNOTATIONS,
+    *CLUSTER_HEAD,
     block("Role", "roleRef", row("Kind", "kind", "", level=1), row("Name", "name", "", level=1)),
     table("subjects", "Kind|Name|Namespace", "kind name namespace", "Subjects", always=True),
 )

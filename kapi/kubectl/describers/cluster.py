@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from kapi.kubectl.describers.lines import (
     ANNOTATIONS,
+    CLUSTER_HEAD,
     CREATED,
     LABELS,
     NAME,
@@ -101,9 +102,7 @@ _NAMESPACE_CONDITIONS = table(
     "Conditions",
 )
 NAMESPACE_OBJECT = (
-    NAME,
-    LABELS,
-    ANNOTATIONS,
+    *CLUSTER_HEAD,
     row("Status", "status.phase", ""),
     _NAMESPACE_CONDITIONS,
     _quotas,

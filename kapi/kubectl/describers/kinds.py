@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kapi.client.errors import StatusError
 from kapi.kubectl.describers import access, cluster, network, pods, storage, workloads
 from kapi.kubectl.describers.events import describe_events
-from kapi.kubectl.describers.lines import ANNOTATIONS, LABELS, NAME, NAMESPACE, Lines, Part, at
+from kapi.kubectl.describers.lines import HEAD, Lines, Part, at
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info
 from kapi.machinery.golang import value_text
@@ -62,7 +62,7 @@ def _joined(words: list[str]) -> Iterator[str]:
         place += 1
 
 
-GENERIC = (NAME, NAMESPACE, LABELS, ANNOTATIONS, lambda out, obj: _fields(out, {**obj}))
+GENERIC = (*HEAD, lambda out, obj: _fields(out, {**obj}))
 
 _MIRROR = "kubernetes.io/config.mirror"
 

@@ -224,4 +224,5 @@ NAME = row("Name", "metadata.name", "")
 NAMESPACE = row("Namespace", "metadata.namespace", "")
 LABELS = labels("Labels", "metadata.labels")
 ANNOTATIONS = notes("Annotations", "metadata.annotations")
+HEAD, CLUSTER_HEAD = (NAME, NAMESPACE, LABELS, ANNOTATIONS), (NAME, LABELS, ANNOTATIONS)  # of kinds without a namespace
 CREATED = row("CreationTimestamp", "metadata.creationTimestamp", "", rfc1123)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kapi.kubectl.describers.lines import (
     ANNOTATIONS,
+    CLUSTER_HEAD,
+    HEAD,
     LABELS,
     NAME,
     NAMESPACE,
@@ -61,10 +63,7 @@ def _service_ports(out: Lines, obj: Object) -> None:
 
 
 SERVICE = (
-    NAME,
-    NAMESPACE,
-    LABELS,
-    ANNOTATIONS,
+    *HEAD,
     row("Selector", "spec.selector", NONE, map_text),
     row("Type", "spec.type", ""),
     row("IP Family Policy", "spec.ipFamilyPolicy"),
@@ -98,10 +97,7 @@ def _subset_ports(out: Lines, subset: Object) -> None:
 
 
 ENDPOINTS = (
-    NAME,
-    NAMESPACE,
-    LABELS,
-    ANNOTATIONS,
+    *HEAD,
     text("Subsets:"),
     each(
         "subsets",
@@ -130,10 +126,7 @@ _ENDPOINT = (
     row("Zone", "zone", UNSET, level=2),
 )
 ENDPOINT_SLICE = (
-    NAME,
-    NAMESPACE,
-    LABELS,
-    ANNOTATIONS,
+    *HEAD,
     row("AddressType", "addressType", ""),
     _slice_ports,
     line(lambda obj: "Endpoints:" if obj.get("endpoints") else f"Endpoints: {NONE}"),
@@ -200,16 +193,12 @@ INGRESS = (
     ANNOTATIONS,
 )
 INGRESS_CLASS = (
-    NAME,
-    LABELS,
-    ANNOTATIONS,
+    *CLUSTER_HEAD,
     row("Controller", "spec.controller", ""),
     block("Parameters", "spec.parameters", row("APIGroup", "apiGroup", level=1), row("Kind", "kind", "", level=1), row("Name", "name", "", level=1)),  # noqa: E501
 )  # fmt: skip
 SERVICE_CIDR = (
-    NAME,
-    LABELS,
-    ANNOTATIONS,
+    *CLUSTER_HEAD,
     row("CIDRs", "spec.cidrs", "", joined(", ")),
     table(
         "status.conditions",
@@ -219,9 +208,7 @@ SERVICE_CIDR = (
     ),
 )
 IP_ADDRESS = (
-    NAME,
-    LABELS,
-    ANNOTATIONS,
+    *CLUSTER_HEAD,
     block(
         "Parent Reference",
         "spec.parentRef",

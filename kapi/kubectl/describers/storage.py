@@ -6,11 +6,10 @@ import base64
 
 from kapi.kubectl.describers.claims import STATUS, access_modes, claim_class, describe_claim
 from kapi.kubectl.describers.lines import (
-    ANNOTATIONS,
+    CLUSTER_HEAD,
     CREATED,
-    LABELS,
+    HEAD,
     NAME,
-    NAMESPACE,
     NONE,
     UNSET,
     Lines,
@@ -53,9 +52,7 @@ def _affinity(out: Lines, obj: Object) -> None:
 
 
 PERSISTENT_VOLUME = (
-    NAME,
-    LABELS,
-    ANNOTATIONS,
+    *CLUSTER_HEAD,
     row("Finalizers", "metadata.finalizers", "[]"),
     line(lambda obj: f"StorageClass:\t{claim_class(obj)}"),
     STATUS,
@@ -121,9 +118,7 @@ _DRIVER = (
     row("Topology Keys", "topologyKeys", level=3),
 )  # fmt: skip
 CSI_NODE = (
-    NAME,
-    LABELS,
-    ANNOTATIONS,
+    *CLUSTER_HEAD,
     CREATED,
     text("Spec:"),
     lambda out, obj: out.put("Drivers:\n", 1) if at(obj, "spec.drivers") is not None else None,
@@ -154,5 +149,5 @@ def _secret(out: Lines, obj: Object) -> None:
         out.put(f"{key}:\t{value_text(shown)}\n")
 
 
-CONFIG_MAP = (NAME, NAMESPACE, LABELS, ANNOTATIONS, _data)
-SECRET = (NAME, NAMESPACE, LABELS, ANNOTATIONS, _secret)
+CONFIG_MAP = (*HEAD, _data)
+SECRET = (*HEAD, _secret)

@@ -6,6 +6,7 @@ from kapi.kubectl.describers.claims import claim_class
 from kapi.kubectl.describers.lines import (
     ANNOTATIONS,
     CREATED,
+    HEAD,
     LABELS,
     NAME,
     NAMESPACE,
@@ -229,10 +230,7 @@ JOB = (
     _TEMPLATE,
 )
 CRON_JOB = (
-    NAME,
-    NAMESPACE,
-    LABELS,
-    ANNOTATIONS,
+    *HEAD,
     row("Schedule", "spec.schedule", ""),
     row("Concurrency Policy", "spec.concurrencyPolicy", ""),
     row("Suspend", "spec.suspend", UNSET, python_bool),
@@ -315,10 +313,7 @@ def _scaled(obj: Object) -> str:
 
 
 HORIZONTAL_POD_AUTOSCALER = (
-    NAME,
-    NAMESPACE,
-    LABELS,
-    ANNOTATIONS,
+    *HEAD,
     CREATED,
     line(lambda obj: "Reference:\t{kind}/{name}".format(**obj["spec"]["scaleTargetRef"])),
     _metrics,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kapi.cel import PER_CALL_LIMIT, RUNTIME_BUDGET, BudgetExceeded, EvaluationError, TimeExceeded
 from kapi.cel.environment import EVALUATION
@@ -23,6 +24,9 @@ from kapi.schema.structural.structure import Schema, additional, anywhere, embed
 
 _MAX_MESSAGE_BYTES = 5 * 1024  # of a message from messageExpression
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+_MESSAGE_OUT_OF_BUDGET = (
+    "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+)
 _UNTYPED = "rule compiler initialization error: failed to convert to declType for CEL validation rules"
 
 
@@ -66,6 +70,26 @@ class _Ratchet:
 _NEVER = _Ratchet(None, ABSENT, {})
 
 
+@dataclass(slots=True)
+class _Run:
+    """One validation: with ``warn`` errors of unchanged parts are warnings."""
+
+    budget: Budget
+    warn: Callable[[str], None] | None
+    errors: list[FieldError]
+
+    def stop(self, error: FieldError) -> None:
+        """Adds the error after which no further rule runs."""
+        self.errors.append(error)
+        self.budget.remaining = -1
+
+    def add(self, error: FieldError, rule: Rule, ratchet: _Ratchet) -> None:
+        if not rule.uses_old and self.warn is not None and ratchet.unchanged():
+            self.warn(str(error))
+        else:
+            self.errors.append(error)
+
+
 class RuleValidator:
     """The rules of a schema node and of all nodes below it."""
 
@@ -106,30 +130,22 @@ class RuleValidator:
 
         With ``warn`` (an update) errors of unchanged parts are warnings.
         """
-        errors: list[FieldError] = []
+        run = _Run(budget, warn, [])
         before = ABSENT if old is None else old
         ratchet = _Ratchet(value, before, self.schema) if warn is not None else _NEVER
         began = time.monotonic()
         try:
-            self._walk(path, value, before, ratchet, budget, warn, errors)
+            self._walk(path, value, before, ratchet, run)
         finally:
             EVALUATION.observe(time.monotonic() - began)
-        return errors
+        return run.errors
 
-    def _walk(
-        self,
-        path: Path,
-        value: object,
-        old: object,
-        ratchet: _Ratchet,
-        budget: Budget,
-        warn: Callable[[str], None] | None,
-        errors: list[FieldError],
-    ) -> None:
+    def _walk(self, path: Path, value: object, old: object, ratchet: _Ratchet, run: _Run) -> None:
+        budget = run.budget
         if value is None or budget.spent:
             return
         if self.rules or self.untyped:
-            self._run_rules(path, value, None if old is ABSENT else old, ratchet, budget, warn, errors)
+            self._run_rules(path, value, None if old is ABSENT else old, ratchet, run)
             if budget.spent:
                 return
         if isinstance(value, list):
@@ -138,7 +154,7 @@ class RuleValidator:
                 for item, here in each_of(path, value):
                     earlier = old_item(before, self.schema, item)
                     ratcheted = ratchet.below(item, earlier, self.items.schema)
-                    self.items._walk(here, item, earlier, ratcheted, budget, warn, errors)
+                    self.items._walk(here, item, earlier, ratcheted, run)
                     if budget.spent:
                         return
         elif isinstance(value, dict):
@@ -147,70 +163,52 @@ class RuleValidator:
                 earlier = known.get(name, ABSENT)
                 if self.extra is not None and name not in (self.schema.get("properties") or {}):
                     ratcheted = ratchet.below(item, earlier, self.extra.schema)
-                    self.extra._walk(path.key(name), item, earlier, ratcheted, budget, warn, errors)
+                    self.extra._walk(path.key(name), item, earlier, ratcheted, run)
                 field = self.fields.get(name)
                 if field is not None:
                     # clients cannot change the type of an object: old and new ones are converted to the same
                     fixed = ratchet.parent is None and name in ("apiVersion", "kind")
                     ratcheted = _NEVER if fixed else ratchet.below(item, earlier, field.schema)
-                    field._walk(path.child(name), item, earlier, ratcheted, budget, warn, errors)
+                    field._walk(path.child(name), item, earlier, ratcheted, run)
                 if budget.spent:
                     return
 
-    def _run_rules(
-        self,
-        path: Path,
-        value: object,
-        old: object,
-        ratchet: _Ratchet,
-        budget: Budget,
-        warn: Callable[[str], None] | None,
-        errors: list[FieldError],
-    ) -> None:
+    def _run_rules(self, path: Path, value: object, old: object, ratchet: _Ratchet, run: _Run) -> None:
         type_ = self.schema.get("type") or ""
         shown = str(path) or "<nil>"
         if self.untyped:
-            errors.append(invalid(shown, type_, _UNTYPED))
+            run.errors.append(invalid(shown, type_, _UNTYPED))
             return
-        if budget.remaining <= 0:
-            errors.append(invalid(shown, type_, _OUT_OF_BUDGET))
-            budget.remaining = -1
+        if run.budget.remaining <= 0:
+            run.stop(invalid(shown, type_, _OUT_OF_BUDGET))
             return
         try:
             mine = value if self.convert is None else self.convert(value)
             before = old if self.convert is None or old is None else self.convert(old)
         except EvaluationError as error:
-            errors.append(invalid(shown, type_, str(error)))
+            run.errors.append(invalid(shown, type_, str(error)))
             return
         plain: Object = {"self": mine}
         if old is not None:
             plain["oldSelf"] = before
         for rule in self.rules:
             if rule.error:
-                errors.append(invalid(shown, type_, f"rule compile error: {rule.error}"))
+                run.errors.append(invalid(shown, type_, f"rule compile error: {rule.error}"))
                 continue
             if rule.program is None or (rule.uses_old and old is None and not rule.optional_old):
                 continue
             variables = (
                 {"self": mine, "oldSelf": NONE if old is None else Optional(before)} if rule.optional_old else plain
             )
-            if not self._run_rule(rule, path, value, variables, plain, ratchet, budget, warn, errors):
+            if not self._run_rule(rule, path, value, variables, plain, ratchet, run):
                 return
 
     def _run_rule(
-        self,
-        rule: Rule,
-        path: Path,
-        value: object,
-        variables: Object,
-        plain: Object,
-        ratchet: _Ratchet,
-        budget: Budget,
-        warn: Callable[[str], None] | None,
-        errors: list[FieldError],
+        self, rule: Rule, path: Path, value: object, variables: Object, plain: Object, ratchet: _Ratchet, run: _Run
     ) -> bool:
         """Runs one rule; False when no further rule may run.  In ``plain``, the variables of messages, no value is optional."""
         assert rule.program is not None
+        budget = run.budget
         type_ = self.schema.get("type") or ""
         shown = str(path) or "<nil>"
         frame = Frame(variables, 0, PER_CALL_LIMIT, budget.deadline)
@@ -223,12 +221,11 @@ class RuleValidator:
         except EvaluationError as error:
             failure = error
         if frame.cost > budget.remaining:
-            errors.append(invalid(shown, type_, _OUT_OF_BUDGET))
-            budget.remaining = -1
+            run.stop(invalid(shown, type_, _OUT_OF_BUDGET))
             return False
         budget.remaining -= frame.cost
         if failure is not None:
-            return _evaluation_failed(shown, type_, failure, rule, budget, errors)
+            return _evaluation_failed(shown, type_, failure, rule, run)
         if result is True:
             return True
         target = Path(rule.path, path) if rule.path and not str(path) else _joined(path, rule.path)
@@ -236,13 +233,13 @@ class RuleValidator:
         if rule.message is not None:
             detail, stop = _message(rule, plain, budget)
             if stop is not None:
-                _add(invalid(str(target) or "<nil>", type_, stop), rule, ratchet, warn, errors)
+                run.add(invalid(str(target) or "<nil>", type_, stop), rule, ratchet)
                 budget.remaining = -1
                 return False
         if detail is None:
             detail = rule.default_message()
         bad = OMIT if type_ in ("object", "array") else value
-        _add(_reason(str(target) or "<nil>", bad, detail, rule.source.get("reason")), rule, ratchet, warn, errors)
+        run.add(_reason(str(target) or "<nil>", bad, detail, rule.source.get("reason")), rule, ratchet)
         return True
 
 
@@ -255,39 +252,17 @@ def _joined(path: Path, below: str) -> Path:
     return Path(("." if str(path) else "") + below, path)
 
 
-def _add(
-    error: FieldError, rule: Rule, ratchet: _Ratchet, warn: Callable[[str], None] | None, errors: list[FieldError]
-) -> None:
-    if not rule.uses_old and warn is not None and ratchet.unchanged():
-        warn(str(error))
-    else:
-        errors.append(error)
-
-
-def _evaluation_failed(
-    shown: str, type_: str, failure: EvaluationError, rule: Rule, budget: Budget, errors: list[FieldError]
-) -> bool:
+def _evaluation_failed(shown: str, type_: str, failure: EvaluationError, rule: Rule, run: _Run) -> bool:
     text = str(failure)
     if isinstance(failure, BudgetExceeded):
-        errors.append(
-            invalid(
-                shown,
-                type_,
-                f"'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.text}",
-            )
-        )
-        budget.remaining = -1
+        detail = "no further validation rules will be run due to call cost exceeds limit for rule"
+        run.stop(invalid(shown, type_, f"'{text}': {detail}: {rule.text}"))
         return False
     if text.startswith("no such overload"):
-        errors.append(
-            invalid(
-                shown,
-                type_,
-                f"'{text}': call arguments did not match a supported operator, function or macro signature for rule: {rule.text}",
-            )
-        )
+        detail = "call arguments did not match a supported operator, function or macro signature for rule"
+        run.errors.append(invalid(shown, type_, f"'{text}': {detail}: {rule.text}"))
     else:
-        errors.append(invalid(shown, type_, f"{text} evaluating rule: {rule.text}"))
+        run.errors.append(invalid(shown, type_, f"{text} evaluating rule: {rule.text}"))
     return True
 
 
@@ -304,17 +279,11 @@ def _message(rule: Rule, variables: Object, budget: Budget) -> tuple[str | None,
     except EvaluationError as error:
         exceeded = isinstance(error, BudgetExceeded)
     if frame.cost > budget.remaining:
-        return (
-            None,
-            "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run",
-        )
+        return None, _MESSAGE_OUT_OF_BUDGET
     budget.remaining -= frame.cost
     if exceeded:
-        source = rule.source.get("messageExpression")
-        return (
-            None,
-            f'no further validation rules will be run due to call cost exceeds limit for messageExpression: "{source}"',
-        )
+        stop = "no further validation rules will be run due to call cost exceeds limit for messageExpression"
+        return None, f'{stop}: "{rule.source.get("messageExpression")}"'
     if not isinstance(value, str):
         return None, None
     value = value.strip()
