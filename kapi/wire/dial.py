@@ -145,7 +145,9 @@ class Dialer:
                 from kapi.wire.tls.client import in_memory  # imported only when it is used
 
                 tls = in_memory(tls, faults, protocols)
-            return _HostBehindProxy(self._proxy, tls, self, self.reactor, host, port, self._timeout, proxied, addresses)
+            behind = _HostBehindProxy(self, self.reactor, host, port, self._timeout, proxied, addresses)
+            behind.proxy, behind.tls = self._proxy, tls
+            return behind
         reactor = self.reactor
         if tls is not None:
             from kapi.wire.tls.client import tls_reactor  # commands without TLS start faster
@@ -190,9 +192,8 @@ class _Host:
 class _HostBehindProxy(_Host):
     """A host behind a proxy, which looks up its name; when the addresses are checked, the name is looked up here instead."""
 
-    def __init__(self, proxy: EgressProxy, tls: IOpenSSLClientConnectionCreator | None, *host: Any) -> None:
-        super().__init__(*host)
-        self.proxy, self.tls = proxy, tls
+    proxy: EgressProxy
+    tls: IOpenSSLClientConnectionCreator | None
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         addresses, host = self.addresses, self.host
@@ -254,7 +255,7 @@ class _Known:
 
     def resolveHostName(
         self, resolutionReceiver: Any, hostName: str, portNumber: int = 0, *_: object, **__: object
-    ) -> object:
+    ) -> Any:
         resolutionReceiver.resolutionBegan(self)
         for text in self._addresses:
             kind = IPv6Endpoint if ":" in text else IPv4Endpoint
