@@ -188,6 +188,20 @@ def test_nothing_is_said_again_of_the_same_generation(plural: str) -> None:
              "tls: failed to find any PEM data in certificate input",
          ]),
         ("priorityclasses", {"value": 1}, []),
+        ("services", {"metadata": {"annotations": {"service.kubernetes.io/topology-aware-hints": "Auto"}}, "spec": {
+            "ports": [{"port": 80}]}}, [
+             "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use "
+             "service.kubernetes.io/topology-mode instead",
+         ]),
+        ("services", {"spec": {"clusterIP": "None", "loadBalancerIP": "10.0.0.1", "externalIPs": ["10.0.0.2"],
+                               "sessionAffinity": "ClientIP", "externalName": "a"}}, [
+             "spec.loadBalancerIP is ignored for headless services", "spec.externalIPs is ignored for headless services",
+             "spec.SessionAffinity is ignored for headless services",
+             'spec.externalName is ignored when spec.type is not "ExternalName"',
+         ]),
+        ("services", {"spec": {"type": "ExternalName", "externalName": "a", "externalIPs": ["10.0.0.2"]}}, [
+             'spec.externalIPs is ignored when spec.type is "ExternalName"',
+         ]),
     ],
 )  # fmt: skip
 def test_new(plural: str, parts: Object, texts: list[str]) -> None:
@@ -204,6 +218,10 @@ def test_new(plural: str, parts: Object, texts: list[str]) -> None:
              "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details",
          ]),
         ("nodes", "", {"spec": {"configSource": {}}}, ["spec.configSource: the feature is removed"]),
+        ("services", "status", {"spec": {}, "status": {"loadBalancer": {"ingress": [
+            {"hostname": "a"}, {"ip": "010.0.0.1"}, {"ip": "10.0.0.1"}]}}}, [
+             'status.loadBalancer.ingress[1]: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"',
+         ]),
         ("pods", "status", {"spec": PLAIN, "status": {"podIPs": [{"ip": "010.0.0.1"}], "hostIPs": [{"ip": "010.0.0.2"}]}}, [
              'status.podIPs[0].ip: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"',
              'status.hostIPs[0].ip: non-standard IP address "010.0.0.2" is invalid: use "10.0.0.2"',

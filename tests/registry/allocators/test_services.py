@@ -10,7 +10,9 @@ from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers.servicerepair import ServiceRepairController
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
+from kapi.registry.allocators.addresses import addresses_in_use, is_ready
 from kapi.registry.allocators.services import install
 from kapi.resources.catalogue import BUILT_IN
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
@@ -22,6 +24,16 @@ ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 
 def service(name: str, **spec: Any) -> Object:
     return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+def test_which_ranges_may_give_addresses() -> None:
+    ready = {"type": "Ready", "status": "True"}
+    for metadata, conditions, wanted in (
+        ({}, None, True), ({}, [], True), ({}, [{"type": "X", "status": "False"}], True), ({}, [ready], True),
+        ({}, [{**ready, "status": "False"}], False), ({}, [{**ready, "status": "Unknown"}, ready], False),
+        ({"deletionTimestamp": "2024-01-01T00:00:00Z"}, [ready], False),
+    ):  # fmt: skip
+        assert is_ready({"metadata": metadata, "status": {"conditions": conditions}}) is wanted
 
 
 class ServiceAllocation(TestCase):
@@ -149,6 +161,21 @@ class ServiceAllocation(TestCase):
         self.call("DELETE", f"{SERVICES}/b", expect=200)
         self.assertEqual(len(self.ports.reserved()), 2)
 
+    async def test_addresses_are_counted_by_range(self) -> None:
+        memory = await self.api("10.0.0.0/28", "fd00::/124")
+        for name, spec in (("a", {}), ("b", {}), ("c", {"ipFamilies": ["IPv6"]})):
+            self.call("POST", SERVICES, service(name, **spec), 201)
+        client = memory.registry.client
+        cache = memory.registry.caches.cache(GroupResource("networking.k8s.io", "ipaddresses"))
+        found = {
+            (sample.name.split("_")[-2], sample.labels["cidr"]): sample.value
+            for metric in addresses_in_use(client, cache) for sample in metric.samples
+        }  # fmt: skip
+        self.assertEqual(found, {
+            ("allocated", "10.0.0.0/28"): 2, ("available", "10.0.0.0/28"): 12,
+            ("allocated", "fd00::/124"): 1, ("available", "fd00::/124"): 14,
+        })  # fmt: skip
+
     async def test_a_changed_node_port_frees_the_old_one(self) -> None:
         await self.api()
         self.call("POST", SERVICES, service("a", type="NodePort", ports=[{"port": 80, "nodePort": 30001}]), 201)
@@ -179,6 +206,75 @@ class ServiceAllocation(TestCase):
                 outdated.append(stored._replace(revision=revision))
                 await self.ports.release(30001)
                 self.assertEqual((set(self.ports.reserved()), outdated), ({30000, 30002, 30003}, []))
+
+    async def test_ports_of_one_number_share_a_node_port_unless_they_ask_for_another(self) -> None:
+        await self.api()
+        udp = {"name": "u", "port": 80, "protocol": "UDP"}
+        for name, first, second, wanted in (
+            ("a", {"nodePort": 30001}, {}, [30001, 30001]),
+            ("b", {}, {"nodePort": 30002}, [30002, 30002]),
+            ("c", {"nodePort": 30000}, {"nodePort": 30003}, [30000, 30003]),
+        ):
+            both = [{"name": "t", "port": 80, **first}, {**udp, **second}]
+            made = self.call("POST", SERVICES, service(name, type="NodePort", ports=both), 201)
+            self.assertEqual([port["nodePort"] for port in made["spec"]["ports"]], wanted)
+        self.assertEqual(set(self.ports.reserved()), {30000, 30001, 30002, 30003})
+        self.patch("c", {"spec": {"type": "ClusterIP"}})
+        self.assertEqual(set(self.ports.reserved()), {30001, 30002})
+
+    async def test_one_node_port_is_not_for_two_ports_of_one_protocol(self) -> None:
+        await self.api()
+        self.call("POST", SERVICES, service("a", type="NodePort", ports=[{"port": 80, "nodePort": 30001}]), 201)
+        twice = [{"name": name, "port": port, "nodePort": 30001} for name, port in (("a", 80), ("b", 81))]
+        self.assertEqual(self.patch("a", {"spec": {"ports": twice}}, 500)["message"], "duplicate nodePort: {TCP 30001}")
+        twice[1]["protocol"] = "UDP"
+        self.patch("a", {"spec": {"ports": twice}})
+        self.assertEqual(list(self.ports.reserved()), [30001])
+
+    async def test_a_load_balancer_without_node_ports(self) -> None:
+        """An update gives its ports none either, and keeps those that it names."""
+        await self.api()
+        bare = service("a", type="LoadBalancer", allocateLoadBalancerNodePorts=False)
+        self.assertNotIn("nodePort", self.call("POST", SERVICES, bare, 201)["spec"]["ports"][0])
+        changed = self.patch(
+            "a", {"spec": {"ports": [{"name": "a", "port": 81}, {"name": "b", "port": 82, "nodePort": 30001}]}}
+        )
+        self.assertEqual([port.get("nodePort") for port in changed["spec"]["ports"]], [None, 30001])
+        self.assertEqual(list(self.ports.reserved()), [30001])
+
+    async def test_the_port_of_health_checks_is_given_back(self) -> None:
+        await self.api()
+        local = service("a", type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30002)
+        self.call("POST", SERVICES, local, 201)
+        self.patch("a", {"spec": {"externalTrafficPolicy": "Cluster", "healthCheckNodePort": 0}})
+        self.assertNotIn(30002, self.ports.reserved())
+        self.assertEqual(len(self.ports.reserved()), 1)
+
+    async def test_the_second_address_is_given_back(self) -> None:
+        await self.api("10.0.0.0/28", "fd00::/112")
+        made = self.call("POST", SERVICES, service("a", ipFamilyPolicy="RequireDualStack"), 201)
+        self.assertEqual(len(self.held()), 2)
+        self.patch("a", {"spec": {"ipFamilyPolicy": "SingleStack"}})
+        self.assertEqual(self.held(), [made["spec"]["clusterIP"]])
+
+    async def test_a_dry_run_takes_no_address(self) -> None:
+        await self.api()
+        for spec in ({}, {"clusterIP": "10.0.0.5"}):
+            made = self.call("POST", f"{SERVICES}?dryRun=All", service("a", **spec), 201)
+            self.assertTrue(made["spec"]["clusterIP"].startswith("10.0.0."))
+            self.assertEqual(self.held(), [])
+
+    async def test_only_ranges_that_are_ready_give_addresses(self) -> None:
+        await self.api()
+        for status, code in (("False", 500), ("True", 201)):
+            conditions = [{"type": "Other", "status": "False"}, {"type": "Ready", "status": status}]
+            path = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes"
+            for each in conditions:
+                each.update(reason="r", message="m", lastTransitionTime="2024-01-01T00:00:00Z")
+            self.call(
+                "PATCH", f"{path}/status", {"status": {"conditions": conditions}}, 200, "application/merge-patch+json"
+            )
+            self.call("POST", SERVICES, service("a"), code)
 
     async def test_an_external_name_gives_its_address_up_and_gets_one_again(self) -> None:
         await self.api()

@@ -9,7 +9,13 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.core.services import RESOURCE
-from kapi.resources.core.services.families import decide_families, normalize_cluster_ips
+from kapi.resources.core.services.allocation import plan_addresses
+from kapi.resources.core.services.families import (
+    decide_families,
+    families_on_read,
+    keep_allocated,
+    normalize_cluster_ips,
+)
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 PORT = {"port": 80, "protocol": "TCP", "targetPort": 80}
@@ -365,3 +371,110 @@ def test_an_address_that_only_one_of_two_fields_has(
     new = service(*given)
     normalize_cluster_ips(new, None if old is None else service(*old))
     assert (new["spec"]["clusterIP"], new["spec"].get("clusterIPs") or []) == (given[0], wanted)
+
+
+NODE: Object = {"type": "NodePort", "clusterIP": A, "clusterIPs": [A]}
+HEALTHY: Object = {**NODE, "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30009}
+
+
+def ports_of(**numbers: int | None) -> Object:
+    return {
+        "ports": [
+            {"name": name, **({} if number is None else {"nodePort": number})} for name, number in numbers.items()
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "kept"),
+    [
+        ({"clusterIP": A, "clusterIPs": [A, V6]}, {}, {"clusterIP": A, "clusterIPs": [A, V6]}),
+        ({"clusterIP": A, "clusterIPs": [A]}, {"clusterIP": B, "clusterIPs": [B]}, {"clusterIP": B, "clusterIPs": [B]}),
+        ({"clusterIP": A, "clusterIPs": [A]}, {"type": "ExternalName"}, {"type": "ExternalName"}),
+        ({"type": "ExternalName", "clusterIP": A, "clusterIPs": [A]}, {"type": "ClusterIP"}, {"type": "ClusterIP"}),
+        ({}, {}, {}),
+        # ports by their names, but for those that another port has now
+        ({**NODE, **ports_of(a=1, b=2)}, {**NODE, **ports_of(b=None, c=None, a=5)}, {**NODE, **ports_of(b=2, c=None, a=5)}),
+        ({**NODE, **ports_of(a=1, b=2)}, {**NODE, **ports_of(a=2, b=None)}, {**NODE, **ports_of(a=2, b=None)}),
+        ({**NODE, **ports_of(a=None)}, {**NODE, **ports_of(a=None)}, {**NODE, **ports_of(a=None)}),
+        ({**NODE, **ports_of(a=1)}, {"type": "ClusterIP", "clusterIP": A, "clusterIPs": [A], **ports_of(a=None)},
+         {"type": "ClusterIP", "clusterIP": A, "clusterIPs": [A], **ports_of(a=None)}),
+        ({"clusterIP": A, "clusterIPs": [A], **ports_of(a=1)}, {**NODE, **ports_of(a=None)}, {**NODE, **ports_of(a=None)}),
+        # the port of health checks
+        (HEALTHY, {**HEALTHY, "healthCheckNodePort": 0}, HEALTHY),
+        (HEALTHY, {**HEALTHY, "healthCheckNodePort": 30008}, {**HEALTHY, "healthCheckNodePort": 30008}),
+        (HEALTHY, NODE, NODE),
+        (NODE, {**HEALTHY, "healthCheckNodePort": 0}, {**HEALTHY, "healthCheckNodePort": 0}),
+        ({**HEALTHY, "healthCheckNodePort": 0}, {**HEALTHY, "healthCheckNodePort": 0}, {**HEALTHY, "healthCheckNodePort": 0}),
+    ],
+)  # fmt: skip
+def test_what_was_allocated_is_kept_when_an_update_lacks_it(before: Object, given: Object, kept: Object) -> None:
+    new = {"spec": copy.deepcopy(given)}
+    keep_allocated(new, {"spec": before})
+    assert new == {"spec": kept}
+
+
+def with_families(*names: str) -> Object:
+    return {"ipFamilyPolicy": "SingleStack" if len(names) == 1 else "RequireDualStack", "ipFamilies": [*names]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "primary", "added"),
+    [
+        ({"clusterIP": A}, "IPv6", {"clusterIPs": [A], **with_families("IPv4")}),
+        ({"clusterIP": V6}, "IPv4", {"clusterIPs": [V6], **with_families("IPv6")}),
+        ({"clusterIP": A, "clusterIPs": [A, V6]}, "IPv4", with_families("IPv4", "IPv6")),
+        ({"clusterIP": "None", "selector": {"a": "b"}}, "IPv6", {"clusterIPs": ["None"], **with_families("IPv6")}),
+        ({"clusterIP": "None"}, "IPv6", {"clusterIPs": ["None"], **with_families("IPv6", "IPv4")}),
+        ({"clusterIP": "None"}, "IPv4", {"clusterIPs": ["None"], **with_families("IPv4", "IPv6")}),
+        ({"clusterIP": A, "ipFamilies": ["IPv6"]}, "IPv4", {"clusterIPs": [A]}),
+        ({"type": "ExternalName", "internalTrafficPolicy": "Cluster"}, "IPv4", {"internalTrafficPolicy": None}),
+        ({}, "IPv4", {}),
+    ],
+)  # fmt: skip
+def test_a_service_that_was_stored_without_families_is_read_with_them(
+    spec: Object, primary: str, added: Object
+) -> None:
+    service = {"spec": dict(spec)}
+    families_on_read(service, primary)
+    assert service["spec"] == {key: value for key, value in {**spec, **added}.items() if value is not None}
+
+
+def stacked(*ips: str, **spec: Any) -> Object:
+    names = ["IPv6" if ":" in ip else "IPv4" for ip in ips]
+    return {"spec": {"clusterIP": ips[0] if ips else "", "clusterIPs": [*ips], "ipFamilies": names, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "allocate", "release"),
+    [
+        (None, stacked(A, V6), {"IPv4": A, "IPv6": V6}, {}),
+        (None, stacked(A, ipFamilies=["IPv4", "IPv6"]), {"IPv4": A, "IPv6": ""}, {}),
+        (None, stacked(ipFamilies=["IPv6"]), {"IPv6": ""}, {}),
+        (None, stacked("None"), {}, {}),
+        (None, stacked(type="ExternalName", ipFamilies=["IPv4"]), {}, {}),
+        (stacked(type="ExternalName"), stacked(A), {"IPv4": A}, {}),
+        (stacked(type="ExternalName"), stacked(type="ExternalName"), {}, {}),
+        (stacked(A, V6), stacked(A, V6, type="ExternalName"), {}, {"IPv4": A, "IPv6": V6}),
+        (stacked("None"), stacked("None", type="ExternalName"), {}, {}),
+        (stacked("None"), stacked("None", ipFamilies=["IPv4", "IPv6"]), {}, {}),
+        (stacked(A), stacked(A, V6), {"IPv6": V6}, {}),
+        (stacked(A), stacked(A, ipFamilies=["IPv4", "IPv6"]), {"IPv6": ""}, {}),
+        (stacked(A, V6), stacked(A), {}, {"IPv6": V6}),
+        (stacked(A, V6, clusterIPs=[A]), stacked(A), {}, {}),
+        (stacked(A, V6), stacked(A, V6), {}, {}),
+        (stacked(A), stacked(A), {}, {}),
+    ],
+)  # fmt: skip
+def test_addresses_to_allocate_and_to_release(
+    old: Object | None, new: Object, allocate: Object, release: Object
+) -> None:
+    assert plan_addresses(new, old) == (allocate, release)
+
+
+def test_an_address_of_a_load_balancer_is_virtual_unless_it_says_otherwise() -> None:
+    ingress = [{"ip": A}, {"ip": B, "ipMode": "Proxy"}, {"hostname": "a.example"}]
+    service = {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": copy.deepcopy(ingress)}}}
+    RESOURCE.strategy.default(service)
+    found = [each.get("ipMode") for each in service["status"]["loadBalancer"]["ingress"]]
+    assert found == ["VIP", "Proxy", None]
