@@ -266,9 +266,10 @@ def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context:
     period = options.get("gracePeriodSeconds")
     if period is not None and period < 0:
         period = 1
-    grace = store.row.strategy.graceful_delete(obj, {**options, "gracePeriodSeconds": period}, context)
     if not store.row.graceful:
         return False, False
+    grace = store.row.strategy.graceful_delete(obj, {**options, "gracePeriodSeconds": period}, context)
+    assert grace is not None
     now = store.environment.clock()
     if metadata.get("deletionTimestamp"):
         current = metadata.get("deletionGracePeriodSeconds")
@@ -284,8 +285,6 @@ def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context:
         metadata["deletionTimestamp"] = stamp(until)
         metadata["deletionGracePeriodSeconds"] = period
         return True, False
-    if grace is None:
-        return False, False
     metadata["deletionTimestamp"] = stamp(now + lasting(grace))
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation", 0) > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI, succeed
 
@@ -65,3 +66,63 @@ def test_a_very_long_grace_period_can_be_shortened(
     assert (metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]) == (sooner, 60)
     assert api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0}).code == 200
     assert api.ask("GET", f"{PODS}/p").code == 404
+
+
+def test_a_pod_that_has_no_time_left_waits_for_its_finalizers_only(api: MemoryAPI) -> None:
+    held = pod()
+    held["metadata"]["finalizers"] = ["example.com/a"]
+    assert api.ask("POST", PODS, held).code == 201
+    for seconds in (0, 30):
+        metadata = api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": seconds}).json["metadata"]
+        found = {name: metadata[name] for name in ("deletionGracePeriodSeconds", "deletionTimestamp", "generation")}
+        assert found == {
+            "deletionGracePeriodSeconds": 0, "deletionTimestamp": "2023-11-14T22:13:20Z", "generation": 2,
+        }  # fmt: skip
+
+
+def test_a_period_that_is_over_ends_now(api: MemoryAPI) -> None:
+    """At once without any, else a second later."""
+    for seconds, left in ((5, 1), (1, 1), (20, 5)):
+        assert api.ask("POST", PODS, pod()).code == 201
+        assert api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 30}).code == 200
+        api.clock.advance(15)
+        api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": seconds})
+        metadata = api.ask("GET", f"{PODS}/p").json["metadata"]
+        began = seconds_of(metadata["deletionTimestamp"]) - api.environment.clock()
+        assert (metadata["deletionGracePeriodSeconds"], int(began)) == ((1, 0) if left == 1 else (seconds, left))
+        assert api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0}).code == 200
+        assert api.ask("GET", f"{PODS}/p").code == 404
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "after"),
+    [
+        ([], {}, None), (["a.io/b"], {}, ["a.io/b"]), (["orphan"], {}, ["orphan"]),
+        (["foregroundDeletion"], {}, ["foregroundDeletion"]),
+        (["a.io/b", "orphan"], {"propagationPolicy": "Foreground"}, ["a.io/b", "foregroundDeletion"]),
+        (["a.io/b", "foregroundDeletion"], {"propagationPolicy": "Orphan"}, ["a.io/b", "orphan"]),
+        (["orphan"], {"propagationPolicy": "Background"}, None), (["orphan"], {"orphanDependents": False}, None),
+        (["foregroundDeletion"], {"orphanDependents": False}, None),
+        (["foregroundDeletion"], {"orphanDependents": True}, ["orphan"]), ([], {"orphanDependents": True}, ["orphan"]),
+        ([], {"propagationPolicy": "Orphan"}, ["orphan"]), ([], {"propagationPolicy": "Foreground"}, ["foregroundDeletion"]),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_dependents_is_a_finalizer(
+    api: MemoryAPI, before: list[str], options: Object, after: list[str] | None
+) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    assert api.ask("POST", path, {"metadata": {"name": "c", "finalizers": before}}).code == 201
+    answer = api.ask("DELETE", f"{path}/c", options)
+    assert answer.code == 200
+    left = api.ask("GET", f"{path}/c")
+    assert (left.json["metadata"]["finalizers"] if left.code == 200 else None) == after
+
+
+@pytest.mark.parametrize(("before", "policy"), [([], "Foreground"), (["orphan"], "Background")])
+def test_without_garbage_collection_no_finalizer_comes_or_goes(api: MemoryAPI, before: list[str], policy: str) -> None:
+    api.environment.garbage_collection = False
+    path = "/api/v1/namespaces/default/configmaps"
+    assert api.ask("POST", path, {"metadata": {"name": "c", "finalizers": before}}).code == 201
+    assert api.ask("DELETE", f"{path}/c", {"propagationPolicy": policy}).code == 200
+    left = api.ask("GET", f"{path}/c")
+    assert left.json["metadata"]["finalizers"] == before if before else left.code == 404

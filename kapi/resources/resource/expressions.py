@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from kapi.cel import CompileErrors, Environment, EvaluationError, kubernetes_functions
+from kapi.cel import CompileErrors, Environment, kubernetes_functions
 from kapi.cel.functions import declare
 from kapi.cel.library.quantity import QUANTITY
-from kapi.cel.sizes import MAX_INCLUDES, Range
-from kapi.cel.types import ANY, BOOL, DYN, STRING, CelType, StructField, StructType, Value, map_of
+from kapi.cel.sizes import Range
+from kapi.cel.types import ANY, BOOL, DYN, STRING, CelType, StructField, StructType, map_of
 from kapi.cel.values import equal
-from kapi.machinery.each import elements
 
 _MAX_COST = 1_000_000
 _MAX_DOMAIN, _MAX_IDENTIFIER, _MAX_VALUES, _MAX_STRING = 63, 32, 32, 64
 
 
-def _includes(target: Value, value: Value) -> bool:
-    """Whether an attribute is the value, or a list that contains it."""
-    if not isinstance(target, (list, tuple)):
-        return equal(target, value)
-    for i, item in enumerate(elements(target)):
-        if i >= MAX_INCLUDES:
-            raise EvaluationError(f"'includes' function cannot be applied to lists longer than {MAX_INCLUDES} values")
-        if equal(item, value):
-            return True
-    return False
-
-
-_INCLUDES = declare("includes", "dra_includes_dyn_dyn", "dyn.(dyn) bool", _includes)
+#: whether an attribute is a value, or a list that contains it; its function does not run: schedulers evaluate selectors
+_INCLUDES = declare("includes", "dra_includes_dyn_dyn", "dyn.(dyn) bool", equal)
 
 
 @cache

@@ -246,3 +246,61 @@ def test_a_target_with_an_average_only_is_refused_when_it_comes_back_from_v1() -
     obj["spec"]["metrics"] = [{"type": "Object", "object": {**wish, "target": target}}]
     lines = [str(error) for error in horizontalpodautoscalers.RESOURCE_V1.strategy.validate(from_v1(to_v1(obj)), CTX)]
     assert lines == ['spec.metrics[0].object.target.value: Invalid value: "0": must be positive']
+
+
+TOLERANT: Object = {"scaleUp": {"tolerance": "100m"}, "scaleDown": {"tolerance": "200m"}}
+
+
+@pytest.mark.parametrize(
+    ("gate", "before", "kept"),
+    [
+        (True, None, ["100m", "200m"]), (False, None, [None, None]), (False, {}, [None, None]),
+        (False, {"behavior": None}, [None, None]), (False, {"behavior": {"scaleUp": None}}, [None, None]),
+        (False, {"behavior": {"scaleUp": {"tolerance": "1"}}}, ["100m", "200m"]),
+        (False, {"behavior": {"scaleDown": {"tolerance": "0"}}}, ["100m", "200m"]),
+    ],
+)  # fmt: skip
+def test_a_tolerance_needs_its_gate_unless_there_was_one(
+    gate: bool, before: Object | None, kept: list[str | None]
+) -> None:
+    ctx = StrategyContext("default", "h", now="2024-01-01T00:00:00Z", features={"HPAConfigurableTolerance": gate})
+    strategy, new = (
+        horizontalpodautoscalers.RESOURCE.strategy,
+        {"metadata": {}, "spec": {"behavior": tree.copy(TOLERANT)}},
+    )
+    if before is None:
+        strategy.prepare_for_create(new, ctx)
+    else:
+        strategy.prepare_for_update(new, {"metadata": {}, "spec": before}, ctx)
+    assert [part.get("tolerance") for part in new["spec"]["behavior"].values()] == kept
+
+
+AVERAGE, VALUE = {"averageValue": "10"}, {"value": "5"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "current", "text"),
+    [
+        ("Pods", AVERAGE, AVERAGE, "10/10"), ("Pods", AVERAGE, {}, "<nil>/10"), ("Pods", AVERAGE, None, "<unknown>/10"),
+        ("Object", VALUE, VALUE, "5/5"), ("Object", VALUE, {}, "<nil>/5"), ("Object", VALUE, None, "<unknown>/5"),
+        ("Object", AVERAGE, AVERAGE, "10/10 (avg)"), ("Object", AVERAGE, {}, "<unknown>/10 (avg)"),
+        ("External", AVERAGE, AVERAGE, "10/10 (avg)"), ("External", AVERAGE, None, "<unknown>/10 (avg)"),
+        ("External", VALUE, VALUE, "5/5"),
+        ("Resource", AVERAGE, AVERAGE, "cpu: 10/10"), ("Resource", AVERAGE, {}, "cpu: <nil>/10"),
+        ("Resource", AVERAGE, None, "cpu: <unknown>/10"), ("ContainerResource", AVERAGE, AVERAGE, "cpu: 10/10"),
+        ("Resource", {"averageUtilization": 80}, {"averageUtilization": 40}, "cpu: 40%/80%"),
+        ("Resource", {"averageUtilization": 80}, {}, "cpu: <unknown>/80%"), ("Resource", {}, {}, "cpu: <unknown>/<auto>"),
+        ("ContainerResource", {"averageUtilization": 80}, {"averageUtilization": 0}, "cpu: 0%/80%"),
+        ("Other", {}, {}, "<unknown type>"),
+    ],
+)  # fmt: skip
+def test_targets_in_tables(kind: str, target: Object, current: Object | None, text: str) -> None:
+    """Upstream's ``formatHPAMetrics``."""
+    field = kind[0].lower() + kind[1:]
+    metric: Object = {"type": kind, field: {"name": "cpu", "target": target}}
+    status = [] if current is None else [{"type": kind, field: {"name": "cpu", "current": current}}]
+    obj = {"metadata": {"name": "h"}, "spec": {"metrics": [metric]}, "status": {"currentMetrics": status}}
+    table = horizontalpodautoscalers.RESOURCE.table
+    assert table is not None
+    names = [column.name for column in table.columns]
+    assert table.cells(obj, 0.0)[names.index("Targets")] == text

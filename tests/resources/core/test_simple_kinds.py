@@ -344,3 +344,46 @@ def test_the_first_private_key_of_a_file_is_that_of_the_certificate() -> None:
     (certificate, own), (_, other) = self_signed("a"), self_signed("b")
     assert secrets.key_pair_error(certificate, own + other) == ""
     assert secrets.key_pair_error(certificate, other + own) == "tls: private key does not match public key"
+
+
+def pem(*kinds: str) -> bytes:
+    return "".join(f"-----BEGIN {kind}-----\nYQ==\n-----END {kind}-----\n" for kind in kinds).encode()
+
+
+NO_CERTIFICATE = (
+    'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM blocks of the following'
+)
+NO_KEY = 'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM blocks of the following'
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "text"),
+    [
+        ([], [], "tls: failed to find any PEM data in certificate input"),
+        (["RSA PRIVATE KEY"], [], "tls: failed to find certificate PEM data in certificate input, but did find a private key; "
+         "PEM inputs may have been switched"),
+        (["X"], [], f"{NO_CERTIFICATE} types: [X]"),
+        (["PRIVATE KEY", "PRIVATE KEY"], [], f"{NO_CERTIFICATE} types: [PRIVATE KEY PRIVATE KEY]"),
+        (["X", "CERTIFICATE"], [], "tls: failed to find any PEM data in key input"),
+        (["CERTIFICATE"], ["CERTIFICATE"], "tls: found a certificate rather than a key in the PEM for the private key"),
+        (["CERTIFICATE"], ["CERTIFICATE", "X"], f"{NO_KEY} types: [CERTIFICATE X]"),
+        (["CERTIFICATE"], ["X"], f"{NO_KEY} types: [X]"),
+        (["CERTIFICATE"], ["MYPRIVATE KEY"], f"{NO_KEY} types: [MYPRIVATE KEY]"),
+        (["CERTIFICATE"], ["X", "EC PRIVATE KEY"], "x509: malformed certificate"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_from_a_certificate_and_its_key(certificate: list[str], key: list[str], text: str) -> None:
+    assert secrets.key_pair_error(pem(*certificate), pem(*key)) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [({"type": "a/b"}, {"type": ""}, "a/b"), ({"type": "a/b"}, {"type": "a/c"}, "a/c"), ({}, {"type": ""}, "")],
+)
+def test_a_secret_without_a_type_keeps_the_one_it_has(before: Object, after: Object, kept: str) -> None:
+    secrets.RESOURCE.strategy.prepare_for_update(new := {"metadata": {}, **after}, {"metadata": {}, **before}, CTX)
+    assert new["type"] == kept
+
+
+def test_a_value_of_a_secret_that_is_null_is_empty() -> None:
+    assert made(secrets.RESOURCE, data={"a": None, "b": "Yg=="})["data"] == {"a": "", "b": "Yg=="}

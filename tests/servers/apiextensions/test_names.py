@@ -138,6 +138,38 @@ def test_a_schema_from_before_schemas_were_structural_is_told_about(schema: Obje
     assert (found is None) if not message else (found is not None and found["message"].startswith(message))
 
 
+@pytest.mark.parametrize(
+    ("spec", "before", "changed", "message"),
+    [
+        ({}, None, False, None),
+        ({"preserveUnknownFields": True}, None, True, "spec.preserveUnknownFields: Invalid value: true: must be false"),
+        ({"preserveUnknownFields": True}, ("True", "spec.preserveUnknownFields: Invalid value: true: must be false"), False,
+         "spec.preserveUnknownFields: Invalid value: true: must be false"),
+        ({"preserveUnknownFields": True}, ("False", "spec.preserveUnknownFields: Invalid value: true: must be false"), True,
+         "spec.preserveUnknownFields: Invalid value: true: must be false"),
+        ({"preserveUnknownFields": True}, ("True", "another"), True,
+         "spec.preserveUnknownFields: Invalid value: true: must be false"),
+        ({}, ("True", "another"), True, None),
+    ],
+)  # fmt: skip
+def test_a_definition_that_keeps_unknown_fields_is_not_structural(
+    spec: Object, before: tuple[str, str] | None, changed: bool, message: str | None
+) -> None:
+    crd = definition("foos", "Foo")
+    crd["spec"] |= spec
+    other = {"type": "Established", "status": "True"}
+    crd["status"] = {"conditions": [other]}
+    if before is not None:
+        status, text = before
+        crd["status"]["conditions"].append({"type": "NonStructuralSchema", "status": status, "message": text})
+    assert names.structural_condition(crd, "now") is changed
+    found = condition(crd, "NonStructuralSchema")
+    assert (found or {}).get("message") == message
+    if changed and found is not None:
+        assert (found["status"], found["reason"]) == ("True", "Violations")
+    assert crd["status"]["conditions"][0] == other
+
+
 def test_thousands_of_names_are_taken_up_in_steps_and_what_begins_later_counts() -> None:
     clock, taken = Clock(), names.NameIndex()
     call = Slices(clock, length=-1.0).call
