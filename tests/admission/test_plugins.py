@@ -159,6 +159,69 @@ class TestLimitRanger:
         assert "maximum cpu usage per Container is 1, but limit is 2" in text
         assert "cpu max limit to request ratio per Container is 4, but provided ratio is 100" in text
 
+    @pytest.mark.parametrize(
+        ("limit", "requests", "limits", "texts"),
+        [
+            ({"min": {"cpu": "1"}}, {}, {}, ["minimum cpu usage per {} is 1.  No request is specified"]),
+            ({"min": {"cpu": "1"}}, {"cpu": "999m"}, {}, ["minimum cpu usage per {} is 1, but request is 999m"]),
+            ({"min": {"cpu": "1"}}, {"cpu": "1"}, {}, []),
+            ({"min": {"cpu": "1"}}, {"cpu": "1"}, {"cpu": "500m"}, ["minimum cpu usage per {} is 1, but limit is 500m"]),
+            ({"min": {"cpu": "1"}}, {"cpu": "1"}, {"cpu": "1"}, []),
+            ({"max": {"cpu": "1"}}, {"cpu": "1"}, {}, ["maximum cpu usage per {} is 1.  No limit is specified"]),
+            ({"max": {"cpu": "1"}}, {}, {"cpu": "1"}, []),
+            ({"max": {"cpu": "1"}}, {}, {"cpu": "1001m"}, ["maximum cpu usage per {} is 1, but limit is 1001m"]),
+            ({"max": {"cpu": "1"}}, {"cpu": "2"}, {"cpu": "1"}, ["maximum cpu usage per {} is 1, but request is 2"]),
+            ({"max": {"cpu": "1"}}, {"cpu": "1"}, {"cpu": "1"}, []),
+            ({"maxLimitRequestRatio": {"cpu": "2"}}, {}, {"cpu": "1"},
+             ["cpu max limit to request ratio per {} is 2, but no request is specified or request is 0"]),
+            ({"maxLimitRequestRatio": {"cpu": "2"}}, {"cpu": "0"}, {"cpu": "1"},
+             ["cpu max limit to request ratio per {} is 2, but no request is specified or request is 0"]),
+            ({"maxLimitRequestRatio": {"cpu": "2"}}, {"cpu": "1"}, {},
+             ["cpu max limit to request ratio per {} is 2, but no limit is specified or limit is 0"]),
+            ({"maxLimitRequestRatio": {"cpu": "2"}}, {"cpu": "1"}, {"cpu": "2"}, []),
+            ({"maxLimitRequestRatio": {"cpu": "1500m"}}, {"cpu": "1"}, {"cpu": "1501m"},
+             ["cpu max limit to request ratio per {} is 1500m, but provided ratio is 1.501000"]),
+            ({"max": {"memory": "1", "cpu": "1"}, "min": {"memory": "3", "cpu": "3"}}, {"cpu": "2", "memory": "2"},
+             {"cpu": "2", "memory": "2"}, [
+                "minimum cpu usage per {} is 3, but request is 2", "minimum memory usage per {} is 3, but request is 2",
+                "maximum cpu usage per {} is 1, but limit is 2", "maximum memory usage per {} is 1, but limit is 2",
+            ]),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("kind", ["Container", "Pod"])
+    def test_each_limit(self, kind: str, limit: Object, requests: Object, limits: Object, texts: list[str]) -> None:
+        client = cluster()
+        spec = {"limits": [{"type": kind, **limit}, {"type": "Other", "min": {"cpu": "99"}}]}
+        client.put("", "limitranges", {"metadata": {"name": "l", "namespace": "n"}, "spec": spec})
+        resources = {"requests": requests, "limits": limits}
+        request = attributes(pod(containers=[{"name": "c", "image": "i", "resources": resources}]))
+        plugin, found = limit_ranger.LimitRanger(initializer(client)), ""
+        try:
+            plugin.validate(request)
+        except StatusError as error:
+            found = error.message.partition("is forbidden: ")[2]
+        named = [text.format(kind) for text in texts]
+        assert found == ("[" + ", ".join(named) + "]" if len(named) > 1 else "".join(named))
+
+    @pytest.mark.parametrize(
+        ("storage", "text"),
+        [
+            ("1", "minimum storage usage per PersistentVolumeClaim is 2, but request is 1"), ("2", ""), ("3", ""),
+            ("4", "maximum storage usage per PersistentVolumeClaim is 3, but request is 4"),
+            (None, "[minimum storage usage per PersistentVolumeClaim is 2.  No request is specified, "
+             "maximum storage usage per PersistentVolumeClaim is 3.  No request is specified]"),
+        ],
+    )  # fmt: skip
+    def test_each_limit_of_claims(self, storage: str | None, text: str) -> None:
+        client = cluster()
+        spec = {"limits": [{"type": "PersistentVolumeClaim", "min": {"storage": "2"}, "max": {"storage": "3"}}]}
+        client.put("", "limitranges", {"metadata": {"name": "l", "namespace": "n"}, "spec": spec})
+        requests = {} if storage is None else {"storage": storage}
+        claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": requests}}}
+        request = attributes(claim, resource="persistentvolumeclaims", kind="PersistentVolumeClaim")
+        found = "" if not text else refusal(limit_ranger.LimitRanger(initializer(client)), request)
+        assert found.partition("is forbidden: ")[2] == text
+
     def test_changes_that_are_limited(self) -> None:
         client = cluster()
         spec = {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]}

@@ -10,10 +10,13 @@ from cryptography.x509.oid import NameOID
 from kapi.admission.initializer import InitializedPlugin, Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.authorization.interface import Attributes as Question
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.pem import signing_request
 from kapi.machinery.tree import Object
 
 _SIGNER = "kubernetes.io/kube-apiserver-client"
+_REQUESTS = GroupResource("certificates.k8s.io", "certificatesigningrequests")
+_BUNDLES = GroupResource("certificates.k8s.io", "clustertrustbundles")
 
 
 async def _check(initializer: Initializer, attributes: Attributes, verb: str, signer: str, doing: str) -> None:
@@ -40,7 +43,7 @@ class CertificateApproval(InitializedPlugin):
     resources = frozenset({"certificatesigningrequests"})
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        if attributes.subresource != "approval" or attributes.resource.resource != "certificatesigningrequests":
+        if attributes.subresource != "approval" or attributes.resource.group_resource != _REQUESTS:
             return None
         signer = _signer(attributes.old)
         return _check(self.initializer, attributes, "approve", signer, "approve requests with")
@@ -53,7 +56,7 @@ class CertificateSigning(InitializedPlugin):
     resources = frozenset({"certificatesigningrequests"})
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        if attributes.subresource != "status" or attributes.resource.resource != "certificatesigningrequests":
+        if attributes.subresource != "status" or attributes.resource.group_resource != _REQUESTS:
             return None
         before = (attributes.old or {}).get("status") or {}
         after = (attributes.obj or {}).get("status") or {}
@@ -72,7 +75,7 @@ class CertificateSubjectRestriction(Plugin):
     resources = frozenset({"certificatesigningrequests"})
 
     def validate(self, attributes: Attributes) -> None:
-        if attributes.resource.resource != "certificatesigningrequests" or attributes.subresource:
+        if attributes.resource.group_resource != _REQUESTS or attributes.subresource:
             return
         spec = (attributes.obj or {}).get("spec") or {}
         if spec.get("signerName") != _SIGNER:
@@ -93,7 +96,7 @@ class ClusterTrustBundleAttest(InitializedPlugin):
     resources = frozenset({"clustertrustbundles"})
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        if attributes.resource.resource != "clustertrustbundles" or attributes.resource.group != "certificates.k8s.io":
+        if attributes.resource.group_resource != _BUNDLES:
             return None
         signer = _signer(attributes.obj)
         if not signer or attributes.operation == UPDATE and _only_collection_fields(attributes):

@@ -25,15 +25,13 @@ class LimitRanger(InitializedPlugin):
 
     def _ranges(self, attributes: Attributes) -> list[Object]:
         """The LimitRanges that concern a request."""
-        kind, resource = attributes.kind, attributes.resource
+        kind = attributes.kind
         if kind.group or kind.kind not in ("Pod", "PersistentVolumeClaim") or attributes.obj is None:
             return []
         if kind.kind == "Pod" and attributes.operation == UPDATE:
             if attributes.subresource != "resize":
                 return []
         elif attributes.subresource:
-            return []
-        if resource.resource not in ("pods", "persistentvolumeclaims"):
             return []
         if attributes.old is not None and attributes.old["metadata"].get("deletionTimestamp"):
             return []
