@@ -224,13 +224,10 @@ def default_pod_spec(spec: Object) -> None:
 
 
 def name_service_account(spec: Object) -> None:
-    """Makes ``serviceAccount``, the deprecated field, equal to ``serviceAccountName``; drops them when they are empty."""
+    """Makes ``serviceAccount``, the deprecated field, equal to ``serviceAccountName``."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
-    elif name is not None:
-        spec.pop("serviceAccountName", None)
-        spec.pop("serviceAccount", None)
 
 
 def drop_old_init_annotations(metadata: Object) -> None:

@@ -107,6 +107,40 @@ def test_what_a_job_keeps() -> None:
     assert any(line.startswith("spec.template: Invalid value") for line in lines)
 
 
+DIRECTIVES, RESOURCES = "MutableSchedulingDirectivesForSuspendedJobs", "MutablePodResourcesForSuspendedJobs"
+BEGAN: Object = {"startTime": "2024-01-01T00:00:00Z"}
+SUSPENDED: Object = {"conditions": [{"type": "Suspended", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("suspend", "status", "gates", "node", "cpu"),
+    [
+        (True, {}, {}, True, True), (False, {}, {}, False, False), (True, BEGAN, {}, False, False),
+        (True, {**BEGAN, **SUSPENDED}, {}, True, True), (True, {"active": 1}, {}, False, False),
+        (True, {**BEGAN, **SUSPENDED, "active": 1}, {}, False, False), (False, SUSPENDED, {}, False, False),
+        (True, {}, {DIRECTIVES: False}, True, True), (True, {"active": 1}, {DIRECTIVES: False}, True, False),
+        (True, {**BEGAN, **SUSPENDED}, {DIRECTIVES: False}, False, True), (False, {}, {DIRECTIVES: False}, False, False),
+        (True, {}, {RESOURCES: False}, True, False), (True, {}, {DIRECTIVES: False, RESOURCES: False}, True, False),
+    ],
+)  # fmt: skip
+def test_when_the_pods_of_a_job_may_become_others(
+    suspend: bool, status: Object, gates: Object, node: bool, cpu: bool
+) -> None:
+    """Where they run, and how much they ask for."""
+    ctx = StrategyContext("n", "j", now="2024-01-01T00:00:00Z", features=gates)
+    old = {**job(suspend=suspend), "status": status}
+    for change, good in (
+        (lambda pod: pod.update(nodeSelector={"a": "b"}), node),
+        (lambda pod: pod.update(tolerations=[{"key": "a", "operator": "Exists"}]), node),
+        (lambda pod: pod["containers"][0].update(resources=CPU), cpu),
+    ):
+        new = tree.copy(old)
+        change(new["spec"]["template"]["spec"])
+        JOB.prepare_for_update(new, old, ctx)
+        texts = [str(error) for error in JOB.validate_update(new, old, ctx)]
+        assert (not any("field is immutable" in text for text in texts)) is good
+
+
 CPU = {"requests": {"cpu": "1"}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NEAR, FAR = (

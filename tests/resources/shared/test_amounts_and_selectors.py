@@ -12,7 +12,8 @@ from kapi.machinery.selectors import selector_text
 from kapi.resources.shared.internal import difference, internal, internal_form
 from kapi.resources.shared.poddefaults import pull_policy
 from kapi.resources.shared.printing import label_selector
-from kapi.resources.shared.selectors import matches, validate_label_selector
+from kapi.resources.shared.replicas import number_of
+from kapi.resources.shared.selectors import is_convertible, is_empty, matches, validate_label_selector
 from kapi.schema.builtin import definition
 
 
@@ -168,3 +169,55 @@ def test_raw_parts_of_internal_values_stay_as_they_were_sent() -> None:
 )
 def test_values_of_the_wire_get_the_internal_form(value: Any, shown: list[str]) -> None:
     assert list(internal_form(definition("io.k8s.api.core.v1.Toleration"), value)) == shown
+
+
+def term(operator: str, *values: str, key: str = "a") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, **({"values": [*values]} if values else {})}]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "matching", "other"),
+    [
+        (None, [], [{}, {"a": "b"}]), ({}, [{}, {"a": "b"}], []),
+        ({"matchLabels": {"a": "b", "c": "d"}}, [{"a": "b", "c": "d", "e": "f"}], [{"a": "b"}, {"a": "x", "c": "d"}, {}]),
+        (term("In", "b", "c"), [{"a": "b"}, {"a": "c"}], [{"a": "d"}, {"b": "b"}, {}]),
+        (term("NotIn", "b", "c"), [{"a": "d"}, {}, {"b": "b"}], [{"a": "b"}, {"a": "c"}]),
+        (term("Exists"), [{"a": ""}, {"a": "b"}], [{}, {"b": "a"}]),
+        (term("DoesNotExist"), [{}, {"b": "a"}], [{"a": ""}, {"a": "b"}]),
+        ({"matchLabels": {"x": "y"}, **term("Exists")}, [{"x": "y", "a": ""}], [{"x": "y"}, {"a": ""}]),
+    ],
+)  # fmt: skip
+def test_which_labels_a_selector_matches(selector: Any, matching: list[Any], other: list[Any]) -> None:
+    assert [matches(selector, labels) for labels in [*matching, *other]] == [True] * len(matching) + [False] * len(
+        other
+    )
+
+
+@pytest.mark.parametrize(
+    ("selector", "good"),
+    [
+        ({}, True), ({"matchLabels": {"a": "b"}}, True), ({"matchLabels": {"a b": "b"}}, False),
+        ({"matchLabels": {"a": "b c"}}, False),
+        (term("In"), False), (term("NotIn"), False), (term("In", "b"), True), (term("NotIn", "b"), True), (term("Exists"), True),
+        (term("DoesNotExist"), True), (term("Exists", "b"), False), (term("DoesNotExist", "b"), False), (term("Gt", "1"), False),
+        (term("In", "b", key="a b"), False), (term("In", "b c"), False), (term("In", "b", "b c"), False),
+    ],
+)  # fmt: skip
+def test_which_selectors_can_be_evaluated(selector: Any, good: bool) -> None:
+    assert is_convertible(selector) is good
+
+
+def test_which_selectors_are_empty() -> None:
+    empty: list[Any] = [None, {}, {"matchLabels": {}}, {"matchLabels": None, "matchExpressions": []}]
+    assert [is_empty(each) for each in (*empty, {"matchLabels": {"a": "b"}}, term("Exists"))] == [True] * 4 + [
+        False
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(None, 0), (3, 3), (0, 0), ("3", 3), ("25%", 25), ("x", 0), ("%", 0), ("-5%", 0), ("", 0), ("9" * 30, 0),
+     ("9" * 30 + "%", 0)],
+)  # fmt: skip
+def test_numbers_in_amounts_of_pods(value: Any, number: int) -> None:
+    assert number_of(value) == number
