@@ -142,7 +142,7 @@ class WatchSocket(TakenConnection):
         self._producer = producer
         self.transport.registerProducer(self, streaming)
         self.dataReceived(self.early())
-        if not self._paused:
+        if not (self._paused or self._closed):
             self.transport.resumeProducing()
 
     def pauseProducing(self) -> None:

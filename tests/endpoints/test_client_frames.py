@@ -101,6 +101,13 @@ class Events:
 
     def __init__(self) -> None:
         self.stopped = 0
+        self.told: list[str] = []
+
+    def pauseProducing(self) -> None:
+        self.told.append("pause")
+
+    def resumeProducing(self) -> None:
+        self.told.append("resume")
 
     def stopProducing(self) -> None:
         self.stopped += 1
@@ -117,3 +124,64 @@ def test_a_client_that_goes_stops_its_watch() -> None:
         socket.connectionLost()
         socket.write(b"{}")
         assert (events.stopped, transport.value()) == (begun, b"101")
+
+
+def begun(early: bytes = b"") -> tuple[WatchSocket, Taken, Events]:
+    transport, events = Taken(), Events()
+    http: Any = SimpleNamespace(channel=SimpleNamespace(transport=transport, unread=lambda: early))
+    socket = WatchSocket(http, b"", False, 0)
+    socket.registerProducer(events, True)  # type: ignore[arg-type]  # as much of one as is needed
+    return socket, transport, events
+
+
+PING, PONG = bytes(CLIENT.ping(b"x")), bytes(FrameProtocol(client=False, extensions=[]).pong(b"x"))
+
+
+def closed(reason: CloseReason) -> bytes:
+    return bytes(FrameProtocol(client=False, extensions=[]).close(reason))
+
+
+@pytest.mark.parametrize(
+    ("received", "sent", "ended"),
+    [
+        ([PING], PONG, False), ([PING[:3], PING[3:]], PONG, False), ([b"\x81\x81\0\0\0\0x"], b"", False),
+        ([bytes(CLIENT.close(CloseReason.NORMAL_CLOSURE)), PING], closed(CloseReason.NORMAL_CLOSURE), True),
+        ([b"\x81\x01x", PING], closed(CloseReason.PROTOCOL_ERROR), True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("early", [False, True])
+def test_pings_are_answered_and_a_close_ends_the_watch(
+    received: list[bytes], sent: bytes, ended: bool, early: bool
+) -> None:
+    """Also those that came before the watch began."""
+    socket, transport, events = begun(received[0] if early else b"")
+    for data in received[early:]:
+        socket.dataReceived(data)
+    assert (transport.value(), transport.disconnecting, events.stopped) == (sent, ended, int(ended))
+    socket.write(b"{}")
+    assert (transport.value() == sent) is ended
+    assert (transport.producer is None) is ended
+
+
+def test_while_the_client_does_not_read_nothing_is_read_from_it() -> None:
+    socket, transport, events = begun()
+    assert transport.producerState == "producing"
+    socket.pauseProducing()
+    assert (transport.producerState, events.told) == ("paused", ["pause"])
+    socket.resumeProducing()
+    assert (transport.producerState, events.told) == ("producing", ["pause", "resume"])
+    socket.stopProducing()
+    assert events.stopped == 1
+    socket.unregisterProducer()
+    for call in (socket.pauseProducing, socket.resumeProducing, socket.stopProducing):
+        call()
+    assert (events.told, events.stopped, transport.producer) == (["pause", "resume"], 1, None)
+
+
+@pytest.mark.parametrize(("server", "reason"), [(False, CloseReason.NORMAL_CLOSURE), (True, CloseReason.GOING_AWAY)])
+def test_the_end_of_a_watch_is_told_once(server: bool, reason: CloseReason) -> None:
+    """A server that ends stops the watch, too."""
+    socket, transport, events = begun()
+    for call in (socket.close_when_idle if server else socket.finish, socket.finish):
+        call()
+    assert (transport.value(), transport.disconnecting, events.stopped) == (closed(reason), True, int(server))

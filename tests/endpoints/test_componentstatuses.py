@@ -29,6 +29,30 @@ def test_one_is_shown_as_a_table_or_by_its_metadata(api: MemoryAPI) -> None:
     )
 
 
+def test_all_are_shown_as_a_table_or_by_their_metadata(api: MemoryAPI) -> None:
+    path = ONE.rpartition("/")[0]
+
+    def listed(query: str = "", kind: str = "") -> Any:
+        request = api.ask("GET", path + query, headers=asked_as(kind) if kind else {})
+        api.clock.advance(60)  # nobody answers for the scheduler
+        return request.json
+
+    plain, names = listed(), ["scheduler", "controller-manager", "etcd-0"]
+    assert (plain["kind"], plain["apiVersion"]) == ("ComponentStatusList", "v1")
+    assert [each["metadata"]["name"] for each in plain["items"]] == names
+    assert not any("kind" in each for each in plain["items"])
+    table = listed(kind="Table")
+    assert (table["kind"], [row["cells"][0] for row in table["rows"]]) == ("Table", names)
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    assert listed("?includeObject=None", "Table")["rows"][0]["object"] is None
+    partial = listed(kind="PartialObjectMetadataList")
+    assert partial["kind"] == "PartialObjectMetadataList"
+    assert [each["metadata"] for each in partial["items"]] == [{"name": name} for name in names]
+    assert not any("conditions" in each for each in partial["items"])
+    chosen = listed("?fieldSelector=metadata.name%3Detcd-0")
+    assert [each["metadata"]["name"] for each in chosen["items"]] == ["etcd-0"]
+
+
 @pytest.mark.parametrize(
     ("path", "kind", "why"),
     [

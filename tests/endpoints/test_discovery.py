@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, sort_versions
+from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, sort_versions, version_rank
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.machinery import status
 from kapi.request.context import RequestContext
@@ -45,6 +45,13 @@ def document(path: str, **headers: str) -> Any:
 def test_versions_are_sorted_by_what_they_promise() -> None:
     versions = ["v1beta1", "v10", "foo", "v2", "v1alpha2", "v1", "v1beta2", "bar"]
     assert sort_versions(versions) == ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha2", "bar", "foo"]
+    ranked = sorted(
+        [*versions, "v1alpha1", "v2alpha1", "v3beta1", "v0", "v1gamma1", "v1beta0"], key=version_rank, reverse=True
+    )
+    assert ranked == [
+        "v10", "v2", "v1", "v3beta1", "v1beta2", "v1beta1", "v2alpha1", "v1alpha2", "v1alpha1", "v1gamma1", "v1beta0", "v0",
+        "foo", "bar",
+    ]  # fmt: skip
 
 
 def test_the_preferred_version_is_the_first() -> None:

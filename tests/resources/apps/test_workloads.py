@@ -90,6 +90,8 @@ def test_generation_follows_the_spec_alone(row: Resource) -> None:
     assert old["metadata"]["generation"] == 1
     new, _ = after(row, old, lambda obj: obj["metadata"].update(labels={"l": "m"}))
     assert new["metadata"]["generation"] == 1
+    new, _ = after(row, old, lambda obj: obj["metadata"].update(annotations={"l": "m"}))
+    assert new["metadata"]["generation"] == (2 if row is deployments.RESOURCE else 1)
     new, lines = after(row, old, lambda obj: obj["spec"]["template"]["spec"].update(terminationGracePeriodSeconds=5))
     assert (new["metadata"]["generation"], lines) == (2, [])
     new, _ = after(row, old, lambda obj: obj.update(status={"replicas": 5}))

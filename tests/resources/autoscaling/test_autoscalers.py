@@ -304,3 +304,62 @@ def test_targets_in_tables(kind: str, target: Object, current: Object | None, te
     assert table is not None
     names = [column.name for column in table.columns]
     assert table.cells(obj, 0.0)[names.index("Targets")] == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "metric", "current"),
+    [
+        ("Resource", {"name": "memory", "targetAverageUtilization": 5}, {"name": "memory", "currentAverageUtilization": 5,
+         "currentAverageValue": "0"},
+         {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 5}},
+         {"name": "memory", "current": {"averageValue": "0", "averageUtilization": 5}}),
+        ("Resource", {"name": "cpu", "targetAverageValue": "2"}, {"name": "cpu"},
+         {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "2"}},
+         {"name": "cpu", "current": {"averageValue": "0"}}),
+        ("ContainerResource", {"name": "cpu", "container": "c", "targetAverageUtilization": 5}, {"name": "cpu",
+         "container": "c", "currentAverageValue": "2"},
+         {"name": "cpu", "container": "c", "target": {"type": "Utilization", "averageUtilization": 5}},
+         {"name": "cpu", "container": "c", "current": {"averageValue": "2"}}),
+        ("ContainerResource", {"name": "cpu", "targetAverageValue": "2"}, {"name": "cpu", "container": "c",
+         "currentAverageUtilization": 4},
+         {"name": "cpu", "container": "", "target": {"type": "AverageValue", "averageValue": "2"}},
+         {"name": "cpu", "container": "c", "current": {"averageValue": "0", "averageUtilization": 4}}),
+        ("Pods", {"metricName": "hits", "targetAverageValue": "2", "selector": SELECTOR}, {"metricName": "hits",
+         "currentAverageValue": "2", "selector": SELECTOR},
+         {"metric": {"name": "hits", "selector": SELECTOR}, "target": {"type": "AverageValue", "averageValue": "2"}},
+         {"metric": {"name": "hits", "selector": SELECTOR}, "current": {"averageValue": "2"}}),
+        ("Pods", {"metricName": "hits"}, {"metricName": "hits"},
+         {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "0"}},
+         {"metric": {"name": "hits"}, "current": {"averageValue": "0"}}),
+        ("Object", {"target": TARGET, "metricName": "hits", "targetValue": "1", "selector": SELECTOR}, {"target": TARGET,
+         "metricName": "hits", "currentValue": "1", "averageValue": "2"},
+         {"metric": {"name": "hits", "selector": SELECTOR}, "describedObject": TARGET, "target": {"type": "Value",
+         "value": "1"}},
+         {"metric": {"name": "hits"}, "describedObject": TARGET, "current": {"value": "1", "averageValue": "2"}}),
+        ("Object", {"target": TARGET, "metricName": "hits", "targetValue": "1", "averageValue": "2"}, {"target": TARGET,
+         "metricName": "hits"},
+         {"metric": {"name": "hits"}, "describedObject": TARGET, "target": {"type": "AverageValue", "value": "1",
+         "averageValue": "2"}},
+         {"metric": {"name": "hits"}, "describedObject": TARGET, "current": {"value": "0"}}),
+        ("External", {"metricName": "hits", "metricSelector": SELECTOR, "targetValue": "1"}, {"metricName": "hits",
+         "currentValue": "1"},
+         {"metric": {"name": "hits", "selector": SELECTOR}, "target": {"type": "Value", "value": "1"}},
+         {"metric": {"name": "hits"}, "current": {"value": "1"}}),
+        ("External", {"metricName": "hits", "targetAverageValue": "2"}, {"metricName": "hits", "currentAverageValue": "2",
+         "metricSelector": SELECTOR},
+         {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "2"}},
+         {"metric": {"name": "hits", "selector": SELECTOR}, "current": {"value": "0", "averageValue": "2"}}),
+        ("External", {"metricName": "hits"}, {"metricName": "hits"},
+         {"metric": {"name": "hits"}, "target": {"type": "AverageValue"}},
+         {"metric": {"name": "hits"}, "current": {"value": "0"}}),
+    ],
+)  # fmt: skip
+def test_a_metric_of_version_1(kind: str, spec: Object, status: Object, metric: Object, current: Object) -> None:
+    field = kind[0].lower() + kind[1:]
+    obj = to_v1(scaler())
+    obj["spec"].pop("targetCPUUtilizationPercentage", None)
+    parts = (("metrics", spec), ("current-metrics", status))
+    obj["metadata"]["annotations"] = {OWN + name: json.dumps([{"type": kind, field: part}]) for name, part in parts}
+    found = from_v1(obj)
+    assert found["spec"]["metrics"] == [{"type": kind, field: metric}]
+    assert found["status"]["currentMetrics"] == [{"type": kind, field: current}]
