@@ -9,7 +9,7 @@ import pytest
 
 from kapi.admission.interface import Attributes, Plugin
 from kapi.endpoints.pods.eviction import decrement
-from kapi.machinery.status import Forbidden
+from kapi.machinery.status import Forbidden, StatusError
 from kapi.testing.memory_api import MemoryAPI
 
 PODS = "/api/v1/namespaces/n/pods"
@@ -82,6 +82,67 @@ def test_a_pod_that_is_not_ready_may_need_no_budget(
     assert api.ask("PATCH", f"{BUDGETS}/b/status", {"status": state}, type=MERGE).code == 200
     pod(api, "p", phase="Running")
     assert evict(api, "p").code == code
+
+
+@pytest.mark.parametrize(
+    ("selector", "code"),
+    [({"matchLabels": {"a": "b"}}, 429), ({}, 429), (None, 201), ({"matchLabels": {"a": "c"}}, 201)],
+)
+def test_a_budget_is_for_the_pods_that_it_selects(api: MemoryAPI, selector: Any, code: int) -> None:
+    """An empty selector is one of all pods, none of no pods."""
+    spec = {"minAvailable": 1, "selector": selector}
+    body = {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": {"name": "b"}, "spec": spec}
+    assert api.ask("POST", BUDGETS, body).code == 201
+    state = {"disruptionsAllowed": 0, "observedGeneration": 1}
+    assert api.ask("PATCH", f"{BUDGETS}/b/status", {"status": state}, type=MERGE).code == 200
+    pod(api, "p", **RUNNING)
+    assert evict(api, "p").code == code
+
+
+@pytest.mark.parametrize(
+    "status", [RUNNING, {"phase": "Pending"}, {"phase": "Succeeded"}], ids=lambda status: status["phase"]
+)
+@pytest.mark.parametrize(("current", "code"), [(True, 201), (False, 409)])
+def test_an_eviction_of_a_revision(api: MemoryAPI, status: Any, current: bool, code: int) -> None:
+    pod(api, "p", **status)
+    version = api.ask("GET", f"{PODS}/p").json["metadata"]["resourceVersion"] if current else "99"
+    assert evict(api, "p", deleteOptions={"preconditions": {"resourceVersion": version}}).code == code
+    assert api.ask("GET", f"{PODS}/p").code == (404 if current else 200)
+
+
+NOW = "2024-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("state", "left", "conditions"),
+    [
+        ({"disruptionsAllowed": 2, "observedGeneration": 3}, 1, []),
+        ({"disruptionsAllowed": 1, "observedGeneration": 3}, 0, [{
+            "type": "DisruptionAllowed", "status": "False", "observedGeneration": 3, "lastTransitionTime": NOW,
+            "reason": "InsufficientPods", "message": ""}]),
+        ({"disruptionsAllowed": 2, "observedGeneration": 2}, None, "The disruption budget b is still being processed"),
+        ({"disruptionsAllowed": -1, "observedGeneration": 3}, None, "pdb disruptions allowed is negative"),
+        ({"disruptionsAllowed": 0, "observedGeneration": 3}, None, "The disruption budget b "),
+        ({"disruptionsAllowed": 1, "observedGeneration": 3, "disruptedPods": dict.fromkeys(map(str, range(2001)), NOW)}, None,
+         "DisruptedPods map too big"),
+        ({"disruptionsAllowed": 5, "observedGeneration": 4, "disruptedPods": dict.fromkeys(map(str, range(2000)), NOW)}, 4, []),
+    ],
+)  # fmt: skip
+def test_a_disruption_less(state: Any, left: int | None, conditions: Any) -> None:
+    budget = {"metadata": {"name": "b", "generation": 3}, "status": state}
+    if left is None:
+        with pytest.raises(StatusError) as caught:
+            decrement(budget, "p", NOW)
+        told = [each["message"] for each in (caught.value.details or {}).get("causes", ())]
+        assert conditions in "\n".join([caught.value.message, *told])
+        return
+    changed = decrement(budget, "p", NOW)["status"]
+    assert (changed["disruptionsAllowed"], changed.get("conditions", []), changed["disruptedPods"]["p"]) == (
+        left,
+        conditions,
+        NOW,
+    )
+    assert "p" not in (state.get("disruptedPods") or {})
 
 
 def test_two_budgets_are_one_too_many(api: MemoryAPI) -> None:

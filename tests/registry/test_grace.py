@@ -126,3 +126,23 @@ def test_without_garbage_collection_no_finalizer_comes_or_goes(api: MemoryAPI, b
     assert api.ask("DELETE", f"{path}/c", {"propagationPolicy": policy}).code == 200
     left = api.ask("GET", f"{path}/c")
     assert left.json["metadata"]["finalizers"] == before if before else left.code == 404
+
+
+def test_an_object_whose_last_finalizer_goes_is_rehearsed_to_go(api: MemoryAPI) -> None:
+    path, merge = "/api/v1/namespaces/default/configmaps", "application/merge-patch+json"
+    assert api.ask("POST", path, {"metadata": {"name": "c", "finalizers": ["a.io/b"]}}).code == 201
+    assert api.ask("DELETE", f"{path}/c").json["metadata"]["deletionGracePeriodSeconds"] == 0
+    free = {"metadata": {"finalizers": None}}
+    for query, code in (("?dryRun=All", 200), ("", 404)):
+        answer = api.ask("PATCH", f"{path}/c{query}", free, type=merge)
+        assert (answer.code, "finalizers" in answer.json["metadata"]) == (200, False)
+        assert api.ask("GET", f"{path}/c").code == code
+
+
+def test_a_client_does_not_take_the_grace_period_away(api: MemoryAPI) -> None:
+    assert api.ask("POST", PODS, pod()).code == 201
+    api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 30})
+    stored = api.ask("GET", f"{PODS}/p").json
+    del stored["metadata"]["deletionGracePeriodSeconds"], stored["metadata"]["deletionTimestamp"]
+    kept = api.ask("PUT", f"{PODS}/p", stored).json["metadata"]
+    assert (kept["deletionGracePeriodSeconds"], kept["deletionTimestamp"]) == (30, "2023-11-14T22:13:50Z")

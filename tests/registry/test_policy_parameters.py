@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
+from kapi.registry.policy_parameters import _kind_of
 from tests.authorization.secured import SecuredAPI
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -129,3 +130,21 @@ def test_a_binding_to_something_unknown_needs_everything(api: SecuredAPI, kind: 
         )
     ]
     assert api.ask_as("admin", "POST", BINDINGS, binding()).code == 201
+
+
+@pytest.mark.parametrize(
+    ("reference", "kind"),
+    [
+        ({"apiVersion": "v1", "kind": "A"}, ("", "v1", "A")), ({"apiVersion": "a.io/v1", "kind": "A"}, ("a.io", "v1", "A")),
+        ({"apiVersion": "a/b/c", "kind": "A"}, None), ({}, ("", "", "")),
+    ],
+)  # fmt: skip
+def test_the_kind_of_parameters(reference: Object, kind: tuple[str, str, str] | None) -> None:
+    assert _kind_of(reference) == kind
+
+
+def test_a_policy_without_parameters_needs_everything_of_a_binding_that_has_some(api: SecuredAPI) -> None:
+    assert api.ask_as("admin", "POST", POLICIES, policy(None)).code == 201
+    assert [field for field, _ in causes(api.ask_as("alice", "POST", BINDINGS, binding()))] == ["spec.paramRef"]
+    grant(api, "all", {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get"]})
+    assert api.ask_as("alice", "POST", BINDINGS, binding()).code == 201
