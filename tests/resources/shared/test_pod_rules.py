@@ -491,9 +491,52 @@ def token(path: str) -> Object:
     return {"volumes": [{"name": "v", "projected": {"sources": [source]}}]}
 
 
+def near(value: str, part: str = "podAffinity", name: str = "labelSelector") -> Object:
+    selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": [value]}]}
+    term: Object = {"topologyKey": "k", "labelSelector": {}, name: selector}
+    if part == "nodeAffinity":
+        return {"affinity": {part: {REQUIRED: {"nodeSelectorTerms": [selector]}}}}
+    return {"affinity": {part: {REQUIRED: [term]}}}
+
+
+def paged(amount: str) -> Object:
+    amounts = {PAGES: amount, "memory": "1Gi"}
+    return {"containers": [{"name": "c", "image": "i:1", "resources": {"limits": amounts, "requests": amounts}}]}
+
+
+def tuned(name: str, **shared: bool) -> Object:
+    return {**shared, "securityContext": {"sysctls": [{"name": name, "value": "1"}]}}
+
+
+def starting(policy: str) -> Object:
+    resize = [{"resourceName": "cpu", "restartPolicy": policy}]
+    return {"initContainers": [{"name": "i", "image": "i:1", "resizePolicy": resize}]}
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+BAD_VALUE = 'matchExpressions[0].values[0]: Invalid value: "-": <label value>'
+ODD_PAGES = f'[{PAGES}]: Invalid value: "3Mi": 3Mi is not positive integer multiple of {PAGES}'
+
+
 @pytest.mark.parametrize(
     ("given", "other", "texts", "kept"),
     [
+        (near("-", "nodeAffinity"), near("b", "nodeAffinity"),
+         [f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].{BAD_VALUE}"], []),
+        (near("-"), near("b"), [f"affinity.podAffinity.{REQUIRED}[0].labelSelector.{BAD_VALUE}"], []),
+        (near("-", "podAntiAffinity"), near("b"), [f"affinity.podAntiAffinity.{REQUIRED}[0].labelSelector.{BAD_VALUE}"], []),
+        (near("-", name="namespaceSelector"), near("b"),
+         [f"affinity.podAffinity.{REQUIRED}[0].namespaceSelector.{BAD_VALUE}"], []),
+        (paged("3Mi"), paged("4Mi"), [f"containers[0].resources.{part}{ODD_PAGES}" for part in ("limits", "requests")], []),
+        ({"overhead": {PAGES: "3Mi", "memory": "1"}}, {"overhead": {PAGES: "4Mi", "memory": "1"}},
+         [f"overhead.limits{ODD_PAGES}"], []),
+        (tuned("net.a", hostNetwork=True), tuned("net.a"),
+         ["securityContext.sysctls[0].name: Invalid value: \"net.a\": may not be specified when 'hostNetwork' is true"], []),
+        (tuned("kernel.sem", hostIPC=True), tuned("net.a", hostIPC=True),
+         ["securityContext.sysctls[0].name: Invalid value: \"kernel.sem\": may not be specified when 'hostIPC' is true"], []),
+        (starting("RestartContainer"), starting("NotRequired"),
+         ["initContainers[0].resizePolicy[0].restartPolicy: Invalid value: \"RestartContainer\": "
+          "must not be set to 'RestartContainer' for non-sidecar initContainers"], []),
         (
             spread(labelSelector={"matchLabels": {"a": "-"}}),
             spread(labelSelector={"matchLabels": {"a": "b"}}),
@@ -508,7 +551,7 @@ def token(path: str) -> Object:
         ),
         (token("/t"), token("t"), ['volumes[0].projected.path: Invalid value: "/t": must be a relative path'], []),
     ],
-)
+)  # fmt: skip
 def test_what_a_stored_template_has_may_stay(given: Object, other: Object, texts: list[str], kept: list[str]) -> None:
     """Or it is checked by a former rule, with another path."""
     template: Object = {"spec": {"containers": [{"name": "c", "image": "i:1"}], **given}}
@@ -516,6 +559,22 @@ def test_what_a_stored_template_has_may_stay(given: Object, other: Object, texts
     for stored, wanted in ((None, texts), ({"spec": other}, texts), ({"spec": given}, kept)):
         errors: list[FieldError] = []
         validate_pod_template(template, Path("t"), errors, template_options(CTX, stored))
+        assert short([str(error) for error in errors], "t.spec.") == wanted, stored
+
+
+@pytest.mark.parametrize(
+    ("search", "text"),
+    [("a_b", 'dnsConfig.searches[0]: Invalid value: "a_b": <subdomain>'),
+     (".", 'dnsConfig.searches[0]: Invalid value: "": <subdomain>')],
+)  # fmt: skip
+def test_a_stored_search_may_stay_when_the_gate_is_off(search: str, text: str) -> None:
+    ctx = replace(CTX, features={"RelaxedDNSSearchValidation": False})
+    template: Object = {"spec": {"containers": [{"name": "c", "image": "i:1"}], "dnsConfig": {"searches": [search]}}}
+    default_pod_template(template)
+    for stored, wanted in ((None, [text]), ("b", [text]), (search, [])):
+        old = None if stored is None else {"spec": {"dnsConfig": {"searches": [stored]}}}
+        errors: list[FieldError] = []
+        validate_pod_template(template, Path("t"), errors, template_options(ctx, old))
         assert short([str(error) for error in errors], "t.spec.") == wanted, stored
 
 
