@@ -137,5 +137,4 @@ STORAGE_VERSION = Resource(
         printing.AGE,
         of="api.apiserverinternal.v1alpha1.StorageVersion",
     ),
-    gates=("StorageVersionAPI", "APIServerIdentity"),
 )

@@ -127,5 +127,4 @@ LEASE_CANDIDATE = Resource(
         printing.AGE,
         of="api.coordination.v1alpha2.LeaseCandidate",
     ),
-    gates=("CoordinatedLeaderElection",),
 )

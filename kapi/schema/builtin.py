@@ -82,9 +82,12 @@ def descriptions() -> dict[str, dict[str, str]]:
 
 
 def field_texts(names: Iterable[Name]) -> dict[Name, str]:
-    """The descriptions of fields, each named by its definition (without "io.k8s.") and itself.  Raises KeyError."""
+    """The descriptions of fields, each named by its definition (without "io.k8s.") and itself, without the values of
+    enumerations.  Raises KeyError.
+    """
     packed = msgspec.json.decode(_content(derive.TEXTS), type=dict[str, msgspec.Raw])
-    return {name: msgspec.json.decode(packed[f"io.k8s.{name[0]}"], type=dict[str, str])[name[1]] for name in names}
+    texts = {name: msgspec.json.decode(packed[f"io.k8s.{name[0]}"], type=dict[str, str])[name[1]] for name in names}
+    return {name: text.partition(derive.VALUES)[0].rstrip("\n") for name, text in texts.items()}
 
 
 def _content(name: str) -> bytes:

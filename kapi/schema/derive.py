@@ -23,6 +23,7 @@ VERSION = "1.36"
 HERE = Path(__file__).resolve().parent
 FACTS = HERE / "go_facts.txt"
 OPENAPI_FACTS = HERE / "openapi_facts.txt"
+VALUES = "Possible enum values:"  # what the list of an enumeration's values in a description begins with
 MISSING_TEXTS = HERE / "missing_texts.txt"
 #: definitions and fields that the source lacks, in OpenAPI form; under "go" a field has Go's flags, under "protobuf" its number
 ADDED = HERE / "added_definitions.json"
@@ -124,15 +125,15 @@ def read_facts(text: str) -> dict[str, dict[str, str]]:
 
 
 def read_entries(text: str) -> dict[str, list[str]]:
-    """Definition -> entries, of a text with a line for each definition below the name of its package in brackets."""
+    """Definition -> entries, of a text with a line for each definition below the names of its packages in brackets."""
     facts: dict[str, list[str]] = {}
-    package = ""
+    packages: list[str] = []
     for line in text.splitlines():
         if line.startswith("["):
-            package = line.strip("[]")
+            packages = line.strip("[]").split()
         elif line and not line.startswith("#"):
             name, *entries = line.split()
-            facts[f"{package}.{name}"] = entries
+            facts.update((f"{package}.{name}", entries) for package in packages)
     return facts
 
 
@@ -174,7 +175,7 @@ def add_openapi_facts(
             listed = "\n".join(
                 f' - `"{value}"` {meanings[value]}' if value in meanings else f' - `"{value}"`' for value in names
             )
-            texts[plain] = f"{texts.get(plain, '')}{end}\n\nPossible enum values:\n{listed}"
+            texts[plain] = f"{texts.get(plain, '')}{end}\n\n{VALUES}\n{listed}"
 
 
 def added_definitions() -> dict[str, Object]:

@@ -43,13 +43,9 @@ def names(*flags: str) -> set[str]:
 @pytest.mark.parametrize(
     ("resource", "gates"),
     [
-        ("coordination.k8s.io/v1beta1/leasecandidates", "CoordinatedLeaderElection=true"),
-        ("internal.apiserver.k8s.io/v1alpha1/storageversions", "StorageVersionAPI=true"),
         ("storagemigration.k8s.io/v1beta1/storageversionmigrations", "StorageVersionMigrator=true"),
-        ("resource.k8s.io/v1alpha3/devicetaintrules", "DRADeviceTaintRules=true"),
         ("certificates.k8s.io/v1alpha1/clustertrustbundles", "ClusterTrustBundle=true"),
         ("certificates.k8s.io/v1beta1/podcertificaterequests", "PodCertificateRequest=true"),
-        ("resource.k8s.io/v1alpha3/resourcepoolstatusrequests", "DRAResourcePoolStatus=true"),
         ("scheduling.k8s.io/v1alpha2/podgroups", "GenericWorkload=true"),
         ("scheduling.k8s.io/v1alpha2/workloads", "GenericWorkload=true"),
     ],
@@ -60,6 +56,23 @@ def test_both_the_version_and_the_gate_are_needed(resource: str, gates: str) -> 
     assert resource not in names(version)
     assert resource not in names(f"--feature-gates={gates}")
     assert resource in names(version, f"--feature-gates={gates}")
+
+
+@pytest.mark.parametrize(
+    ("resource", "gates"),
+    [
+        ("coordination.k8s.io/v1alpha2/leasecandidates", "CoordinatedLeaderElection=true"),
+        ("coordination.k8s.io/v1beta1/leasecandidates", "CoordinatedLeaderElection=true"),
+        ("internal.apiserver.k8s.io/v1alpha1/storageversions", "StorageVersionAPI=true"),
+        ("resource.k8s.io/v1alpha3/devicetaintrules", "DRADeviceTaintRules=true"),
+        ("resource.k8s.io/v1beta2/devicetaintrules", "DRADeviceTaintRules=true"),
+        ("resource.k8s.io/v1alpha3/resourcepoolstatusrequests", "DRAResourcePoolStatus=true"),
+    ],
+)
+def test_the_version_alone_is_needed_where_the_gate_is_of_what_uses_it(resource: str, gates: str) -> None:
+    assert resource not in names(f"--feature-gates={gates}")
+    assert resource in names(f"--runtime-config={resource.rpartition('/')[0]}=true")
+    assert resource in names("--runtime-config=api/all=true")
 
 
 def texts(answer: Any) -> list[str]:

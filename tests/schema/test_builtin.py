@@ -12,6 +12,7 @@ import pytest
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
+from kapi.resources.definition import FieldText
 from kapi.schema import builtin, derive
 from kapi.schema.types import Kind
 
@@ -126,6 +127,36 @@ def test_every_fact_is_about_a_field_that_exists() -> None:
     for name, fields in derive.read_facts(derive.FACTS.read_text()).items():
         more = added.get(name, {}).get("properties", {})
         assert {*fields, *more} == set(definitions[name].get("properties", {})), name
+
+
+@pytest.mark.parametrize(
+    ("definition", "field", "values", "default"),
+    [
+        ("resource.v1.DeviceToleration", "operator", ["Equal", "Exists"], "Equal"),
+        ("resource.v1beta1.DeviceToleration", "operator", ["Equal", "Exists"], "Equal"),
+        ("resource.v1beta1.DeviceRequest", "allocationMode", ["All", "ExactCount"], None),
+        ("resource.v1beta2.ExactDeviceRequest", "allocationMode", ["All", "ExactCount"], None),
+        ("resource.v1alpha3.DeviceTaint", "effect", ["NoExecute", "NoSchedule", "None"], None),
+        ("resource.v1alpha3.ResourcePoolStatusRequestSpec", "limit", None, 100),
+        ("admissionregistration.v1alpha1.ParamRef", "parameterNotFoundAction", ["Allow", "Deny"], None),
+        ("admissionregistration.v1alpha1.MutatingAdmissionPolicySpec", "failurePolicy", ["Fail", "Ignore"], None),
+        ("admissionregistration.v1beta1.MutatingAdmissionPolicySpec", "failurePolicy", None, None),
+        ("admissionregistration.v1beta1.Mutation", "patchType", ["ApplyConfiguration", "JSONPatch"], None),
+    ],
+)
+def test_values_and_defaults_of_versions_that_are_off(
+    definition: str, field: str, values: list[str] | None, default: object
+) -> None:
+    """As the real server publishes them with --runtime-config=api/all=true."""
+    published = builtin.definitions()[f"io.k8s.api.{definition}"]["properties"][field]
+    assert (published.get("enum"), published.get("default")) == (values, default)
+    listed = "\n\nPossible enum values:\n" in builtin.descriptions()[f"io.k8s.api.{definition}"][field]
+    assert listed == (values is not None)
+
+
+def test_the_text_of_a_column_does_not_list_values() -> None:
+    name = FieldText("api.resource.v1.DeviceTaint", "effect")
+    assert builtin.field_texts([name])[name].endswith("Consumers must treat unknown effects like None.")
 
 
 def test_definitions_and_fields_are_added_to_those_of_the_source() -> None:

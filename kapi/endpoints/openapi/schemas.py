@@ -10,14 +10,13 @@ from collections.abc import Iterable
 
 from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree
-from kapi.schema import builtin
+from kapi.schema import builtin, derive
 from kapi.schema.types import Field, Kind
 
 Schema = Object
 V2, V3 = "#/definitions/", "#/components/schemas/"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-_ENUM_LIST = "Possible enum values:"
 _ZEROS: dict[Kind, Tree] = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
 
 
@@ -48,7 +47,7 @@ def _described(name: str, enums: bool) -> Schema:
 def _without_enums(schema: Schema) -> Schema:
     """A field's schema without the values of enumerations, and without their list in its text."""
     result = _without(schema, "enum")
-    text, mark, _ = result.get("description", "").partition(_ENUM_LIST)
+    text, mark, _ = result.get("description", "").partition(derive.VALUES)
     if mark:
         result["description"] = text.strip()
     for key in ("items", "additionalProperties"):

@@ -77,5 +77,4 @@ RESOURCE = Resource(
         printing.column("TimeAdded", _added, FieldText("api.resource.v1.DeviceTaint", "timeAdded")),
         printing.AGE,
     ),
-    gates=("DRADeviceTaints", "DRADeviceTaintRules"),
 )

@@ -193,5 +193,4 @@ RESOURCE = Resource(
         printing.column("Status", _state, "Processing status."),
         printing.column("Completed", _completed, "Time since the observation completed."),
     ),
-    gates=("DRAResourcePoolStatus",),
 )
