@@ -54,7 +54,7 @@ def test_ci_types_what_runs_the_tests() -> None:
     """In a venv of another name, with more extras."""
     assert (TESTS, "") in blocks("README.rst")
     script = (ROOT / ".ci" / "run").read_text()
-    lines = [r'^python3 -m venv "\$VENV"$', r'^"\$VENV/bin/pip" install .*-e "\.\[test,', r'"\$VENV/bin/pytest"(?= >)']
+    lines = [r'^"\$python" -m venv "\$VENV"$', r'^install_into "\$VENV" -e "\.\[test,', r'"\$VENV/bin/pytest"(?= >)']
     found = [re.search(line, script, re.M) for line in lines]
     assert None not in found
     places = [each.start() for each in found if each is not None]
