@@ -107,11 +107,22 @@ def test_bytes_may_be_given_as_numbers() -> None:
     assert decoded('{"binaryData":{"k":[104,105,null],"e":[]}}')[0]["binaryData"] == {"k": "aGkA", "e": ""}
 
 
-@pytest.mark.parametrize("number", ["80.5", "1e2", "3000000000", "99999999999999999999"])
+@pytest.mark.parametrize("number", ["80.5", "1e2", "2147483648", "-2147483649", "3000000000", "99999999999999999999"])
 def test_numbers_that_do_not_fit_are_quoted_as_they_were_written(number: str) -> None:
     text = f'{{"spec":{{"containers":[{{"name":"c","ports":[{{"containerPort":{number}}}]}}]}}}}'
     why = f"number {number} into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32"
     assert refusal(text, POD).endswith(why)
+
+
+@pytest.mark.parametrize("rest", ["", ',"unheard":1'], ids=["fast", "exact"])
+@pytest.mark.parametrize(("field", "end"), [("terminationGracePeriodSeconds", 2**63), ("priority", 2**31)])
+def test_whole_numbers_have_as_many_bits_as_their_type(field: str, end: int, rest: str) -> None:
+    for number in (end - 1, -end):
+        assert decoded(f'{{"spec":{{"{field}":{number}}}{rest}}}', POD)[0]["spec"][field] == number
+    for number in (end, -end - 1):
+        assert f"cannot unmarshal number {number} into Go struct field" in refusal(
+            f'{{"spec":{{"{field}":{number}}}{rest}}}', POD
+        )
 
 
 BOTH = (
@@ -370,3 +381,48 @@ def test_what_is_unusual_is_left_to_the_exact_decoder(spec: dict[str, Any]) -> N
     walk({"spec": {"containers": [{"args": ["a"]}], "nodeSelector": {"a": ""}, "nodeName": None}}, [0])
     with pytest.raises(Unusual):
         walk({"spec": spec}, [0])
+
+
+LEASE = GroupVersionKind("coordination.k8s.io", "v1", "Lease")
+REVISION = GroupVersionKind("apps", "v1", "ControllerRevision")
+DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+PLACES = [
+    (CONFIG_MAP, '{"immutable":%s}'), (CONFIG_MAP, '{"data":{"k":%s}}'), (CONFIG_MAP, '{"binaryData":{"k":%s}}'),
+    (CONFIG_MAP, '{"metadata":{"name":%s}}'), (CONFIG_MAP, '{"metadata":{"labels":%s}}'), (CONFIG_MAP, '{"metadata":%s}'),
+    (CONFIG_MAP, '{"metadata":{"finalizers":%s}}'), (CONFIG_MAP, '{"metadata":{"deletionTimestamp":%s}}'),
+    (CONFIG_MAP, '{"metadata":{"generation":%s}}'), (CONFIG_MAP, '{"metadata":{"managedFields":[{"fieldsV1":%s}]}}'),
+    (CONFIG_MAP, '{"metadata":{"ownerReferences":[{"controller":%s}]}}'), (CONFIG_MAP, '{"data":%s}'),
+    (LEASE, '{"spec":{"renewTime":%s}}'), (LEASE, '{"spec":{"leaseDurationSeconds":%s}}'), (REVISION, '{"data":%s}'),
+    (DEPLOYMENT, '{"spec":{"replicas":%s}}'), (DEPLOYMENT, '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":%s}}}}'),
+    (DEPLOYMENT, '{"spec":{"strategy":{"rollingUpdate":%s}}}'), (DEPLOYMENT, '{"spec":{"template":{"spec":{"volumes":%s}}}}'),
+    (DEPLOYMENT, '{"spec":{"template":{"spec":{"containers":[%s]}}}}'),
+    (DEPLOYMENT, '{"spec":{"template":{"spec":{"containers":[{"resources":{"limits":{"cpu":%s}}}]}}}}'),
+    (DEPLOYMENT, '{"spec":{"template":{"spec":{"securityContext":%s}}}}'),
+    (DEFINITION, '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"maximum":%s}}}]}}'),
+    (DEFINITION, '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"default":%s}}}]}}'),
+    (DEFINITION, '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":%s}}}]}}'),
+    (DEFINITION, '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"additionalProperties":%s}}}]}}'),
+]  # fmt: skip
+VALUES = [
+    "null", '""', '"a"', '"YQ=="', '"1Gi"', '"0.1m"', '"2020-01-01T02:00:00+02:00"', '"2020-01-01T00:00:00.123456789Z"', "true",
+    "false", "0", "-1", "1.0", "1.5", "1e3", "2147483647", "2147483648", "-2147483648", "-2147483649", "9223372036854775807",
+    "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "1e400", "[]", "[null]", '["a"]', "[1]", "[300]",
+    "[{}]", '[{"name":"a","emptyDir":{}}]', "{}", '{"a":"b"}', '{"a":null}', '{"a":1}', '{"name":"a","image":""}', '{"type":"a"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "place"), PLACES, ids=lambda part: part if isinstance(part, str) else "")
+def test_both_decoders_read_and_refuse_the_same(kind: GroupVersionKind, place: str) -> None:
+    """The exact one is asked where a text has something unknown; all texts of errors are its own."""
+
+    def answer(text: str) -> Any:
+        try:
+            return decoded(text, kind)[0]
+        except DecodingError as error:
+            return error.message
+
+    different = [
+        value for value in VALUES
+        if answer(place % value) != answer((place % value).removesuffix("}") + ',"unheard":1}')
+    ]  # fmt: skip
+    assert different == []
