@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from kapi.admission.versions import in_version
-from kapi.admission.webhook.matching import Rule, by_rules
-from kapi.machinery.gvk import GroupVersionKind
+from kapi.admission.webhook.matching import Hook, Invocation, Rule, by_rules, exempt, read_hooks, rule_matches
+from kapi.admission.webhook.review import BadReview, make_review, rejection
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.tree import Object
 from kapi.options.options import Options
-from tests.admission.fakes import attributes, initializer
+from kapi.request.user import UserInfo
+from tests.admission.fakes import FakeClient, attributes, initializer
 
 
 def named(version: str, asked: str, *flags: str, equivalent: bool = True) -> str | None:
@@ -91,3 +94,118 @@ def test_an_object_has_the_version_under_which_a_rule_names_it() -> None:
     for other in ({**same, "apiVersion": "x.io/v2"}, {**same, "kind": "Other"}):
         assert in_version(other, kind) == same
     assert in_version(None, kind) is None and in_version(same, GroupVersionKind("", "", "")) is same
+
+
+RULE: Object = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments"]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "subresource", "namespace", "matches"),
+    [
+        ({}, "", "n", True), ({}, "scale", "n", False), ({"resources": ["deployments/scale"]}, "scale", "n", True),
+        ({"resources": ["deployments/scale"]}, "", "n", False), ({"resources": ["deployments/*"]}, "", "n", True),
+        ({"resources": ["deployments/*"]}, "scale", "n", True), ({"resources": ["*"]}, "", "n", True),
+        ({"resources": ["*"]}, "scale", "n", False), ({"resources": ["*/scale"]}, "scale", "n", True),
+        ({"resources": ["*/*"]}, "scale", "n", True), ({"resources": ["pods", "deployments"]}, "", "n", True),
+        ({"resources": ["pods"]}, "", "n", False), ({"resources": []}, "", "n", False),
+        ({"operations": ["*"]}, "", "n", True), ({"operations": ["CREATE"]}, "", "n", False),
+        ({"operations": ["CREATE", "UPDATE"]}, "", "n", True), ({"apiGroups": ["*"]}, "", "n", True),
+        ({"apiGroups": [""]}, "", "n", False), ({"apiVersions": ["*"]}, "", "n", True), ({"apiVersions": ["v2"]}, "", "n", False),
+        ({"scope": "*"}, "", "n", True), ({"scope": "*"}, "", "", True), ({"scope": "Namespaced"}, "", "n", True),
+        ({"scope": "Namespaced"}, "", "", False), ({"scope": "Cluster"}, "", "n", False), ({"scope": "Cluster"}, "", "", True),
+    ],
+)  # fmt: skip
+def test_what_a_rule_is_for(rule: Object, subresource: str, namespace: str, matches: bool) -> None:
+    asked = attributes(
+        {"metadata": {"name": "d"}}, operation="UPDATE", group="apps", resource="deployments", kind="Deployment",
+        subresource=subresource, namespace=namespace,
+    )  # fmt: skip
+    assert rule_matches(Rule.read({**RULE, **rule}), asked, asked.resource) is matches
+
+
+def test_a_namespace_is_of_the_cluster_though_a_request_for_one_has_a_namespace() -> None:
+    asked = attributes({"metadata": {"name": "n"}}, resource="namespaces", kind="Namespace", namespace="n")
+    rule = {**RULE, "apiGroups": [""], "operations": ["*"], "resources": ["namespaces"]}
+    found = [
+        rule_matches(Rule.read({**rule, "scope": scope}), asked, asked.resource) for scope in ("Cluster", "Namespaced")
+    ]
+    assert found == [True, False]
+
+
+def test_a_webhook_without_values_has_those_of_the_api() -> None:
+    hook = Hook.read({"name": "h", "clientConfig": {"url": "u"}}, "c", "i")
+    assert (hook.rules, hook.review_versions, hook.conditions, hook.timeout, hook.side_effects) == ((), (), (), 10, "")
+    assert (hook.equivalent, hook.ignore_failures, hook.reinvoke, hook.static) == (True, False, False, False)
+    assert hook.namespaces.matches({}) and hook.objects.matches({"a": "b"})
+    given = {
+        "name": "h", "clientConfig": {}, "matchPolicy": "Exact", "failurePolicy": "Ignore", "timeoutSeconds": 7,
+        "sideEffects": "None", "reinvocationPolicy": "IfNeeded", "admissionReviewVersions": ["v1"],
+        "matchConditions": [{"name": "m", "expression": "true"}], "objectSelector": {"matchLabels": {"a": "b"}},
+    }  # fmt: skip
+    hook = Hook.read(given, "c", "i")
+    assert (hook.equivalent, hook.ignore_failures, hook.timeout, hook.reinvoke) == (False, True, 7, True)
+    assert hook.side_effects == "None"
+    assert (hook.review_versions, hook.conditions) == (("v1",), (("m", "true"),))
+    assert [hook.objects.matches(labels) for labels in ({}, {"a": "b"})] == [False, True]
+
+
+def test_webhooks_come_by_the_names_of_their_configurations_those_of_files_first() -> None:
+    def configuration(name: str, *hooks: str) -> Object:
+        return {"metadata": {"name": name}, "webhooks": [{"name": hook, "clientConfig": {}} for hook in hooks]}
+
+    client = FakeClient()
+    client.put("g", "r", configuration("b", "x", "y", "x"), configuration("a", "z"))
+    found = read_hooks(client.resource("g", "r").lister, [configuration("m", "f")])
+    assert [(hook.uid, hook.configuration, hook.static) for hook in found] == [
+        ("manifest/m/f/0", "m", True), ("a/z/0", "a", False), ("b/x/0", "b", False), ("b/y/0", "b", False), ("b/x/1", "b", False),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("group", "free"), [("admissionregistration.k8s.io", True), ("example.com", False)])
+def test_configurations_are_not_subject_to_webhooks(group: str, free: bool) -> None:
+    for kind in ("ValidatingWebhookConfiguration", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
+        assert exempt(attributes({}, group=group, kind=kind)) is free
+    assert not exempt(attributes({}, group=group, kind="Other"))
+
+
+def test_a_review_of_a_subresource_in_another_version() -> None:
+    hook = Hook.read({"name": "h", "clientConfig": {}, "admissionReviewVersions": ["v9", "v1beta1", "v1"]}, "c", "i")
+    kind, resource = (
+        GroupVersionKind("apps", "v1beta1", "Deployment"),
+        GroupVersionResource("apps", "v1beta1", "deployments"),
+    )
+    asked = attributes(
+        {"metadata": {"name": "d"}}, operation="UPDATE", group="apps", resource="deployments", kind="Deployment",
+        subresource="status", options={"kind": "UpdateOptions"}, user=UserInfo("u"), dry_run=True,
+    )  # fmt: skip
+    uid, version, review = make_review(asked, Invocation(hook, kind, resource), {"a": "b"})
+    assert (version, review["apiVersion"], review["kind"]) == ("v1beta1", "admission.k8s.io/v1beta1", "AdmissionReview")
+    assert review["request"] == {
+        "uid": uid, "kind": {"group": "apps", "version": "v1beta1", "kind": "Deployment"},
+        "resource": {"group": "apps", "version": "v1beta1", "resource": "deployments"}, "subResource": "status",
+        "requestKind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+        "requestResource": {"group": "apps", "version": "v1", "resource": "deployments"}, "requestSubResource": "status",
+        "name": "d", "namespace": "n", "operation": "UPDATE", "userInfo": {"username": "u"}, "object": {"a": "b"},
+        "oldObject": None, "dryRun": True, "options": {"kind": "UpdateOptions"},
+    }  # fmt: skip
+    generated = attributes({"metadata": {"generateName": "d"}}, namespace="", options={})
+    request = make_review(generated, Invocation(hook, kind, resource), None)[2]["request"]
+    assert {"name", "namespace", "subResource", "requestSubResource"}.isdisjoint(request)
+    assert request["options"] is None
+    with pytest.raises(BadReview, match="does not accept known AdmissionReview versions"):
+        make_review(asked, Invocation(Hook.read({"name": "h", "clientConfig": {}}, "c", "i"), kind, resource), None)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "code"),
+    [
+        (None, " without explanation", 400), ({}, " without explanation", 400), ({"reason": "R"}, ": R", 400),
+        ({"reason": "R", "message": "m"}, ": m", 400), ({"code": 399}, " without explanation", 400),
+        ({"code": 401}, " without explanation", 401), ({"code": 999}, " without explanation", 999),
+        ({"code": 1000}, " without explanation", 500),
+    ],
+)  # fmt: skip
+def test_how_a_refusal_is_answered(status: Object | None, text: str, code: int) -> None:
+    error = rejection("h", status)
+    assert (error.message, error.code) == (f'admission webhook "h" denied the request{text}', code)
+    assert error.reason == ((status or {}).get("reason") or "")
