@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from types import SimpleNamespace
 from typing import Any
 
 import jwt
 import pytest
 from twisted.internet.defer import fail
+from twisted.internet.defer import succeed as finished
 
+from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.service_account.issuer import SigningError, TokenIssuer
 from kapi.authorization.fixed import AlwaysAllow
+from kapi.authorization.interface import Decision, Verdict
 from kapi.endpoints.reviews.accessreviews import attributes_from
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.posted_review import ReviewServices
@@ -325,6 +329,73 @@ def test_a_reviewed_token_is_what_a_header_would_have(api: SecuredAPI, token: st
     found = api.ask_as("admin", "POST", f"{AUTHENTICATION}/tokenreviews", {"spec": {"token": token}}).json["status"]
     assert found.get("authenticated", False) is valid
     assert found.get("error") == (None if valid else "invalid bearer token")
+
+
+class Tokens:
+    """Knows one token, for the audiences that are asked for; "later" is answered later."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def authenticate_token(self, token: str, audiences: tuple[str, ...]) -> Any:
+        self.asked.append(audiences)
+        if token == "broken":
+            raise AuthenticationError("why", "and why else")
+        found = Authenticated(UserInfo("u", groups=("g",)), audiences) if token in ("known", "later") else None
+        return finished(found) if token == "later" else found
+
+
+USER = {"username": "u", "groups": ["g", "system:authenticated"]}
+FORMER = {"error": "e", "audiences": ["former"], "user": {"username": "f"}, "authenticated": True}
+
+
+@pytest.mark.parametrize(
+    ("token", "audiences", "before", "status"),
+    [
+        ("known", [], {}, {"authenticated": True, "user": USER}),
+        ("known", ["a"], {}, {"authenticated": True, "user": USER, "audiences": ["a"]}),
+        ("later", ["a", "b"], {}, {"authenticated": True, "user": USER, "audiences": ["a", "b"]}),
+        ("known", [], FORMER, {"authenticated": True, "user": USER, "error": "e"}),
+        ("unknown", ["a"], {}, {"user": {}, "error": "invalid bearer token"}),
+        ("unknown", [], FORMER, {"user": {"username": "f"}, "audiences": ["former"], "error": "invalid bearer token"}),
+        ("broken", [], {}, {"user": {}, "error": "[invalid bearer token, why, and why else]"}),
+    ],
+)  # fmt: skip
+def test_what_a_token_review_says(token: str, audiences: list[str], before: Any, status: Any) -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    tokens = Tokens()
+    services = ReviewServices(api.environment, AlwaysAllow(), tokens=tokens)  # type: ignore[arg-type]
+    api.table.handlers.update(review_handlers(services))
+    body = {"spec": {"token": token, "audiences": audiences}, "status": before}
+    answer = api.ask("POST", f"{AUTHENTICATION}/tokenreviews", body).json
+    assert (answer["status"], answer["spec"]["token"], tokens.asked) == (status, token, [tuple(audiences)])
+
+
+@pytest.mark.parametrize(("before", "status"), [({}, {"user": {}}), (FORMER, {**FORMER, "authenticated": None})])
+def test_without_authenticators_no_token_is_one(before: Any, status: Any) -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    api.table.handlers.update(review_handlers(ReviewServices(api.environment, AlwaysAllow())))
+    answer = api.ask("POST", f"{AUTHENTICATION}/tokenreviews", {"spec": {"token": "t"}, "status": before}).json
+    assert answer["status"] == {key: value for key, value in status.items() if value is not None}
+    refused = api.ask("POST", f"{AUTHENTICATION}/tokenreviews", {"spec": {}})
+    assert (refused.code, refused.json["message"]) == (400, "token is required for TokenReview in authentication")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [
+        (Verdict(Decision.ALLOW), {"allowed": True}), (Verdict(Decision.NO_OPINION), {"allowed": False}),
+        (Verdict(Decision.DENY), {"allowed": False, "denied": True}),
+        (Verdict(Decision.DENY, "r"), {"allowed": False, "denied": True, "reason": "r"}),
+        (Verdict(Decision.ALLOW, "r"), {"allowed": True, "reason": "r"}),
+    ],
+)  # fmt: skip
+def test_what_an_access_review_says(verdict: Verdict, status: Any) -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    authorizer = SimpleNamespace(authorize=lambda attributes: verdict)
+    api.table.handlers.update(review_handlers(ReviewServices(api.environment, authorizer)))  # type: ignore[arg-type]
+    answer = api.ask("POST", f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": pods("get")}).json
+    assert answer["status"] == status
 
 
 def test_reviews_are_only_created(api: SecuredAPI) -> None:
