@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import Mock
 
+import orjson
 import pytest
 from twisted.internet.defer import Deferred
 
@@ -90,6 +91,58 @@ class TestValidating:
     def test_a_message_of_an_expression_is_short_and_one_line(self, expression: str, message: str) -> None:
         spec = {"validations": [{"expression": "false", "messageExpression": expression, "message": "fixed"}]}
         assert self.refusal(spec, config_map()).message.endswith(f"denied request: {message}")
+
+    @pytest.mark.parametrize(
+        ("reason", "code"),
+        [
+            ("Unauthorized", 401), ("Forbidden", 403), ("RequestEntityTooLarge", 413), ("Invalid", 422), (None, 422),
+            ("Odd", 422),
+        ],
+    )  # fmt: skip
+    def test_a_reason_has_its_code(self, reason: str | None, code: int) -> None:
+        error = self.refusal({"validations": [{"expression": "false", "reason": reason}]}, config_map())
+        assert (error.code, error.reason) == (code, reason or "Invalid")
+
+    @pytest.mark.parametrize(
+        ("validation", "message"),
+        [
+            ({"expression": " false "}, "failed expression: false"), ({"expression": "false", "message": " m "}, "m"),
+            ({"expression": "false", "messageExpression": "object.data.x"}, "failed expression: false"),
+            ({"expression": "false", "messageExpression": "object.data.x", "message": "m"}, "m"),
+        ],
+    )  # fmt: skip
+    def test_what_a_validation_says_without_a_message_of_an_expression(self, validation: Object, message: str) -> None:
+        assert self.refusal({"validations": [validation]}, config_map()).message.endswith(f"denied request: {message}")
+
+    @pytest.mark.parametrize("actions", [["Deny"], ["Warn"], ["Audit"], ["Warn", "Audit"], ["Deny", "Audit"], []])
+    def test_each_action_of_a_binding(self, actions: list[str]) -> None:
+        client = cluster("validating", {"validations": [{"expression": "true"}, {"expression": "false"}]},
+                         {"validationActions": actions})  # fmt: skip
+        asked, refused = request(config_map()), False
+        try:
+            finish(validating.ValidatingAdmissionPolicy(initializer(client)).validate(asked))
+        except StatusError:
+            refused = True
+        said = {
+            "message": "failed expression: false", "policy": "p", "binding": "b", "expressionIndex": 1,
+            "validationActions": actions,
+        }  # fmt: skip
+        assert refused is ("Deny" in actions)
+        text = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': failed expression: false"
+        assert asked.warnings == ([text] if "Warn" in actions else [])
+        found = [orjson.loads(text) for text in asked.annotations.values()]
+        assert found == ([[said]] if "Audit" in actions else [])
+
+    @pytest.mark.parametrize(
+        ("value", "told"),
+        [
+            ("' a '", "a"), ("''", None), ("'  '", None), ("null", None), (f"'{'a' * 10240}'", "a" * 10240),
+            (f"'{'a' * 10241}'", "a" * 10240), (f"'{'é' * 5120}é'", "é" * 5120), (f"'a{'é' * 5120}'", "a" + "é" * 5119),
+        ],
+    )  # fmt: skip
+    def test_an_annotation_is_cut_after_whole_characters(self, value: str, told: str | None) -> None:
+        asked = self.check({"auditAnnotations": [{"key": "k", "valueExpression": value}]}, config_map())
+        assert asked.annotations == ({} if told is None else {"p/k": told})
 
     def test_a_false_expression_refuses(self) -> None:
         spec = {"validations": [{"expression": "has(object.data)", "message": "no data"}]}
@@ -646,6 +699,19 @@ class TestMutating:
         ):
             spec = self.patch(f"[JSONPatch{{op: 'add', path: '/data/n', value: {value}}}]")
             assert self.mutate(spec, config_map(k="v"))["data"] == {"k": "v", "n": made}
+
+    @pytest.mark.parametrize(
+        ("operations", "data"),
+        [
+            ("op: 'copy', from: '/data/k', path: '/data/n'", {"k": "v", "n": "v"}),
+            ("op: 'move', from: '/data/k', path: '/data/n'", {"n": "v"}),
+            ("op: 'add', path: '/data/n', value: optional.of('w')", {"k": "v", "n": "w"}),
+            ("op: 'replace', path: '/data', value: {'a': 'b'}", {"a": "b"}),
+            ("op: 'add', path: '/data/n', value: string(1.5)", {"k": "v", "n": "1.5"}),
+        ],
+    )  # fmt: skip
+    def test_operations_of_a_json_patch(self, operations: str, data: Object) -> None:
+        assert self.mutate(self.patch(f"[JSONPatch{{{operations}}}]"), config_map(k="v"))["data"] == data
 
     def test_a_patch_may_name_no_unknown_kind(self) -> None:
         for field, value, why in (
