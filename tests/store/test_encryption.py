@@ -270,6 +270,26 @@ def test_a_follower_gets_plain_text_and_what_another_key_wrote_is_stale() -> Non
             (file(provider("identity"), resources=[name]), "resources which do not have REST API/s cannot be encrypted")
             for name in ("apiserveripinfo", "serviceipallocations", "servicenodeportallocations")
         ),
+        *(
+            (
+                file(provider("identity"), resources=["pods", name]),
+                f'resources[0].resources[1]: Invalid value: "{name}": {why}',
+            )
+            for name, why in (
+                (
+                    "*.events.k8s.io",
+                    "'*.events.k8s.io' objects are stored using the 'events' API group in etcd. Use 'events' "
+                    "instead in the config file",
+                ),
+                (
+                    "events.events.k8s.io",
+                    "'*.events.k8s.io' objects are stored using the 'events' API group in etcd. Use "
+                    "'events' instead in the config file",
+                ),
+                ("ingresses.extensions", "'extensions' group has been removed and cannot be used for encryption"),
+                ("secrets.*", "encrypting the same resource across groups is not supported"),
+            )
+        ),
         (file(provider("identity"), resources=["secrets", "*.*"]), "using overlapping resources"),
         (file(provider("identity"), resources=["secrets", "secrets"]), "cannot be specified multiple times"),
     ],

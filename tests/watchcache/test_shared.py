@@ -9,6 +9,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import Timeout
 from kapi.store.entries import Skipped
 from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
@@ -130,7 +131,8 @@ class OneQuestionServesAll(SynchronousTestCase):
     def setUp(self) -> None:
         self.store: Any = AskedStore()
         self.at = 5
-        self.freshness = Freshness(self.store, Clock(), lambda: self.at)
+        self.clock = Clock()
+        self.freshness = Freshness(self.store, self.clock, lambda: self.at)
 
     def test_who_comes_during_a_question_shares_the_next(self) -> None:
         first = self.freshness.ask()
@@ -155,6 +157,42 @@ class OneQuestionServesAll(SynchronousTestCase):
         again = self.freshness.ask()
         self.store.questions[1].callback(1)
         self.successResultOf(again)
+
+    def test_a_read_waits_for_its_revision_and_no_later_one(self) -> None:
+        self.assertIsNone(self.freshness.wait_for(5))
+        waiting = {revision: self.freshness.wait_for(revision) for revision in (8, 6, 7)}
+        self.at = 7
+        self.freshness.advanced()
+        for revision, deferred in waiting.items():
+            assert deferred is not None
+            if revision > 7:
+                self.assertNoResult(deferred)
+            else:
+                self.successResultOf(deferred)
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+        self.clock.advance(2.9)
+        late = waiting[8]
+        assert late is not None
+        self.assertNoResult(late)
+        self.clock.advance(0.1)
+        self.assertIn("Too large resource version: 8, current: 7", str(self.failureResultOf(late, Timeout).value))
+        self.at = 8
+        self.freshness.advanced()
+
+    def test_a_store_that_stops_fails_all_who_wait(self) -> None:
+        waiting, gone = self.freshness.wait_for(6), self.freshness.wait_for(7)
+        assert waiting is not None and gone is not None
+        gone.addErrback(lambda failure: failure.trap(defer.CancelledError))
+        gone.cancel()
+        asked = self.freshness.ask()
+        self.store.questions[0].callback(9)
+        self.freshness.stop(StoreUnavailable("stopped"))
+        for each in (waiting, asked):
+            self.failureResultOf(each, StoreUnavailable)
+        self.successResultOf(gone)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.at = 9
+        self.freshness.advanced()
 
     def test_a_reader_that_goes_away_disturbs_nobody(self) -> None:
         gone, stays = self.freshness.ask(), self.freshness.ask()
