@@ -14,7 +14,7 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import FieldError, invalid
 from kapi.machinery.golang import aggregate, quote
-from kapi.machinery.label_requirements import EXACT, LabelRequirement, PackedRequirements, is_int
+from kapi.machinery.label_requirements import LabelRequirement, PackedRequirements, is_int
 from kapi.machinery.names import checked_label_value, label_value, qualified_name
 from kapi.machinery.sharding import Shards
 from kapi.machinery.sorting import ordered
@@ -47,13 +47,6 @@ class LabelSelector:
             return requirements.matches(labels)
         terms = requirements if len(requirements) <= MAX_UNPACKED else elements(requirements)
         return all(term.matches(labels) for term in terms)
-
-    def exact(self, key: str) -> str | None:
-        """The only value that a key may have, or None."""
-        for requirement in self.requirements:
-            if requirement.key == key and requirement.operator in EXACT and len(requirement.values) == 1:
-                return next(iter(requirement.values))
-        return None
 
 
 EVERYTHING = LabelSelector()

@@ -63,4 +63,3 @@ def test_such_a_selector_is_read_from_a_request_as_any() -> None:
     assert selector.matches({"a": "x", "b": "", "k1": "other"})
     assert not selector.matches({"a": "x", "b": "", "k1": "v1-1"})
     assert not selector.matches({"a": "z", "b": ""}) and not selector.matches({"a": "x"})
-    assert selector.exact("a") is None and parse_labels(f"{text(1)},a=x").exact("a") == "x"
