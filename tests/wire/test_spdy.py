@@ -58,7 +58,7 @@ class SPDYTests(SynchronousTestCase):
         self.assertEqual(self.streams.protocol, "v5")
         packed, found = zlib.decompressobj(), []
         for first, flags, body in self.frames():
-            self.assertEqual((first, flags), (0x80030001, 0))
+            self.assertEqual((first, flags, body[4:10]), (0x80030001, 0, bytes(6)))  # no associated stream, no priority
             block = packed.decompress(body[10:])
             texts = []
             position = 4
@@ -103,7 +103,8 @@ class SPDYTests(SynchronousTestCase):
             self.successResultOf(Deferred.fromCoroutine(self.streams.send(message)))
         self.assertEqual(self.frames(), [(3, 0, b"some"), (3, 1, b"")])
         self.streams.close()
-        self.assertEqual([first for first, _, _ in self.frames()], [0x80030003] * 3)
+        cancelled = [(0x80030003, 0, bytes((0, 0, 0, number, 0, 0, 0, 5))) for number in (1, 3, 5)]
+        self.assertEqual(self.frames(), cancelled)
         self.failureResultOf(Deferred.fromCoroutine(self.streams.send(b"\0x")), WebSocketClosed)
 
     def test_pings_are_answered_and_refused_streams_end(self) -> None:
