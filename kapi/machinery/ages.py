@@ -12,10 +12,8 @@ def human_duration(seconds: float) -> str:
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
-    if whole < 0:
-        return "0s"
     if whole < 2 * _MINUTE:
-        return f"{whole}s"
+        return f"{max(0, whole)}s"
     minutes = whole // _MINUTE
     if minutes < 10:
         rest = whole % _MINUTE
@@ -29,7 +27,7 @@ def human_duration(seconds: float) -> str:
     if hours < 48:
         return f"{hours}h"
     days = hours // 24
-    if hours < 192:
+    if days < 8:
         rest = hours % 24
         return f"{days}d{rest}h" if rest else f"{days}d"
     if hours < 24 * 365 * 2:

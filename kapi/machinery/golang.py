@@ -227,27 +227,29 @@ def nanoseconds(text: str) -> int:
             raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
         total += int(whole + fraction) * _UNITS[unit] // 10 ** len(fraction)
         position = match.end()
-    if total >= 1 << 63:
+    if total - (sign < 0) >= 1 << 63:
         raise ValueError(f"time: invalid duration {quote(text)}")
     return sign * total
 
 
 def duration_text(seconds: float) -> str:
     """A duration in the form of Go's ``String``: ``1h0m0s``, ``2s``, ``250ms``, ``1ns``."""
-    if not seconds:
-        return "0s"
-    if seconds < 0:
+    count = round(seconds * 1e9)
+    if count < 0:
         return f"-{duration_text(-seconds)}"
-    if seconds < 1:
-        for unit, in_a_second in (("ms", 1e3), ("µs", 1e6), ("ns", 1e9)):
-            if round(seconds * 1e9) * in_a_second >= 1e9:
-                return f"{seconds * in_a_second:g}{unit}"
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    text = f"{rest:g}s"
+    for unit, size in (("ns", 1), ("µs", 1_000), ("ms", 1_000_000)):
+        if 0 < count < 1_000 * size:
+            return f"{_decimal(count / size)}{unit}"
+    minutes, rest = divmod(count, 60_000_000_000)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{_decimal(rest / 1e9)}s"
     if hours or minutes:
         text = f"{minutes}m{text}"
     return f"{hours}h{text}" if hours else text
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
 _INT64 = 1 << 63  # larger numbers are float64 in Go

@@ -17,7 +17,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)\Z", re.ASCII).match
+_EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})\Z", re.ASCII).match
 _INT64 = 1 << 63
 _MAX_DIGITS = 18  # always fit an int64
 #: larger exponents, and more digits, would only cost time; upstream has no such limits
@@ -62,7 +62,7 @@ def _read_suffix(suffix: str) -> tuple[str, int]:
     if suffix in _BINARY:
         return "binary", _BINARY[suffix]
     found = _EXPONENT(suffix)
-    if found is None or len(found[1]) > 10 or abs(int(found[1])) > _MAX_EXPONENT:
+    if found is None or abs(int(found[1])) > _MAX_EXPONENT:
         raise QuantityError("unable to parse quantity's suffix")
     return "exponent", int(found[1])
 
@@ -97,7 +97,7 @@ def _write(value: int, places: int, family: str, exponent: int) -> str:
         scale += 1
     if family == "binary":
         whole, rest = (numerator * 10**scale, 0) if scale >= 0 else divmod(numerator, 10**-scale)
-        if whole >= _INT64 - 1 and (whole, rest) != (_INT64 - 1, 0):
+        if whole >= _INT64 - 1:
             whole, rest = _INT64 - 1, 0  # upstream caps the value
         if rest == 0 and whole >= 1024:
             power = 0

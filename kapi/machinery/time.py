@@ -110,13 +110,10 @@ def time(text: str) -> str | None:
 def micro_time(text: str) -> str | None:
     """A ``MicroTime`` in the API's form; None for Go's zero time.  Raises TimeError."""
     found = _PLAIN(text)
-    if found is None or found[7] is None or len(found[7]) < 6:
-        _parse_layout(text, RFC3339_MICRO)
-    assert found is not None
-    if len(found[7]) > 6:
-        rest = text[26:]
-        raise _cannot(text, RFC3339_MICRO, rest, "Z07:00")
-    seconds, micros = _moment(text, *found.groups())
+    if found is None or len(found[7] or "") != 6:
+        seconds, micros = _parse_layout(text, RFC3339_MICRO)
+    else:
+        seconds, micros = _moment(text, *found.groups())
     return None if seconds == ZERO_SECONDS and not micros else f"{of_unix(seconds)}.{micros:06d}Z"
 
 
@@ -124,14 +121,8 @@ def _moment(
     text: str, year: str, month: str, day: str, hour: str, minute: str, second: str, fraction: str | None, zone: str
 ) -> tuple[int, int]:
     """Unix seconds and microseconds.  Raises TimeError."""
-    for name, part, low, high in (
-        ("month", month, 1, 12),
-        ("hour", hour, 0, 23),
-        ("minute", minute, 0, 59),
-        ("second", second, 0, 59),
-    ):
-        if not low <= int(part) <= high:
-            raise TimeError(f"parsing time {_quoted(text)}: {name} out of range")
+    for element, part in (("01", month), ("15", hour), ("04", minute), ("05", second)):
+        _check_range(text, element, part)
     micros = int((fraction or "0")[:6].ljust(6, "0"))
     offset = 0
     if zone != "Z":
@@ -146,6 +137,16 @@ def _moment(
         raise TimeError(f"parsing time {_quoted(text)}: day out of range")
     seconds = calendar.timegm((like, int(month), int(day), int(hour), int(minute), int(second)))
     return seconds + (int(year) - like) // 400 * _CYCLE - offset, micros
+
+
+#: element of a layout -> its name and its limits; those of days depend on the month
+_RANGES = {"01": ("month", 1, 12), "15": ("hour", 0, 23), "04": ("minute", 0, 59), "05": ("second", 0, 59)}
+
+
+def _check_range(text: str, element: str, part: str) -> None:
+    name, low, high = _RANGES.get(element, ("", 0, 0))
+    if name and not low <= int(part) <= high:
+        raise TimeError(f"parsing time {_quoted(text)}: {name} out of range")
 
 
 def _cannot(text: str, layout: str, rest: str, element: str) -> TimeError:
@@ -169,6 +170,7 @@ def _parse_layout(text: str, layout: str) -> tuple[int, int]:
         found = re.compile(pattern, re.ASCII).match(text, position)
         if found is None:
             raise _cannot(text, layout, text[position:], element)
+        _check_range(text, element, found[0])
         position = found.end()
     if position < len(text):
         raise TimeError(f"parsing time {_quoted(text)}: extra text: {_quoted(text[position:])}")

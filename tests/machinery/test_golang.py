@@ -141,7 +141,13 @@ def test_floats_and_bools() -> None:
         parse_bool("yes")
 
 
-@pytest.mark.parametrize("text", ["1h0m0s", "2s", "250ms", "1m30s", "0s", "36h0m0s"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1h0m0s", "2s", "250ms", "1m30s", "0s", "36h0m0s", "1ns", "999ns", "1µs", "1.5µs", "999.999µs", "1ms", "999.999999ms",
+        "1s", "1.000000001s", "59.5s", "1m0s", "59m59.999s", "1h1m1.001001001s", "-1ns", "-1h0m0.5s",
+    ],
+)  # fmt: skip
 def test_durations_are_printed_as_they_are_parsed(text: str) -> None:
     assert duration_text(parse_duration(text)) == text
 
@@ -151,16 +157,26 @@ def test_durations_are_printed_as_they_are_parsed(text: str) -> None:
     [
         ("1.5h", 5_400_000_000_000), (".5s", 500_000_000), ("1.s", 1_000_000_000), ("1.9999999999ns", 1),
         ("0.1us0.1us", 200), ("-2.0000000019s", -2_000_000_001), ("1h1m1.001s", 3_661_001_000_000),
+        ("0", 0), ("-0", 0), ("+0", 0), ("+1s", 1_000_000_000), ("1h1m1s1ms1µs1μs1us1ns", 3_661_001_003_001),
+        ("9223372036854775807ns", 2**63 - 1), ("-9223372036854775808ns", -(2**63)), ("2562047h47m16.854775807s", 2**63 - 1),
     ],
 )  # fmt: skip
 def test_parts_of_a_nanosecond_are_cut_off(text: str, wanted: int) -> None:
     assert nanoseconds(text) == wanted
 
 
-@pytest.mark.parametrize("text", [".s", "1.5", "1.5x", "s", ""])
-def test_malformed_durations(text: str) -> None:
-    with pytest.raises(ValueError, match="^time: "):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        *((text, 'invalid duration "{}"') for text in (".s", "s", "", "-", "9223372036854775808ns", "-9223372036854775809ns")),
+        *((text, 'missing unit in duration "{}"') for text in ("1.5", "1h1", "00")),
+        ("1.5x", 'unknown unit "x" in duration "{}"'), ("1 s", 'unknown unit " s" in duration "{}"'),
+    ],
+)  # fmt: skip
+def test_malformed_durations(text: str, why: str) -> None:
+    with pytest.raises(ValueError) as caught:
         nanoseconds(text)
+    assert str(caught.value) == f"time: {why.format(text)}"
 
 
 def test_errors_are_told_once() -> None:

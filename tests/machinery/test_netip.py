@@ -34,6 +34,16 @@ from kapi.machinery.netip import address_problem
         ("1:2:1.2.3.4", 'embedded IPv4 address must replace the final 2 fields of the address (at "1.2.3.4")'),
         ("::1.2.3", "IPv4 address too short"),
         ("255.1.1", "IPv4 address too short"),
+        ("::1.2.3.4", "unable to parse IP"),
+        ("1::", "unable to parse IP"),
+        ("1:1:1:1:1:1:1.2.3.4", "unable to parse IP"),
+        ("1::1:1:1:1:1:1.2.3.4", "the :: must expand to at least one field of zeros"),
+        (
+            "1::1:1:1:1:1:1:1.2.3.4",
+            'too many hex fields to fit an embedded IPv4 at the end of the address (at "1.2.3.4")',
+        ),
+        ("1:1:1:1:1:1:1:1:1.2.3.4", 'trailing garbage after address (at "1.2.3.4")'),
+        ("::0:fFff:256.1.1.1", "IPv4 field has value >255"),
     ],
 )
 def test_the_first_problem_is_told(text: str, problem: str) -> None:

@@ -27,7 +27,43 @@ def test_a_quantity_takes_its_canonical_form(given_text: str, stored: str) -> No
     assert canonical(given_text) == str(quantities.parse(given_text)) == stored
 
 
-@pytest.mark.parametrize("text", ["+1", "001", "1.", "1e-3", "2500m", "129M", "123Mi", "128974848"])
+@pytest.mark.parametrize(
+    ("given_text", "stored"),
+    [
+        ("100e2", "10e3"), ("2048Pi", "2Ei"), ("1024Ei", "9223372036854775807"), ("8Ei", "9223372036854775807"), (".5M", "500k"),
+        (".5T", "500G"), (".5E", "500P"), ("0.0001Gi", "107374182400u"), ("1.0009765625Mi", "1025Ki"), ("1.0Ki", "1Ki"),
+        ("0.0000000011Ei", "1268213655067531674n"), ("+100Ti", "100Ti"), ("+8Ki", "8Ki"),
+        ("+1234567890123456789", "1234567890123456789"), ("-0.5E", "-500P"), ("1e4096", "10e4095"), ("-0", "0"),
+    ],
+)  # fmt: skip
+def test_further_canonical_forms(given_text: str, stored: str) -> None:
+    assert canonical(given_text) == stored
+
+
+@pytest.mark.parametrize("text", ["1e4097", "1e-4097", "9" * 4097, f"0.{'9' * 4096}"])
+def test_amounts_that_would_only_cost_time_are_refused(text: str) -> None:
+    with pytest.raises(QuantityError):
+        canonical(text)
+    canonical("9" * 4096)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+1",
+        "001",
+        "1.",
+        "1e-3",
+        "2500m",
+        "129M",
+        "123Mi",
+        "128974848",
+        "+10n",
+        "+12345Gi",
+        "+123456789012345678m",
+        "+9Ki",
+    ],
+)
 def test_a_text_that_upstream_takes_for_canonical_stays(text: str) -> None:
     assert canonical(text) == text
 

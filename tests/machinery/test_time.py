@@ -58,9 +58,57 @@ def test_what_is_no_time_is_refused_with_gos_words(text: str, why: str) -> None:
     assert why in str(caught.value)
 
 
-def test_a_micro_time_needs_its_decimals() -> None:
-    with pytest.raises(time.TimeError, match='cannot parse "Z" as ".000000"'):
-        time.micro_time("2020-01-01T00:00:00Z")
+LAYOUT = 'as "2006-01-02T15:04:05.000000Z07:00": cannot parse'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2020-01-01T00:00:00Z", f'{LAYOUT} "Z" as ".000000"'),
+        ("2020-01-01T00:00:00.12345Z", f'{LAYOUT} ".12345Z" as ".000000"'),
+        ("2020-01-01T00:00:00.1234567Z", f'{LAYOUT} "7Z" as "Z07:00"'), ("2020-01-01T00:00:00", f'{LAYOUT} "" as ".000000"'),
+        ("2020-13-01T25:00:00Z", "month out of range"), ("2020-01-01T25:60:00Z", "hour out of range"),
+        ("2020-01-01T23:60:60", "minute out of range"), ("2020-01-01T23:59:60Z", "second out of range"),
+        ("2020-02-30T00:00:00Z", f'{LAYOUT} "Z" as ".000000"'), ("2020-02-30T00:00:00.000000Z", "day out of range"),
+    ],
+)  # fmt: skip
+def test_micro_times_are_read_element_by_element(text: str, why: str) -> None:
+    with pytest.raises(time.TimeError) as caught:
+        time.micro_time(text)
+    assert str(caught.value) == f'parsing time "{text}"{" " if why.startswith("as") else ": "}{why}'
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("2020-01-01T1:02:03.000001Z", "2020-01-01T01:02:03.000001Z"),  # an hour of one digit
+        ("2020-01-01T1:02:03.250000-01:30", "2020-01-01T02:32:03.250000Z"),
+        ("2020-01-01T23:59:59.999999+24:60", "2019-12-31T22:59:59.999999Z"),
+        ("0001-01-01T00:00:00.000001Z", "0001-01-01T00:00:00.000001Z"),
+    ],
+)
+def test_micro_times(text: str, stored: str) -> None:
+    assert time.micro_time(text) == stored
+
+
+@pytest.mark.parametrize(
+    ("zone", "stored"),
+    [
+        ("+00:00", "12:34:56"), ("-00:00", "12:34:56"), ("+12:34", "00:00:56"), ("-10:21", "22:55:56"), ("+01:59", "10:35:56"),
+        ("-11:25", "23:59:56"), ("+11:60", "00:34:56"),
+    ],
+)  # fmt: skip
+def test_zones(zone: str, stored: str) -> None:
+    assert time.time(f"2020-01-02T12:34:56{zone}") == f"2020-01-02T{stored}Z"
+    assert seconds_of(f"2020-01-02T12:34:56{zone}") == seconds_of(f"2020-01-02T{stored}Z")
+
+
+@pytest.mark.parametrize(
+    ("zone", "why"), [("+25:00", "hour"), ("-25:61", "hour"), ("+24:61", "minute"), ("-00:99", "minute")]
+)
+def test_zones_that_there_are_not(zone: str, why: str) -> None:
+    with pytest.raises(time.TimeError, match=f"time zone offset {why} out of range$"):
+        time.time(f"2020-01-02T12:34:56{zone}")
 
 
 @given(st.datetimes(timezones=st.just(UTC), min_value=datetime(2, 1, 1)))
