@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from kapi.machinery.status import BadRequest, StatusError
+from kapi.machinery.tree import Object
 from kapi.schema import strategicmerge
 from kapi.schema.types import Field, Kind, Type
 
@@ -86,6 +88,17 @@ def test_vector(document: Any, change: Any, result: Any, error: str | None) -> N
     else:
         assert strategicmerge.patched(document, change, ITEM) == result
     assert document == given, "the document must not change"
+
+
+@pytest.mark.parametrize("row", json.loads((VECTORS / "random.json").read_text()))
+def test_random_patches(row: Object) -> None:
+    document = copy.deepcopy(row["document"])
+    try:
+        answer: Object = {"result": strategicmerge.apply(document, copy.deepcopy(row["change"]), ITEM)}
+    except StatusError as error:
+        answer = {"error": error.message}
+    assert answer == {key: row[key] for key in ("result", "error") if key in row}
+    assert document == row["document"], "the document must not change"
 
 
 @pytest.mark.parametrize(
