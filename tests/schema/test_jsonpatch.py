@@ -55,6 +55,18 @@ def test_vector(name: str, number: int, case: dict[str, Any]) -> None:
     assert as_written != ((name, number) in DEVIATIONS)
 
 
+@pytest.mark.parametrize("sharing", [False, True])
+@pytest.mark.parametrize("row", json.loads((VECTORS / "random.json").read_text()))
+def test_random_patches(row: dict[str, Any], sharing: bool) -> None:
+    before = json.dumps(row["document"])
+    try:
+        answer: Any = {"result": jsonpatch.patched(row["document"], row["operations"], sharing=sharing)}
+    except jsonpatch.PatchError as error:
+        answer = {"error": str(error)}
+    assert answer == {key: row[key] for key in ("result", "error") if key in row}
+    assert json.dumps(row["document"]) == before, "the document given must not change"
+
+
 def test_only_who_asks_for_it_gets_parts_of_the_given_document() -> None:
     document = {"a": {"b": [1]}, "c": {"d": [2]}}
     operations = [{"op": "add", "path": "/c/e", "value": 3}]
