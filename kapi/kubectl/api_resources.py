@@ -11,9 +11,8 @@ from kapi.kubectl.command import Command, Help
 from kapi.kubectl.commands import ENTRIES
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag, Flags, shared
-from kapi.kubectl.messages import CommandError, inner_text
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import no_printer
-from kapi.machinery.golang import duration_text
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 
@@ -25,7 +24,6 @@ FLAGS = (
     Flag("cached", "bool", help="Use the discovery that is kept on disk, if there is one."),
     Flag("categories", "list", help="Only resources of these categories."),
 )
-_DISCOVERY_SECONDS = 32  # the time limit of client-go's discovery, where none is given
 _OUTPUTS = ("json", "kyaml", "name", "wide", "yaml")
 HELP = Help(
     "",
@@ -136,11 +134,9 @@ async def _run_versions(factory: Factory, program: str) -> int:
     try:
         found = await discovered(factory)
     except (ConnectionFailed, DeadlineExceeded) as error:
-        if isinstance(error, ConnectionFailed):  # client-go sends its time limit with the request
-            seconds = factory.config.timeout or _DISCOVERY_SECONDS
-            error.target += f"?timeout={duration_text(seconds)}"
-        why = inner_text(error, factory.config.host)
-        raise CommandError(f"couldn't get available api versions from server: {why}") from None
+        raise CommandError(
+            f"couldn't get available api versions from server: {factory.discovery_text(error)}"
+        ) from None
     names = [str(GroupVersion(group.name, version)) for group in found.groups for version in group.versions]
     factory.out.write("".join(f"{name}\n" for name in sorted(names) if found.failed.get(name) != STALE))
     return 0

@@ -37,6 +37,7 @@ from kapi.kubectl.writing import (
     propagation,
     recorded,
     validation,
+    where,
     with_last_applied,
     with_source,
 )
@@ -113,13 +114,16 @@ class ClientSideApply:
         modified = with_last_applied(info.object or {})
         if not info.name:
             raise CommandError(
-                f"error when retrieving current configuration of:\n{_where(info)}\nfrom server for: "
+                f"error when retrieving current configuration of:\n{where(info)}\nfrom server for: "
                 f'"{info.source}": resource name may not be empty'
             )
         try:
             current = await info.request(info.client.get()).do()
         except NotFound:
             return await self._create(info, modified)
+        except StatusError as error:
+            what = f"retrieving current configuration of:\n{where(info)}\nfrom server for:"
+            raise with_source(what, info, error) from None
         metadata = current.get("metadata") or {}
         if LAST_APPLIED not in (metadata.get("annotations") or {}):
             resource, program = info.mapping.name, self._program
@@ -201,7 +205,7 @@ class ClientSideApply:
 
     def _explained(self, info: Info, patch: Object, error: StatusError) -> StatusError:
         inner = with_source("patching", info, error)
-        return with_source(f"applying patch:\n{json_text(patch)}\nto:\n{_where(info)}\nfor:", info, inner)
+        return with_source(f"applying patch:\n{json_text(patch)}\nto:\n{where(info)}\nfor:", info, inner)
 
     async def _patch(self, info: Info, modified: Object, current: Object) -> tuple[Object, bool]:
         """The patch, and whether it is a strategic one."""
@@ -222,7 +226,7 @@ class ClientSideApply:
         trees = f"original:\n{text}\nmodified:\n{json_text(modified)}\n\ncurrent:\n{json_text(current)}\n"
         patching = "" if self._dry_run == "client" else f'error when patching "{info.source}": '
         raise CommandError(
-            f"error when applying patch:\n\nto:\n{_where(info)}\n"
+            f"error when applying patch:\n\nto:\n{where(info)}\n"
             f'for: "{info.source}": {patching}creating patch with:\n{trees}\nfor: {why}'
         )
 
@@ -236,13 +240,6 @@ class ClientSideApply:
                 found = {}
             self._documents[group, version] = found
         return found
-
-
-def _where(info: Info) -> str:
-    group, version = info.mapping.group, info.mapping.version
-    named = f"{group}/{version}" if group else f"/{version}"
-    what = f'Resource: "{named}, Resource={info.mapping.name}", GroupVersionKind: "{named}, Kind={info.mapping.kind}"'
-    return f'{what}\nName: "{info.name}", Namespace: "{info.namespace}"'
 
 
 def _without_nulls(value: Tree) -> Tree:

@@ -12,12 +12,21 @@ from urllib.parse import urlsplit
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.discovery import APIResource
-from kapi.client.errors import ConnectionFailed, NoMatch
+from kapi.client.errors import ClientError, ConnectionFailed, NoMatch
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session, base_path
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
-from kapi.kubectl.messages import SCHEME, STDIN_TWICE, CommandError, ListErrors, aggregate, standard_message
+from kapi.kubectl.messages import (
+    SCHEME,
+    STDIN_TWICE,
+    CommandError,
+    ListErrors,
+    OtherNamespace,
+    aggregate,
+    raise_errors,
+    standard_message,
+)
 from kapi.kubectl.object_meta import check_names, check_type
 from kapi.kubectl.raw import read_bytes
 from kapi.kubectl.visitor import (
@@ -74,6 +83,7 @@ class Builder:
         self._local = False
         self._scheme = ""
         self._errors: list[BaseException] = []
+        self._file_errors: list[BaseException] = []
         self._check: Callable[[Info], Awaitable[None]] | None = None
         self._transform: Transform | None = None
 
@@ -84,6 +94,7 @@ class Builder:
 
     def filenames(self, files: Sequence[str], recursive: bool) -> Builder:
         self._files, self._recursive = list(files), recursive
+        self._file_errors = self._factory.file_errors
         return self
 
     def stream(self, data: bytes, name: str) -> Builder:
@@ -187,6 +198,7 @@ class Builder:
 
     async def do(self) -> Result:
         """The objects.  Raises CommandError, ClientError, ConfigError and Aggregate for errors before the first object."""
+        raise_errors(self._file_errors)
         aggregate(self._errors)
         if self._local and (self._tuples or self._types):
             raise CommandError(
@@ -357,7 +369,7 @@ class Builder:
     async def _check_own_namespace(self, info: Info) -> None:
         """Raises CommandError for an object in another namespace than the command line's, which is "" with all of them."""
         if self._enforce and info.mapping.namespaced and info.namespace and info.namespace != self._namespace:
-            raise CommandError(
+            raise OtherNamespace(
                 f'the namespace from the provided object "{info.namespace}" does not match the namespace '
                 f"\"{self._namespace}\". You must pass '--namespace={info.namespace}' to perform this operation."
             )
@@ -414,9 +426,12 @@ class Builder:
         version, kind = obj.get("apiVersion") or "", obj["kind"]
         try:
             return await self._factory.mapper.kind_for(version, kind)
-        except NoMatch as error:
+        except (ClientError, StatusError) as error:
             if not source:
-                raise CommandError(f"unable to recognize {error}") from None
+                raise CommandError(f"unable to recognize {self._factory.discovery_text(error)}") from None
+            if not isinstance(error, NoMatch):
+                why = self._factory.discovery_text(error)
+                raise CommandError(f"unable to recognize {quote(source)}: {why}") from None
             metadata = obj.get("metadata") or {}
             raise CommandError(
                 f'resource mapping not found for name: "{metadata.get("name", "")}" namespace: '
@@ -465,13 +480,6 @@ def builder_of(factory: Factory, program: str) -> Builder:
     everywhere = flags.has("all-namespaces") and flags.get_bool("all-namespaces")
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=everywhere)
     return builder.filenames(flags.get_list("filename"), flags.has("recursive") and flags.get_bool("recursive"))
-
-
-def selecting_builder(factory: Factory, program: str) -> Builder:
-    """A Builder that also has the flags that select objects: labels, fields, and all."""
-    flags = factory.flags
-    builder = builder_of(factory, program).labels(flags.get_string("selector"))
-    return builder.fields(flags.get_string("field-selector")).select_all(flags.get_bool("all"))
 
 
 def _unvalidated(source: str, what: str) -> CommandError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.builder import Builder, selecting_builder
+from kapi.kubectl.builder import Builder, builder_of
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag, Flags, like, shared
@@ -92,8 +92,10 @@ def _check_output(flags: Flags) -> None:
 
 
 def _builder(factory: Factory, program: str) -> Builder:
-    builder = selecting_builder(factory, program)
-    return builder.resource_type_or_name(factory.flags.arguments, allow_empty_selector=False)
+    flags = factory.flags
+    builder = builder_of(factory, program).labels(flags.get_string("selector"))
+    builder.fields(flags.get_string("field-selector")).select_all(flags.get_bool("all"))
+    return builder.resource_type_or_name(flags.arguments, allow_empty_selector=False)
 
 
 async def _delete(factory: Factory, result: Result, options: Object, dry_run: str, force: bool, wait: bool) -> int:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, TextIO
 from kapi.client.clientcmd import Kubeconfig, Overrides
 from kapi.client.config import Config
 from kapi.client.credentials import NO_CREDENTIALS, basic
+from kapi.client.errors import ConnectionFailed
 from kapi.kubectl.flags import Flags
-from kapi.kubectl.messages import CommandError, raise_errors
-from kapi.machinery.golang import parse_duration
+from kapi.kubectl.messages import CommandError, inner_text
+from kapi.machinery.golang import duration_text, parse_duration
+from kapi.machinery.status import StatusError, without_status
 from kapi.machinery.tree import Object
 from kapi.process.reactor import Reactor, installed_reactor
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:  # not every command needs discovery or a server
     from kapi.client.rest import RESTClient
     from kapi.client.session import Session
 
+_DISCOVERY_SECONDS = 32  # the time limit of client-go's discovery, where none is given
 QPS, BURST = 50.0, 300  # kubectl's
 USER_AGENT = (
     "kubectl/kapi"  # the server names managers of fields after its first part, where a request does not name one
@@ -54,6 +57,7 @@ class Factory:
         self._session: Session | None = None
         self._mapper: RESTMapper | None = None
         self._warned: set[str] = set()
+        self.file_errors: list[BaseException] = []  # of the flags that name files
         self.kustomization = ""  # a directory
         self._built = ""  # the file of a kustomization's manifests
 
@@ -239,12 +243,10 @@ class Factory:
         """Checks flags of all commands.  Raises CommandError, ClientError and StatusError."""
         flags = self.flags
         if flags.given("kustomize") and self.command != "run":
-            errors: list[BaseException] = []
             if flags.get_list("filename"):
-                errors.append(CommandError("only one of -f or -k can be specified"))
+                self.file_errors.append(CommandError("only one of -f or -k can be specified"))
             if flags.get_bool("recursive"):
-                errors.append(CommandError("the -k flag can't be used with -f or -R"))
-            raise_errors(errors)
+                self.file_errors.append(CommandError("the -k flag can't be used with -f or -R"))
             self.kustomization = flags.get_string("kustomize")
             flags.set("filename", [self.kustomization])
         profile = flags.get_string("profile") if self.command != "debug" else "none"
@@ -267,6 +269,15 @@ class Factory:
 
             self._built = built_file(self.kustomization)
         return self._built
+
+    def discovery_text(self, error: BaseException, path: str = "") -> str:
+        """The text of an error in reading what the server has, as part of another's.  ``path``: which request it shows."""
+        if isinstance(error, ConnectionFailed):  # client-go sends its time limit with the request
+            seconds = self.config.timeout or _DISCOVERY_SECONDS
+            error.target = f"{path or error.target.partition('?')[0]}?timeout={duration_text(seconds)}"
+        if isinstance(error, StatusError):  # kubectl does not look for a Status here
+            return without_status(error.code, "GET", "unknown")[1]
+        return inner_text(error, self.config.host)
 
     def source_name(self, path: str) -> str:
         """What messages call a file, or standard input."""

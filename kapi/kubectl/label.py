@@ -26,8 +26,7 @@ async def run(factory: Factory, program: str) -> int:
     dry_run_strategy(factory.flags.get_string("dry-run"))
     resources, pairs = resources_and_pairs(factory.flags.arguments, "label")
     change = _change(pairs)
-    if not factory.flags.get_bool("local"):
-        factory.check_namespace()
+    factory.check_namespace()
     check(factory, resources, change, "label", "pod")
     marker = Marker(factory, program, "label", change)
     result = await objects(factory, program, resources)

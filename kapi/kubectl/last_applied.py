@@ -16,7 +16,15 @@ from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
-from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, field_manager, validation, with_source
+from kapi.kubectl.writing import (
+    LAST_APPLIED,
+    dry_run_strategy,
+    dry_run_suffix,
+    field_manager,
+    validation,
+    where,
+    with_source,
+)
 from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
 from kapi.machinery.status import NotFound
@@ -91,7 +99,7 @@ async def _set(factory: Factory, program: str) -> int:
             raise
         except StatusError as error:
             raise with_source(
-                f"retrieving current configuration of:\n{info.text}\nfrom server for:", info, error
+                f"retrieving current configuration of:\n{where(info)}\nfrom server for:", info, error
             ) from None
         before = _manifest(info.object or {})
         if not before and not flags.get_bool("create-annotation"):

@@ -47,6 +47,10 @@ class Aggregate(Exception):
         super().__init__("; ".join(str(error) for error in self.errors))
 
 
+class OtherNamespace(CommandError):
+    """An object has another namespace than the command line: an error of the object, not in reading it."""
+
+
 class ListErrors(Aggregate):
     """The errors of the items of a list in a file: beside other errors they are one, in one line."""
 

@@ -47,8 +47,7 @@ HELP = Help(
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run, local = dry_run_strategy(flags.get_string("dry-run")), flags.get_bool("local")
-    if not local:
-        factory.check_namespace()
+    factory.check_namespace()
     kind, patch = _kind_and_patch(factory, dry_run)
     builder = builder_of(factory, program).subresource(flags.get_string("subresource"))
     if local:

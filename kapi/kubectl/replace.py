@@ -124,6 +124,9 @@ async def _delete(factory: Factory, result: Result, options: Object) -> None:
             await info.delete(options)
         except NotFound:
             continue
+        except StatusError as error:
+            result.errors.append(with_source("deleting", info, error))
+            continue
         deleted.append((info, ""))
         kind, where = kind_text(info.mapping), f" from {info.namespace} namespace" if info.namespace else ""
         factory.out.write(f"{kind}/{info.name}\n" if short else f'{kind} "{info.name}" deleted{where}\n')

@@ -43,10 +43,10 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0")
     if flags.get_int("current-replicas") < -1:
         raise CommandError("The --current-replicas must specify an integer of -1 or greater")
-    builder = builder_of(factory, program).labels(flags.get_string("selector")).select_all(flags.get_bool("all"))
+    builder = builder_of(factory, program).labels(flags.get_string("selector"))
     if not flags.get_list("filename"):
         builder.latest()
-    result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).do()
+    result = await builder.resource_type_or_name(flags.arguments, allow_empty_selector=flags.get_bool("all")).do()
     infos = await result.infos()
     if flags.get_string("resource-version") and len(infos) > 1:
         raise CommandError("cannot use --resource-version with multiple resources")

@@ -9,11 +9,12 @@ import os
 import time
 from collections.abc import Iterator
 
-from kapi.client.errors import NoMatch
+from kapi.client.errors import ClientError, NoMatch
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.openapi_v2 import Models, inner, reference, shape
 from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
+from kapi.machinery.status import NotFound, StatusError
 from kapi.machinery.tree import Object, Tree
 
 _INVALID = "invalid object to validate"
@@ -35,6 +36,7 @@ class Validator:
     def __init__(self, factory: Factory, fields: str) -> None:
         self._factory, self._fields = factory, fields
         self._models: Models | None = None
+        self._reached = False
 
     async def problem(self, document: Tree) -> str:
         """What is wrong with a document of a file, or "".  Raises StatusError and ClientError."""
@@ -46,6 +48,8 @@ class Validator:
             return [_INVALID]
         if problems := _kind_problems(document):
             return problems
+        if problem := await self._unreachable():
+            return [problem]
         kind = _kind_of(document)
         if kind != _LIST and await self._is_validated_by_server(kind):
             return []
@@ -67,6 +71,18 @@ class Validator:
             else:
                 found.append(_INVALID)
         return found
+
+    async def _unreachable(self) -> str:
+        """Why the server's OpenAPI documents cannot be read, which kubectl does before all else, or ""."""
+        try:
+            if not self._reached:
+                await self._factory.client().get().abs_path("/openapi/v3").do()
+        except NotFound:
+            pass
+        except (ClientError, StatusError) as error:
+            return f"failed to download openapi: {self._factory.discovery_text(error, '/openapi/v2')}"
+        self._reached = True
+        return ""
 
     async def _is_validated_by_server(self, kind: GroupVersionKind) -> bool:
         """As upstream: when its objects can be patched, since all verbs have the query parameter or none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import math
 import re
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from kapi.kubectl.updates import (
     OBJECTS,
     changed_pods,
     check,
+    containers_of,
     has_pods,
     pod_spec,
     read_objects,
@@ -115,7 +117,10 @@ async def _env(factory: Factory, program: str) -> int:
     prefix = flags.get_string("prefix")
     variables.new = [{**one, "name": prefix + one["name"]} for one in variables.new]
 
+    done: list[str] = []  # containers of the last object
+
     def change(info: Info, spec: Object) -> list[str]:
+        done.clear()
         pattern = flags.get_string("containers")
         found = selected(spec, pattern)
         if not found:
@@ -125,6 +130,12 @@ async def _env(factory: Factory, program: str) -> int:
             env = variables.applied(one.get("env") or [], overwrite=flags.get_bool("overwrite"))
             if env or "env" in one:
                 one["env"] = env
+            done.append(one["name"])
+        return []
+
+    def listed(info: Info, spec: Object) -> list[str]:
+        with contextlib.suppress(CommandError):  # kubectl lists the containers before the one that it refuses
+            change(info, spec)
         return []
 
     if not flags.get_bool("list"):
@@ -134,7 +145,7 @@ async def _env(factory: Factory, program: str) -> int:
     infos = await result.all()
     for info in infos:
         if has_pods(info):
-            await _show(factory, info, changed_pods(info, change)[0])
+            await _show(factory, info, changed_pods(info, listed)[0], done)
     return 0
 
 
@@ -167,10 +178,12 @@ async def _from(factory: Factory, program: str, source: str, keys: list[str]) ->
     return found
 
 
-async def _show(factory: Factory, info: Info, obj: Object) -> None:
-    """Prints the variables of an object's containers; ``--resolve`` reads the values of references."""
+async def _show(factory: Factory, info: Info, obj: Object, names: list[str]) -> None:
+    """Prints the variables of an object's containers of these names; ``--resolve`` reads the values of references."""
     flags = factory.flags
-    for container in selected(pod_spec(obj, info), flags.get_string("containers")):
+    for container in containers_of(pod_spec(obj, info)):
+        if container["name"] not in names:
+            continue
         values = _Values(factory, obj, container)
         problems: dict[str, list[str]] = {}
         factory.out.write(f"# {info.mapping.kind} {info.name}, container {container['name']}\n")

@@ -9,10 +9,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from typing import Protocol
 
 from kapi.client.discovery import APIResource
-from kapi.client.errors import DeadlineExceeded, StatusError
+from kapi.client.errors import ClientError, DeadlineExceeded, StatusError
 from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
-from kapi.kubectl.messages import Aggregate, CommandError, ListErrors, NotRegistered, aggregate, raise_errors
+from kapi.kubectl.messages import (
+    Aggregate,
+    CommandError,
+    ListErrors,
+    NotRegistered,
+    OtherNamespace,
+    aggregate,
+    raise_errors,
+)
 from kapi.kubectl.object_meta import check_object
 from kapi.machinery.go_json import json_text
 from kapi.machinery.golang import quote
@@ -48,7 +56,7 @@ class Named:
         if self._latest and self._info.name:
             try:
                 await self._info.get(self._transform)
-            except StatusError as error:
+            except (ClientError, StatusError) as error:
                 yield error
                 return
         yield self._info
@@ -405,7 +413,7 @@ class Result:
                 if to_first_error:
                     self.errors += info.errors if isinstance(info, ListErrors) else [info]
                     return
-                found.append(info)
+                (self.errors if isinstance(info, OtherNamespace) else found).append(info)
         if self.of_files:
             self.errors += self._as_one(found) if self.errors else found
 

@@ -80,6 +80,14 @@ def with_source(what: str, info: Info, error: StatusError) -> StatusError:
     return StatusError(text, details=error.details, code=error.code, reason=error.reason)
 
 
+def where(info: Info) -> str:
+    """The resource, kind, name and namespace of an object, as in errors of client-side apply."""
+    group, version = info.mapping.group, info.mapping.version
+    named = f"{group}/{version}" if group else f"/{version}"
+    what = f'Resource: "{named}, Resource={info.mapping.name}", GroupVersionKind: "{named}, Kind={info.mapping.kind}"'
+    return f'{what}\nName: "{info.name}", Namespace: "{info.namespace}"'
+
+
 def with_last_applied(obj: Object) -> Object:
     """A copy of a manifest with an annotation that contains the manifest itself."""
     metadata = obj.get("metadata") or {}

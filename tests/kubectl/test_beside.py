@@ -54,12 +54,28 @@ def test_a_kubeconfig_that_is_there_or_named_comes_first(place: Path) -> None:
     assert said(place) == REFUSED.format("127.0.0.1:1")
 
 
-@pytest.mark.parametrize("verb", ["create", "apply", "get", "delete"])
-def test_files_tell_of_a_server_that_is_not_there_and_not_of_kinds(place: Path, verb: str) -> None:
-    """Once, however many objects the files have."""
+@pytest.mark.parametrize(
+    ("verb", "times", "path", "before", "after"),
+    [
+        *(
+            (
+                verb, 1, "openapi/v2",
+                'error: error validating "maps.yaml": error validating data: failed to download openapi: ',
+                "; if you choose to ignore these errors, turn validation off with --validate=false\n",
+            )
+            for verb in ("create", "apply")
+        ),
+        *((verb, 2, "api", 'unable to recognize "maps.yaml": ', "\n") for verb in ("get", "delete")),
+    ],
+)  # fmt: skip
+def test_files_tell_of_a_server_that_is_not_there_and_not_of_kinds(
+    place: Path, verb: str, times: int, path: str, before: str, after: str
+) -> None:
+    """As kubectl: for each object, or once where files are validated first."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"
     (place / "maps.yaml").write_text(text)
-    assert said(place, command=f"{verb} -f maps.yaml") == TOLD + REFUSED.format("127.0.0.1:1")
+    why = f'Get "http://127.0.0.1:1/beside/{path}?timeout=32s": dial tcp 127.0.0.1:1: connect: connection refused'
+    assert said(place, command=f"{verb} -f maps.yaml") == TOLD + times * f"{before}{why}{after}"
 
 
 DEPLOYMENT = Path(__file__).parent / "files" / "local" / "deployment.yaml"
