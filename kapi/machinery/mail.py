@@ -8,7 +8,8 @@ from kapi.machinery.netip import parse_ip
 
 _BLANK = re.compile(r"[ \t]*+")
 _WORD_CHARACTER = r'[^\x00-\x20\x7f()<>\[\]:;@\\,".]'
-_DOT_ATOM = rf"{_WORD_CHARACTER}++(?:\.{_WORD_CHARACTER}++)*+(?!\.)"
+#: no possessive group: Python before 3.11.5 counts the dot as matched after which no word comes
+_DOT_ATOM = rf"{_WORD_CHARACTER}++(?:\.{_WORD_CHARACTER}++)*(?!\.)"
 _QUOTED_CHARACTER = r'(?:[^\x00-\x08\x0a-\x1f\x7f"\\]|\\[^\x00-\x08\x0a-\x1f\x7f])'
 _SPEC = re.compile(
     rf'[ \t]*+(?:{_DOT_ATOM}|"{_QUOTED_CHARACTER}++")@[ \t]*+'

@@ -469,7 +469,8 @@ def test_setup_envtest_finds_archive_and_index(
         assert all(member.isreg() and member.mode & 0o555 == 0o555 for member in members.values())
         programs = {name.rpartition("/")[2] for name in members}
         assert programs == {"kube-apiserver", "etcd", "kubectl"}
-        packed.extractall(tmp_path, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python before 3.11.4 has none
+        packed.extractall(tmp_path)
     unpacked = tmp_path / "controller-tools/envtest"
     assert (unpacked / "kubectl").read_bytes() == b"kubectl"
     text = subprocess.run([unpacked / "kube-apiserver", "--version"], capture_output=True, text=True, check=True).stdout

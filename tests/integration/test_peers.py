@@ -112,6 +112,7 @@ def pair(store: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     try:
         for server in (first, second):
             servers.append(server.start())
+        until(lambda: "v1" in second.groups().get("batch", ()))  # its start waits for no more than seconds
         yield Pair(first, second)
     finally:
         for process in servers:
