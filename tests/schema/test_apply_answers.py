@@ -92,3 +92,51 @@ def as_stored(fields: fieldset.Set) -> Object:
     written: Object = json.loads(json.dumps(fieldset.canonical(fields)))
     assert fieldset.canonical(fieldset.decode(written)) == fieldset.canonical(fields)
     return written
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('null', '{}'), ('{}', '{}'), ('{"f:":{}}', '{"f:":{}}'), ('{"f:a":null}', '{"f:a":{}}'),
+        ('{"i:1":{}}', '{"i:1":{}}'), ('{"i:-1":{}}', '{"i:-1":{}}'), ('{"v:1":{}}', '{"v:1":{}}'),
+        ('{"v:\\"a\\"":{}}', '{"v:\\"a\\"":{}}'),
+        ('{"k:{\\"b\\":1,\\"a\\":\\"x\\"}":{}}', '{"k:{\\"a\\":\\"x\\",\\"b\\":1}":{}}'), ('{"k:{}":{}}', '{"k:{}":{}}'),
+        ('{"x:a":{}}', '{}'), ('{"x:a":{"f:b":{}}}', '{}'), ('{"f:a":{"x:b":{}}}', '{"f:a":{}}'), ('{".":{}}', '{}'),
+        ('{"f:a":{".":{},"f:b":{}}}', '{"f:a":{".":{},"f:b":{}}}'), ('{"f:a":{".":1}}', '{"f:a":{}}'),
+        ('{"v:1.0":{}}', '{"v:1":{}}'), ('{"v:1e3":{}}', '{"v:1000":{}}'),
+        ('{"v:true":{},"v:null":{}}', '{"v:true":{},"v:null":{}}'), ('{"f:b":{},"f:a":{}}', '{"f:a":{},"f:b":{}}'),
+    ],
+)  # fmt: skip
+def test_what_is_read_of_managed_fields(text: str, kept: str) -> None:
+    """Elements of unknown kinds are dropped, the others written in their normal form."""
+    assert json.dumps(fieldset.canonical(fieldset.decode(json.loads(text))), separators=(",", ":")) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('"x"', 'expect { or n'), ('[]', 'expect { or n'), ('{"f":{}}', 'key must be 2 characters long:'),
+        ('{"":{}}', 'key must be 2 characters long:'), ('{"fx":{}}', 'missing colon: fx'), ('{"f:a":1}', 'expect { or n'),
+        ('{"f:a":[]}', 'expect { or n'), ('{"f:a":{"f:b":"x"}}', 'expect { or n'),
+        ('{"i:x":{}}', 'strconv.Atoi: parsing "x": invalid syntax'),
+        ('{"i:":{}}', 'strconv.Atoi: parsing "": invalid syntax'),
+        ('{"i:99999999999999999999":{}}', 'strconv.Atoi: parsing "99999999999999999999": value out of range'),
+        ('{"v:x":{}}', 'parsing key as path element'), ('{"v:":{}}', 'parsing key as path element'),
+        ('{"k:1":{}}', 'expect { or n'), ('{"k:[]":{}}', 'expect { or n'), ('{"k:":{}}', 'parsing key as path element'),
+    ],
+)  # fmt: skip
+def test_what_managed_fields_may_not_have(text: str, why: str) -> None:
+    with pytest.raises(fieldset.BadSet) as caught:
+        fieldset.decode(json.loads(text))
+    assert str(caught.value).startswith("error decoding set: ") and why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("element", "shown"),
+    [
+        ("f:a", ".a"), ("i:3", "[3]"), ('v:"a"', '[="a"]'), ("v:1", "[=1]"), ("v:true", "[=true]"), ("v:null", "[=null]"),
+        ('k:{"b":1,"a":"x"}', '[a="x",b=1]'), ("v:[1,[null]]", "[=[1,[null]]]"), ('v:{"a":{"b":true}}', "[=a=b=true]"),
+    ],
+)  # fmt: skip
+def test_elements_in_conflicts(element: str, shown: str) -> None:
+    assert fieldset.show_element(element) == shown

@@ -291,6 +291,7 @@ def test_families_of_a_new_service(spec: Object, configured: tuple[str, ...], te
          ["ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be 'SingleStack' to release the secondary cluster IP"]),
         ({"ipFamilies": ["IPv4"]},
          ["ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be 'SingleStack' to release the secondary IP family"]),
+        ({"clusterIP": "", "clusterIPs": []}, []), ({"ipFamilies": []}, []),
     ],
 )  # fmt: skip
 def test_families_of_a_changed_service(change: Object, texts: list[str]) -> None:
