@@ -46,7 +46,7 @@ class WebhookAuthorizerTest(TestCase):
         await self.server.stop()
 
     def make(self, **more: Any) -> WebhookAuthorizer:
-        more.setdefault("version", "v1")
+        more = {"version": "v1", "authorized_ttl": 300.0, "unauthorized_ttl": 30.0, **more}
         return WebhookAuthorizer(reactor, self.client, clock=lambda: self.now, first_delay=0.001, **more)
 
     async def decide(self, webhook: Any, attributes: Attributes) -> Verdict:
@@ -157,7 +157,15 @@ class WebhookAuthorizerTest(TestCase):
         self.addCleanup(silent.stop)
         client = EndpointClient(reactor, Endpoint(silent.url, ca=CA.pem), timeout=2.0)
         self.addCleanup(client.close)
-        webhook = WebhookAuthorizer(reactor, client, version="v1", on_error=Decision.DENY, first_delay=0.001)
+        webhook = WebhookAuthorizer(
+            reactor,
+            client,
+            version="v1",
+            authorized_ttl=1.0,
+            unauthorized_ttl=1.0,
+            on_error=Decision.DENY,
+            first_delay=0.001,
+        )
         await client.post(b"{}")  # makes the connection, which may take longer
         verdict = await self.decide(webhook, ask(ALICE, "get", "pods", "x"))
         self.assertEqual((verdict.decision, len(silent.calls)), (Decision.DENY, 2))
