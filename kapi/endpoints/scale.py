@@ -27,7 +27,7 @@ from kapi.registry.operation import Operation
 from kapi.registry.update import update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.resources.definition import Resource, ScaleMapping
+from kapi.resources.definition import Resource, ScaleMapping, type_meta
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.printing import AGE, AGE_TEXT, NAME, NAME_TEXT, age, column, name, table
 from kapi.resources.shared.replicas import count
@@ -67,9 +67,7 @@ def _view_scope(scope: RequestScope) -> RequestScope:
 
 
 SCALE_ROW = Resource(
-    group="autoscaling",
-    version="v1",
-    kind="Scale",
+    *type_meta("autoscaling/v1", "Scale"),
     plural="scales",
     singular="scale",
     namespaced=True,

@@ -14,7 +14,7 @@ from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.golang import quote
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
@@ -158,9 +158,7 @@ _TABLE = printing.table(
     printing.AGE,
 )
 API_SERVICE = Resource(
-    group="apiregistration.k8s.io",
-    version="v1",
-    kind="APIService",
+    *type_meta("apiregistration.k8s.io/v1", "APIService"),
     categories=("api-extensions",),
     strategy=APIServiceStrategy(),
     status=APIServiceStatusStrategy,

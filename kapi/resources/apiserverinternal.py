@@ -11,7 +11,7 @@ from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.names import regex_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
 from kapi.resources.shared.rules import Errors, need, report, report_once
@@ -125,9 +125,7 @@ def _servers(obj: Object, now: float) -> str:
 
 
 STORAGE_VERSION = Resource(
-    group="internal.apiserver.k8s.io",
-    version="v1alpha1",
-    kind="StorageVersion",
+    *type_meta("internal.apiserver.k8s.io/v1alpha1", "StorageVersion"),
     strategy=StorageVersionStrategy(),
     status=StorageVersionStatusStrategy,
     table=printing.table(

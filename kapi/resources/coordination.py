@@ -8,7 +8,7 @@ from __future__ import annotations
 from kapi.cel.library.semver import Semver, parse
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.resources.shared.names import is_config_map_key, is_label_key
@@ -59,9 +59,7 @@ def validate_strategy(strategy: str, path: Path, errors: Errors) -> None:
 
 
 LEASE = Resource(
-    group="coordination.k8s.io",
-    version="v1",
-    kind="Lease",
+    *type_meta("coordination.k8s.io/v1", "Lease"),
     strategy=LeaseStrategy(),
     table=printing.table(
         printing.NAME,
@@ -115,9 +113,7 @@ def _version(spec: Object, name: str, errors: Errors) -> Semver:
 
 
 LEASE_CANDIDATE = Resource(
-    group="coordination.k8s.io",
-    version="v1beta1",
-    kind="LeaseCandidate",
+    *type_meta("coordination.k8s.io/v1beta1", "LeaseCandidate"),
     strategy=LeaseCandidateStrategy(),
     table=printing.table(
         printing.NAME,

@@ -370,6 +370,11 @@ class Resource:
         return None
 
 
+def type_meta(api_version: str, kind: str) -> tuple[str, str, str]:
+    """Group, version and kind, as ``Resource`` takes them, of what manifests begin with."""
+    return *GroupVersion.parse(api_version), kind
+
+
 def review(group: str, kind: str, *, namespaced: bool = False) -> Resource:
     """A resource that is created only, and answered instead of stored (upstream: ``pkg/registry/authorization``)."""
     return Resource(group, "v1", kind, namespaced=namespaced, verbs=("create",), handler=plural_of(kind))

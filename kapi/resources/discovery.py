@@ -8,7 +8,7 @@ from __future__ import annotations
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid, required, too_many
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6, validate_endpoint_ip
 from kapi.resources.shared.features import gate
@@ -205,9 +205,7 @@ def _addresses(endpoint_slice: Object, now: float) -> str:
 
 
 ENDPOINT_SLICE = Resource(
-    group="discovery.k8s.io",
-    version="v1",
-    kind="EndpointSlice",
+    *type_meta("discovery.k8s.io/v1", "EndpointSlice"),
     strategy=EndpointSliceStrategy(),
     table=printing.table(
         printing.NAME,

@@ -8,7 +8,7 @@ from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.core.events import RESOURCE as CORE
 from kapi.resources.core.events import TABLE, EventStrategy, validate_event
-from kapi.resources.definition import Resource, StrategyContext, TableColumns
+from kapi.resources.definition import Resource, StrategyContext, TableColumns, type_meta
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
 from kapi.resources.shared.rules import Errors, need, same
@@ -116,9 +116,7 @@ _FIELDS = {
 }
 
 RESOURCE = Resource(
-    group="events.k8s.io",
-    version="v1",
-    kind="Event",
+    *type_meta("events.k8s.io/v1", "Event"),
     short_names=("ev",),
     strategy=NewEventStrategy(),
     table=TableColumns(TABLE.columns, lambda event, now: TABLE.cells(to_storage(event), now)),

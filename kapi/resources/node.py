@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.machinery.each import each_of
 from kapi.machinery.field import Path, duplicate
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.affinity import validate_tolerations
 from kapi.resources.shared.compute import validate_resources
@@ -57,9 +57,7 @@ class RuntimeClassStrategy(PlainStrategy):
 
 
 RUNTIME_CLASS = Resource(
-    group="node.k8s.io",
-    version="v1",
-    kind="RuntimeClass",
+    *type_meta("node.k8s.io/v1", "RuntimeClass"),
     strategy=RuntimeClassStrategy(),
     table=printing.table(
         printing.NAME, printing.column("Handler", lambda obj, now: obj.get("handler", "")), printing.AGE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.machinery import field
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions
@@ -75,9 +75,7 @@ def _bound(part: str) -> Reader:
 
 
 POD_DISRUPTION_BUDGET = Resource(
-    group="policy",
-    version="v1",
-    kind="PodDisruptionBudget",
+    *type_meta("policy/v1", "PodDisruptionBudget"),
     short_names=("pdb",),
     strategy=DisruptionBudgetStrategy(),
     status=DisruptionBudgetStatusStrategy,

@@ -11,7 +11,7 @@ from typing import ClassVar
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, TableColumns
+from kapi.resources.definition import Resource, StrategyContext, TableColumns, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.names import is_path_segment_name, path_segment_name, subdomain_name
@@ -82,7 +82,7 @@ class RoleStrategy(PlainStrategy):
             validate_policy_rule(rule, here, errors, namespaced=self.namespaced)
 
 
-ROLE = Resource(group="rbac.authorization.k8s.io", version="v1", kind="Role", strategy=RoleStrategy())
+ROLE = Resource(*type_meta("rbac.authorization.k8s.io/v1", "Role"), strategy=RoleStrategy())
 
 
 class RoleBindingStrategy(PlainStrategy):
@@ -135,9 +135,7 @@ def _binding_table(role_text: str, kind: str) -> TableColumns:
 
 
 ROLE_BINDING = Resource(
-    group="rbac.authorization.k8s.io",
-    version="v1",
-    kind="RoleBinding",
+    *type_meta("rbac.authorization.k8s.io/v1", "RoleBinding"),
     strategy=RoleBindingStrategy(),
     table=_binding_table(
         "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. "
@@ -172,9 +170,7 @@ class ClusterRoleStrategy(RoleStrategy):
                 errors.append(invalid(path, None, "invalid label selector."))
 
 
-CLUSTER_ROLE = Resource(
-    group="rbac.authorization.k8s.io", version="v1", kind="ClusterRole", strategy=ClusterRoleStrategy()
-)
+CLUSTER_ROLE = Resource(*type_meta("rbac.authorization.k8s.io/v1", "ClusterRole"), strategy=ClusterRoleStrategy())
 
 
 class ClusterRoleBindingStrategy(RoleBindingStrategy):
@@ -183,9 +179,7 @@ class ClusterRoleBindingStrategy(RoleBindingStrategy):
 
 
 CLUSTER_ROLE_BINDING = Resource(
-    group="rbac.authorization.k8s.io",
-    version="v1",
-    kind="ClusterRoleBinding",
+    *type_meta("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
     strategy=ClusterRoleBindingStrategy(),
     table=_binding_table(
         "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be "

@@ -12,7 +12,7 @@ from typing import ClassVar
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
@@ -88,9 +88,7 @@ def _state(obj: Object, now: float) -> str:
 
 
 STORAGE_VERSION_MIGRATION = Resource(
-    group="storagemigration.k8s.io",
-    version="v1beta1",
-    kind="StorageVersionMigration",
+    *type_meta("storagemigration.k8s.io/v1beta1", "StorageVersionMigration"),
     strategy=MigrationStrategy(),
     status=MigrationStatusStrategy,
     table=printing.table(

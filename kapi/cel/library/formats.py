@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date
 
 from kapi.cel import types
@@ -16,22 +17,14 @@ from kapi.machinery import names
 FORMAT = CelType("opaque", "kubernetes.NamedFormat")
 
 
+@dataclass(frozen=True, slots=True)
 class Format(Opaque):
     """A format: its check, and the length of its pattern for the cost."""
 
-    __slots__ = ("name", "check", "regex_size")
     cel_type = FORMAT
-
-    def __init__(self, name: str, check: Callable[[str], Sequence[str]], regex_size: int) -> None:
-        self.name = name
-        self.check = check
-        self.regex_size = regex_size
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Format) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+    name: str
+    check: Callable[[str], Sequence[str]]
+    regex_size: int
 
 
 def _prefix(check: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:

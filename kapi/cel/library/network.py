@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass
 
 from kapi.cel import types
 from kapi.cel.errors import EvaluationError
@@ -17,14 +18,12 @@ IP = CelType("opaque", "net.IP")
 CIDR = CelType("opaque", "net.CIDR")
 
 
+@dataclass(frozen=True, slots=True)
 class IPValue(Opaque):
     """An address."""
 
-    __slots__ = ("address",)
     cel_type = IP
-
-    def __init__(self, address: Address) -> None:
-        self.address = address
+    address: Address
 
     def cel_size(self) -> int:
         return 4 if self.address.version == 4 else 16
@@ -32,22 +31,14 @@ class IPValue(Opaque):
     def __str__(self) -> str:
         return str(self.address)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, IPValue) and self.address == other.address
 
-    def __hash__(self) -> int:
-        return hash(self.address)
-
-
+@dataclass(frozen=True, slots=True)
 class CIDRValue(Opaque):
     """A CIDR prefix; the address may have host bits."""
 
-    __slots__ = ("address", "length")
     cel_type = CIDR
-
-    def __init__(self, address: Address, length: int) -> None:
-        self.address = address
-        self.length = length
+    address: Address
+    length: int
 
     def network(self) -> Network:
         return ipaddress.ip_network((self.address, self.length), strict=False)
@@ -57,12 +48,6 @@ class CIDRValue(Opaque):
 
     def __str__(self) -> str:
         return f"{self.address}/{self.length}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CIDRValue) and (self.address, self.length) == (other.address, other.length)
-
-    def __hash__(self) -> int:
-        return hash((self.address, self.length))
 
 
 _PREFIX = "network address parse error during conversion from string: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from kapi.cel.functions import converter, declarer, readable
 from kapi.cel.types import CelType
@@ -17,25 +18,20 @@ _FORM = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Semver(Opaque):
     """A version without its build metadata, which does not count in comparisons."""
 
-    __slots__ = ("major", "minor", "patch", "pre")
     cel_type = SEMVER
-
-    def __init__(self, major: int, minor: int, patch: int, pre: tuple[str, ...]) -> None:
-        self.major, self.minor, self.patch, self.pre = major, minor, patch, pre
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[str, ...]
 
     def order(self) -> tuple[object, ...]:
         """The sort key by precedence."""
         pre = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre)
         return (self.major, self.minor, self.patch, not self.pre, pre)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Semver) and self.order() == other.order()
-
-    def __hash__(self) -> int:
-        return hash(self.order())
 
 
 def parse(text: str, normalize: bool = False) -> Semver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from kapi.cel.functions import converter, declarer, readable
@@ -13,20 +14,16 @@ from kapi.machinery.urls import BAD_ESCAPE, parse_request_uri
 URL = CelType("opaque", "kubernetes.URL")
 
 
+@dataclass(frozen=True, slots=True)
 class URLValue(Opaque):
     """A parsed absolute URL or absolute path."""
 
-    __slots__ = ("text", "scheme", "host", "path", "raw_query")
     cel_type = URL
-
-    def __init__(self, text: str, scheme: str, host: str, path: str, raw_query: str) -> None:
-        self.text, self.scheme, self.host, self.path, self.raw_query = text, scheme, host, path, raw_query
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, URLValue) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
+    text: str
+    scheme: str
+    host: str
+    path: str
+    raw_query: str
 
 
 def parse(text: str) -> URLValue:

@@ -32,7 +32,7 @@ from kapi.resources.admissionregistration.rules import (
     validate_param_ref,
 )
 from kapi.resources.admissionregistration.webhooks import ConfigurationStrategy
-from kapi.resources.definition import Resource, StrategyContext, TableColumns
+from kapi.resources.definition import Resource, StrategyContext, TableColumns, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
@@ -343,9 +343,7 @@ BINDING_TABLE = printing.table(
 )
 
 VALIDATING = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    kind="ValidatingAdmissionPolicy",
+    *type_meta("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"),
     categories=("api-extensions",),
     strategy=ValidatingPolicyStrategy(),
     status=ValidatingPolicyStatusStrategy,
@@ -357,18 +355,14 @@ VALIDATING = Resource(
 )
 
 VALIDATING_BINDING = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    kind="ValidatingAdmissionPolicyBinding",
+    *type_meta("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"),
     categories=("api-extensions",),
     strategy=BindingStrategy(actions=True),
     table=BINDING_TABLE,
 )
 
 MUTATING = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    kind="MutatingAdmissionPolicy",
+    *type_meta("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy"),
     categories=("api-extensions",),
     strategy=MutatingPolicyStrategy(),
     table=policy_table(
@@ -377,9 +371,7 @@ MUTATING = Resource(
 )
 
 MUTATING_BINDING = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    kind="MutatingAdmissionPolicyBinding",
+    *type_meta("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding"),
     categories=("api-extensions",),
     strategy=BindingStrategy(actions=False),
     table=BINDING_TABLE,

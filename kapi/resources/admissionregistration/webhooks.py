@@ -19,7 +19,7 @@ from kapi.resources.admissionregistration.rules import (
     validate_rule,
     validate_selectors,
 )
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_port_number
 from kapi.resources.shared.rules import Errors, distinct, need, not_supported, report_once
@@ -231,18 +231,14 @@ def validate_service(service: Object, path: Path, errors: Errors) -> None:
 
 
 VALIDATING = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    kind="ValidatingWebhookConfiguration",
+    *type_meta("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
     categories=("api-extensions",),
     strategy=WebhookStrategy(mutating=False),
     table=TABLE,
 )
 
 MUTATING = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    kind="MutatingWebhookConfiguration",
+    *type_meta("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
     categories=("api-extensions",),
     strategy=WebhookStrategy(mutating=True),
     table=TABLE,

@@ -13,7 +13,7 @@ from kapi.machinery.field import FieldError
 from kapi.machinery.freeing import free_now
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
+from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource, type_meta
 from kapi.resources.shared.gated import drop_disabled, gated
 from kapi.schema.custom import write_numbers
 
@@ -182,9 +182,7 @@ class StatusStrategy(CustomResourceDefinitionStrategy):
 
 
 RESOURCE = Resource(
-    group="apiextensions.k8s.io",
-    version="v1",
-    kind="CustomResourceDefinition",
+    *type_meta("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     short_names=("crd", "crds"),
     categories=("api-extensions",),
     storage_version_hash="jfWCUB31mvA=",

@@ -7,7 +7,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.field import Path
 from kapi.machinery.raw import member_text, text_of
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.printing import AGE, NAME, NONE, column, table
 from kapi.resources.shared.replicas import count, validate_counts
@@ -45,9 +45,7 @@ def _controller(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="apps",
-    version="v1",
-    kind="ControllerRevision",
+    *type_meta("apps/v1", "ControllerRevision"),
     strategy=ControllerRevisionStrategy(),
     table=table(
         NAME,

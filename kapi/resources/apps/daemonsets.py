@@ -11,7 +11,7 @@ from kapi.codecs.reading import DecodingError
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext, type_meta
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.poddefaults import default_pod_template
@@ -158,9 +158,7 @@ class DaemonSetStatusStrategy(ReplicasStatusStrategy):
 
 
 RESOURCE = Resource(
-    group="apps",
-    version="v1",
-    kind="DaemonSet",
+    *type_meta("apps/v1", "DaemonSet"),
     short_names=("ds",),
     categories=("all",),
     strategy=DaemonSetStrategy(),

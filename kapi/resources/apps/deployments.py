@@ -9,7 +9,7 @@ from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, Resource, StrategyContext
+from kapi.resources.definition import SCALE, Resource, StrategyContext, type_meta
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
@@ -141,9 +141,7 @@ def _selector(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="apps",
-    version="v1",
-    kind="Deployment",
+    *type_meta("apps/v1", "Deployment"),
     short_names=("deploy",),
     categories=("all",),
     subresources=(SCALE,),

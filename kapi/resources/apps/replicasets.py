@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, Resource, StrategyContext
+from kapi.resources.definition import SCALE, Resource, StrategyContext, type_meta
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import template_options
 from kapi.resources.shared.printing import AGE, NAME, field_column, table
@@ -48,9 +48,7 @@ class ReplicaSetStatusStrategy(ReplicasStatusStrategy):
 
 
 RESOURCE = Resource(
-    group="apps",
-    version="v1",
-    kind="ReplicaSet",
+    *type_meta("apps/v1", "ReplicaSet"),
     short_names=("rs",),
     categories=("all",),
     subresources=(SCALE,),

@@ -6,7 +6,7 @@ from kapi.machinery import field
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import SCALE, Resource, StrategyContext
+from kapi.resources.definition import SCALE, Resource, StrategyContext, type_meta
 from kapi.resources.shared import selectors
 from kapi.resources.shared.claims import default_claim_spec, validate_claim_spec
 from kapi.resources.shared.features import gate
@@ -219,9 +219,7 @@ class StatefulSetStatusStrategy(PlainStatusStrategy):
 
 
 RESOURCE = Resource(
-    group="apps",
-    version="v1",
-    kind="StatefulSet",
+    *type_meta("apps/v1", "StatefulSet"),
     short_names=("sts",),
     categories=("all",),
     subresources=(SCALE,),

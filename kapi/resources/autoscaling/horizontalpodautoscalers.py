@@ -13,7 +13,7 @@ from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.autoscaling.conversion import DEFAULT_UTILIZATION, cpu_metric, drop_own_annotations, from_v1, to_v1
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, type_meta
 from kapi.resources.shared.compute import validate_container_resource_name
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import is_dns1123_label, is_path_segment_name
@@ -354,9 +354,7 @@ TABLE = table(
 STATUS = Subresource("status", kind="HorizontalPodAutoscaler", strategy=AutoscalerStatusStrategy(STRATEGY))
 
 RESOURCE = Resource(
-    group="autoscaling",
-    version="v2",
-    kind="HorizontalPodAutoscaler",
+    *type_meta("autoscaling/v2", "HorizontalPodAutoscaler"),
     short_names=("hpa",),
     categories=("all",),
     subresources=(STATUS,),
@@ -365,9 +363,7 @@ RESOURCE = Resource(
 )
 
 RESOURCE_V1 = Resource(
-    group="autoscaling",
-    version="v1",
-    kind="HorizontalPodAutoscaler",
+    *type_meta("autoscaling/v1", "HorizontalPodAutoscaler"),
     short_names=("hpa",),
     categories=("all",),
     subresources=(STATUS,),

@@ -13,7 +13,7 @@ from kapi.machinery.field import FieldError, Path
 from kapi.machinery.golang import NumberError, parse_duration, parse_int
 from kapi.machinery.tree import Object
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext, type_meta
 from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import AGE, NAME, NONE, UNSET, column, label_selector, table
 from kapi.resources.shared.replicas import hostname_warning, template_columns, validate_counts
@@ -245,9 +245,7 @@ def _selector(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="batch",
-    version="v1",
-    kind="CronJob",
+    *type_meta("batch/v1", "CronJob"),
     short_names=("cj",),
     categories=("all",),
     strategy=CronJobStrategy(),

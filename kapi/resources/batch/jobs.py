@@ -10,7 +10,7 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.batch.job_status import is_true, validate_job_status
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable, type_meta
 from kapi.resources.shared import selectors
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal, plain
@@ -303,9 +303,7 @@ def _duration(job: Object, now: float) -> str:
 _succeeded = selectable("status.succeeded")
 
 RESOURCE = Resource(
-    group="batch",
-    version="v1",
-    kind="Job",
+    *type_meta("batch/v1", "Job"),
     categories=("all",),
     strategy=JobStrategy(),
     status=JobStatusStrategy,

@@ -21,7 +21,7 @@ from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
 from kapi.machinery.meters import counter
 from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
-from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.rules import Errors, distinct, need, same, supported
 from kapi.resources.shared.signers import validate_signer_name
@@ -350,9 +350,7 @@ def _duration(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="certificates.k8s.io",
-    version="v1",
-    kind="CertificateSigningRequest",
+    *type_meta("certificates.k8s.io/v1", "CertificateSigningRequest"),
     short_names=("csr",),
     subresources=(
         Subresource("approval", strategy=ApprovalStrategy()),

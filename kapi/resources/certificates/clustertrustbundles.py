@@ -13,7 +13,7 @@ from kapi.machinery import pem
 from kapi.machinery.each import costly
 from kapi.machinery.field import Path, too_long
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import subdomain_name
@@ -98,9 +98,7 @@ def _anchor_problem(der: bytes) -> str:
 
 
 RESOURCE = Resource(
-    group="certificates.k8s.io",
-    version="v1beta1",
-    kind="ClusterTrustBundle",
+    *type_meta("certificates.k8s.io/v1beta1", "ClusterTrustBundle"),
     strategy=ClusterTrustBundleStrategy(),
     selectable_fields={"spec.signerName": selectable("spec.signerName")},
     table=printing.table(

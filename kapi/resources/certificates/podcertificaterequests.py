@@ -23,7 +23,7 @@ from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.mail import is_address
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable, validate_user_annotations
 from kapi.resources.shared.names import subdomain_name
@@ -329,9 +329,7 @@ def _state(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="certificates.k8s.io",
-    version="v1beta1",
-    kind="PodCertificateRequest",
+    *type_meta("certificates.k8s.io/v1beta1", "PodCertificateRequest"),
     strategy=PodCertificateRequestStrategy(),
     status=PodCertificateRequestStatusStrategy,
     selectable_fields={name: selectable(name) for name in _SELECTABLE},

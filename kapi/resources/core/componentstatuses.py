@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource
+from kapi.resources.definition import Resource, type_meta
 from kapi.resources.shared import printing
 
 
@@ -26,9 +26,7 @@ def _status(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="ComponentStatus",
+    *type_meta("v1", "ComponentStatus"),
     namespaced=False,
     verbs=("get", "list"),
     short_names=("cs",),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path, forbidden, invalid, too_long
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_config_map_key
@@ -72,9 +72,7 @@ def _count(obj: Object, now: float) -> int:
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="ConfigMap",
+    *type_meta("v1", "ConfigMap"),
     short_names=("cm",),
     strategy=ConfigMapStrategy(),
     table=printing.table(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings, validate_endpoint_ip
 from kapi.resources.shared.names import is_dns1123_label, is_label_key, is_port_number, subdomain_name
@@ -96,9 +96,7 @@ def _listed(endpoints: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="Endpoints",
+    *type_meta("v1", "Endpoints"),
     plural="endpoints",
     short_names=("ep",),
     strategy=EndpointsStrategy(),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.ages import since
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, Strategy, StrategyContext, selectable
+from kapi.resources.definition import Resource, Strategy, StrategyContext, selectable, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1123_subdomain, is_label_key
 from kapi.resources.shared.rules import Errors, need, report
@@ -111,9 +111,7 @@ _SELECTABLE = {
 }
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="Event",
+    *type_meta("v1", "Event"),
     short_names=("ev",),
     strategy=EventStrategy(),
     table=TABLE,

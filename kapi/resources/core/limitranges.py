@@ -10,7 +10,7 @@ from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.quantities import ceiling, compare, milli
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.resource_names import (
     check_container_resource_name,
@@ -133,4 +133,4 @@ class LimitRangeStrategy(PlainStrategy):
             _item(item, path, errors)
 
 
-RESOURCE = Resource(group="", version="v1", kind="LimitRange", short_names=("limits",), strategy=LimitRangeStrategy())
+RESOURCE = Resource(*type_meta("v1", "LimitRange"), short_names=("limits",), strategy=LimitRangeStrategy())

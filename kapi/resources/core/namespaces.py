@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_label_key, label_name
@@ -125,9 +125,7 @@ class NamespaceFinalizeStrategy(PlainStatusStrategy):
 _STRATEGY = NamespaceStrategy()
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="Namespace",
+    *type_meta("v1", "Namespace"),
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     short_names=("ns",),
     subresources=(

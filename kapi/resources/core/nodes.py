@@ -12,7 +12,7 @@ from collections.abc import Callable
 from kapi.machinery.each import each, elements, entries
 from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, internal, invalid, required
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
 from kapi.resources.shared.affinity import EFFECTS
@@ -301,9 +301,7 @@ def _kernel(node: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="Node",
+    *type_meta("v1", "Node"),
     short_names=("no",),
     subresources=(
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), kind="NodeProxyOptions", handler="proxy"),

@@ -10,7 +10,7 @@ from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.quantities import ceiling, compare
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.claims import default_claim_spec, normalize_data_sources, validate_claim_spec
 from kapi.resources.shared.features import gate
@@ -160,9 +160,7 @@ def _modes(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="PersistentVolumeClaim",
+    *type_meta("v1", "PersistentVolumeClaim"),
     short_names=("pvc",),
     strategy=PersistentVolumeClaimStrategy(),
     status=PersistentVolumeClaimStatusStrategy,

@@ -8,7 +8,7 @@ from kapi.machinery import tree
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import difference, internal
@@ -155,9 +155,7 @@ def _claim(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="PersistentVolume",
+    *type_meta("v1", "PersistentVolume"),
     short_names=("pv",),
     strategy=PersistentVolumeStrategy(),
     status=PersistentVolumeStatusStrategy,

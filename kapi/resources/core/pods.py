@@ -14,7 +14,7 @@ from kapi.resources.core.pod_update import (
     validate_pod_resize,
     validate_pod_update,
 )
-from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource, selectable
+from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource, selectable, type_meta
 from kapi.resources.shared.addresses import ip_warnings
 from kapi.resources.shared.affinity import pod_terms
 from kapi.resources.shared.compute import qos_class
@@ -293,9 +293,7 @@ def _pod_ip(pod: Object) -> str:
 STRATEGY = PodStrategy()
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="Pod",
+    *type_meta("v1", "Pod"),
     returns_deleted=True,
     graceful=True,
     short_names=("po",),

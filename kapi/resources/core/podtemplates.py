@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
@@ -39,9 +39,7 @@ class PodTemplateStrategy(PlainStrategy):
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="PodTemplate",
+    *type_meta("v1", "PodTemplate"),
     returns_deleted=True,
     strategy=PodTemplateStrategy(),
     table=table(

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, Resource, ScaleMapping, StrategyContext, selectable
+from kapi.resources.definition import SCALE, Resource, ScaleMapping, StrategyContext, selectable, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.poddefaults import default_pod_template
@@ -77,9 +77,7 @@ class ReplicationControllerStatusStrategy(ReplicasStatusStrategy):
 _replicas = selectable("status.replicas")
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="ReplicationController",
+    *type_meta("v1", "ReplicationController"),
     short_names=("rc",),
     categories=("all",),
     subresources=(

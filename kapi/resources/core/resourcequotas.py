@@ -12,7 +12,7 @@ from kapi.machinery.field import Path, invalid, repeat, required
 from kapi.machinery.quantities import compare
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE
@@ -159,9 +159,7 @@ def _used(obj: Object, limits: bool) -> str:
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="ResourceQuota",
+    *type_meta("v1", "ResourceQuota"),
     short_names=("quota",),
     strategy=ResourceQuotaStrategy(),
     status=ResourceQuotaStatusStrategy,

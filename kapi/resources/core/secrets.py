@@ -11,7 +11,7 @@ from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.pem import blocks
 from kapi.machinery.tree import Object
 from kapi.resources.core.configmaps import MAX_SIZE, decoded_size, validate_frozen
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.go_json import object_error
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
@@ -165,9 +165,7 @@ class SecretStrategy(PlainStrategy):
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="Secret",
+    *type_meta("v1", "Secret"),
     strategy=SecretStrategy(),
     selectable_fields={"type": selectable("type")},
     table=printing.table(

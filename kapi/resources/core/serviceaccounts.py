@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext, Subresource, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
@@ -39,9 +39,7 @@ class ServiceAccountStrategy(PlainStrategy):
 
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="ServiceAccount",
+    *type_meta("v1", "ServiceAccount"),
     short_names=("sa",),
     subresources=(
         Subresource(

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext, type_meta
 from kapi.resources.flowcontrol.bootstrap import FLOW_SCHEMAS
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
@@ -213,9 +213,7 @@ def _dangling(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="flowcontrol.apiserver.k8s.io",
-    version="v1",
-    kind="FlowSchema",
+    *type_meta("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
     strategy=FlowSchemaStrategy(),
     status=FlowStatusStrategy,
     table=printing.table(

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.flowcontrol.bootstrap import PRIORITY_LEVELS
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.shared import printing
@@ -144,9 +144,7 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
 _LIMITED = "api.flowcontrol.v1.LimitedPriorityLevelConfiguration"
 _QUEUING = "api.flowcontrol.v1.QueuingConfiguration"
 RESOURCE = Resource(
-    group="flowcontrol.apiserver.k8s.io",
-    version="v1",
-    kind="PriorityLevelConfiguration",
+    *type_meta("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"),
     strategy=PriorityLevelConfigurationStrategy(),
     status=FlowStatusStrategy,
     table=printing.table(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path, forbidden
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.networking.ingresses import REFERENCE
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import label_name
@@ -66,9 +66,7 @@ def _reference(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="networking.k8s.io",
-    version="v1",
-    kind="IngressClass",
+    *type_meta("networking.k8s.io/v1", "IngressClass"),
     strategy=IngressClassStrategy(),
     table=printing.table(
         printing.column("Name", _name, printing.NAME_TEXT, format="name"),

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings, parse
 from kapi.resources.shared.features import gate
@@ -230,9 +230,7 @@ def _address(obj: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="networking.k8s.io",
-    version="v1",
-    kind="Ingress",
+    *type_meta("networking.k8s.io/v1", "Ingress"),
     short_names=("ing",),
     strategy=IngressStrategy(),
     status=IngressStatusStrategy,

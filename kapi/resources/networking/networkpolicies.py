@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
 from kapi.resources.shared.names import is_port_name, is_port_number
@@ -133,9 +133,7 @@ class NetworkPolicyStrategy(PlainStrategy):
 
 
 RESOURCE = Resource(
-    group="networking.k8s.io",
-    version="v1",
-    kind="NetworkPolicy",
+    *type_meta("networking.k8s.io/v1", "NetworkPolicy"),
     short_names=("netpol",),
     strategy=NetworkPolicyStrategy(),
     table=printing.table(

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Column, FieldText, Resource, StrategyContext, TableColumns
+from kapi.resources.definition import Column, FieldText, Resource, StrategyContext, TableColumns, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr, check_ip, parse_network
 from kapi.resources.shared.features import gate
@@ -83,9 +83,7 @@ class ServiceCIDRStrategy(PlainStrategy):
 
 
 SERVICE_CIDR = Resource(
-    group="networking.k8s.io",
-    version="v1",
-    kind="ServiceCIDR",
+    *type_meta("networking.k8s.io/v1", "ServiceCIDR"),
     strategy=ServiceCIDRStrategy(),
     status=StatusOnlyStrategy,
     table=printing.table(
@@ -142,10 +140,5 @@ _TABLE = TableColumns(
 )
 
 IP_ADDRESS = Resource(
-    group="networking.k8s.io",
-    version="v1",
-    kind="IPAddress",
-    short_names=("ip",),
-    strategy=IPAddressStrategy(),
-    table=_TABLE,
+    *type_meta("networking.k8s.io/v1", "IPAddress"), short_names=("ip",), strategy=IPAddressStrategy(), table=_TABLE
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.gated import drop_disabled, gated
@@ -45,9 +45,7 @@ class DeviceClassStrategy(PlainStrategy):
 
 
 RESOURCE = Resource(
-    group="resource.k8s.io",
-    version="v1",
-    kind="DeviceClass",
+    *type_meta("resource.k8s.io/v1", "DeviceClass"),
     returns_deleted=True,
     strategy=DeviceClassStrategy(),
     table=printing.table(printing.NAME, printing.AGE),

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.ages import since
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import FieldText, Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext, type_meta
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
@@ -62,9 +62,7 @@ def _added(rule: Object, now: float) -> str:
 
 
 RESOURCE = Resource(
-    group="resource.k8s.io",
-    version="v1beta2",
-    kind="DeviceTaintRule",
+    *type_meta("resource.k8s.io/v1beta2", "DeviceTaintRule"),
     returns_deleted=True,
     strategy=DeviceTaintRuleStrategy(),
     status=DeviceTaintRuleStatusStrategy,

@@ -12,7 +12,7 @@ from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import Resource, StrategyContext, Subresource, type_meta
 from kapi.resources.resource import devices
 from kapi.resources.resource.claim_spec import (
     GATED,
@@ -265,9 +265,7 @@ _STRATEGY = ResourceClaimStrategy()
 STATUS_STRATEGY = ResourceClaimStatusStrategy(_STRATEGY)
 
 RESOURCE_CLAIM = Resource(
-    group="resource.k8s.io",
-    version="v1",
-    kind="ResourceClaim",
+    *type_meta("resource.k8s.io/v1", "ResourceClaim"),
     subresources=(Subresource("status", strategy=STATUS_STRATEGY, tabular=False),),
     returns_deleted=True,
     strategy=_STRATEGY,
@@ -307,9 +305,7 @@ class ResourceClaimTemplateStrategy(PlainStrategy):
 
 
 RESOURCE_CLAIM_TEMPLATE = Resource(
-    group="resource.k8s.io",
-    version="v1",
-    kind="ResourceClaimTemplate",
+    *type_meta("resource.k8s.io/v1", "ResourceClaimTemplate"),
     returns_deleted=True,
     strategy=ResourceClaimTemplateStrategy(),
     table=printing.table(printing.NAME, printing.AGE),

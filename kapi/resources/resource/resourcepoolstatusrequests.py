@@ -12,7 +12,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.field import NIL, Path, duplicate, invalid, too_many
 from kapi.machinery.names import SUBDOMAIN, regex_text
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
@@ -169,9 +169,7 @@ def _completed(obj: Object, now: float) -> Tree:
 
 
 RESOURCE = Resource(
-    group="resource.k8s.io",
-    version="v1alpha3",
-    kind="ResourcePoolStatusRequest",
+    *type_meta("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"),
     returns_deleted=True,
     strategy=ResourcePoolStatusRequestStrategy(),
     status=ResourcePoolStatusRequestStatusStrategy,

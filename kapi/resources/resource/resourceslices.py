@@ -12,7 +12,7 @@ from kapi.machinery.golang import quote
 from kapi.machinery.quantities import add, ceiling, compare, value_of
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import Resource, StrategyContext, selectable, type_meta
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.affinity import validate_node_selector
@@ -378,9 +378,7 @@ def _valid_range(span: Object, default: str, most: str, path: Path, errors: Erro
 
 
 RESOURCE = Resource(
-    group="resource.k8s.io",
-    version="v1",
-    kind="ResourceSlice",
+    *type_meta("resource.k8s.io/v1", "ResourceSlice"),
     returns_deleted=True,
     strategy=ResourceSliceStrategy(),
     selectable_fields={"spec.nodeName": selectable("spec.nodeName"), "spec.driver": selectable("spec.driver")},

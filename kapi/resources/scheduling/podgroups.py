@@ -13,7 +13,7 @@ from typing import ClassVar
 from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import NIL, Path, duplicate, forbidden, invalid, required, too_many
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_conditions, validate_label_name
@@ -242,9 +242,7 @@ class PodGroupStatusStrategy(StatusOnlyStrategy):
 
 
 POD_GROUP = Resource(
-    group="scheduling.k8s.io",
-    version="v1alpha2",
-    kind="PodGroup",
+    *type_meta("scheduling.k8s.io/v1alpha2", "PodGroup"),
     strategy=PodGroupStrategy(),
     status=PodGroupStatusStrategy,
     table=printing.table(printing.NAME, printing.AGE),
@@ -294,9 +292,7 @@ def _check_segment(name: str, path: Path, errors: Errors) -> None:
 
 
 WORKLOAD = Resource(
-    group="scheduling.k8s.io",
-    version="v1alpha2",
-    kind="Workload",
+    *type_meta("scheduling.k8s.io/v1alpha2", "Workload"),
     strategy=WorkloadStrategy(),
     table=printing.table(printing.NAME, printing.AGE),
     gates=("GenericWorkload",),

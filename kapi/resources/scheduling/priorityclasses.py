@@ -8,7 +8,7 @@ from kapi.machinery import status
 from kapi.machinery.field import Path, forbidden, required
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.rules import Errors, not_supported
@@ -87,9 +87,7 @@ class PriorityClassStrategy(PlainStrategy):
 
 
 RESOURCE = Resource(
-    group="scheduling.k8s.io",
-    version="v1",
-    kind="PriorityClass",
+    *type_meta("scheduling.k8s.io/v1", "PriorityClass"),
     short_names=("pc",),
     strategy=PriorityClassStrategy(),
     table=printing.table(

@@ -8,7 +8,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.field import Path, duplicate, invalid
 from kapi.machinery.quantities import compare
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import drop_disabled, gated
@@ -125,9 +125,7 @@ def _audiences(obj: Object, now: float) -> str:
 
 
 CSI_DRIVER = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    kind="CSIDriver",
+    *type_meta("storage.k8s.io/v1", "CSIDriver"),
     strategy=CSIDriverStrategy(),
     returns_deleted=True,
     table=printing.table(
@@ -194,9 +192,7 @@ class CSINodeStrategy(PlainStrategy):
 
 
 CSI_NODE = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    kind="CSINode",
+    *type_meta("storage.k8s.io/v1", "CSINode"),
     strategy=CSINodeStrategy(),
     returns_deleted=True,
     table=printing.table(
@@ -239,5 +235,5 @@ class CSIStorageCapacityStrategy(PlainStrategy):
 
 
 CSI_STORAGE_CAPACITY = Resource(
-    group="storage.k8s.io", version="v1", kind="CSIStorageCapacity", strategy=CSIStorageCapacityStrategy()
+    *type_meta("storage.k8s.io/v1", "CSIStorageCapacity"), strategy=CSIStorageCapacityStrategy()
 )

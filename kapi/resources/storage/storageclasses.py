@@ -9,7 +9,7 @@ from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, repeat, required, too_long
 from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_key
@@ -101,9 +101,7 @@ def _name(obj: Object, now: float) -> str:
 
 
 STORAGE_CLASS = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    kind="StorageClass",
+    *type_meta("storage.k8s.io/v1", "StorageClass"),
     short_names=("sc",),
     strategy=StorageClassStrategy(),
     returns_deleted=True,
@@ -147,9 +145,7 @@ class VolumeAttributesClassStrategy(PlainStrategy):
 
 
 VOLUME_ATTRIBUTES_CLASS = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    kind="VolumeAttributesClass",
+    *type_meta("storage.k8s.io/v1", "VolumeAttributesClass"),
     short_names=("vac",),
     strategy=VolumeAttributesClassStrategy(),
     returns_deleted=True,

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import Resource, StrategyContext, type_meta
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE
@@ -89,9 +89,7 @@ class VolumeAttachmentStatusStrategy(StatusOnlyStrategy):
 
 
 RESOURCE = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    kind="VolumeAttachment",
+    *type_meta("storage.k8s.io/v1", "VolumeAttachment"),
     strategy=VolumeAttachmentStrategy(),
     status=VolumeAttachmentStatusStrategy,
     returns_deleted=True,

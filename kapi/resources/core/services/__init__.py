@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from kapi.resources.core.services.strategy import TABLE, ServiceStatusStrategy, ServiceStrategy
-from kapi.resources.definition import Resource, Subresource, selectable
+from kapi.resources.definition import Resource, Subresource, selectable, type_meta
 
 _STATUS = ServiceStatusStrategy()
 
 RESOURCE = Resource(
-    group="",
-    version="v1",
-    kind="Service",
+    *type_meta("v1", "Service"),
     short_names=("svc",),
     categories=("all",),
     subresources=(
