@@ -207,8 +207,7 @@ def _check_urls(urls: Iterable[str], path: FieldPath) -> list[FieldError]:
         if url == "*":
             continue
         if not url.startswith("/"):
-            why = "non-resource URL rules must begin with a '/' character"
-            errors.append(invalid(path.index(index), url, why))
+            errors.append(invalid(path.index(index), url, "non-resource URL rules must begin with a '/' character"))
         if "*" in url[:-1]:
             why = "non-resource URL wildcards '*' must be the final character of the rule"
             errors.append(invalid(path.index(index), url, why))

@@ -202,8 +202,7 @@ def _cacheable(attributes: Attributes) -> bool:
 def _verdict(status: Object) -> Verdict:
     allowed, denied, reason = bool(status.get("allowed")), bool(status.get("denied")), str(status.get("reason") or "")
     if allowed and denied:
-        text = "webhook subject access review returned both allow and deny response"
-        return Verdict(Decision.DENY, reason, text)
+        return Verdict(Decision.DENY, reason, "webhook subject access review returned both allow and deny response")
     if denied:
         return Verdict(Decision.DENY, reason)
     return Verdict(Decision.ALLOW if allowed else Decision.NO_OPINION, reason)

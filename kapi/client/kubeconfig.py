@@ -63,8 +63,7 @@ def load_kubeconfig(path: str) -> Endpoint:
     insecure = bool(cluster.get("insecure-skip-tls-verify"))
     ca = read_pem(cluster, "certificate-authority", base, path, context.get("cluster") or "")
     if ca and insecure:
-        why = "specifying a root certificates file with the insecure flag is not allowed"
-        raise ConfigError(why, file=path)
+        raise ConfigError("specifying a root certificates file with the insecure flag is not allowed", file=path)
     own = _credentials(name, user, base, path)
     try:
         url = rest_url(server_url(cluster.get("server") or "", tls=bool(ca or insecure or own["certificate"])))

@@ -118,8 +118,7 @@ def _must_have_replicas(resource: Resource, parent: Object) -> None:
     """A custom resource without replicas has no scale."""
     path = _mapping(resource).spec_replicas
     if tree.dig(parent, *path) is None:
-        error = f'the spec replicas field ".{".".join(path)}" does not exist'
-        raise status.internal(error)
+        raise status.internal(f'the spec replicas field ".{".".join(path)}" does not exist')
 
 
 def _mapping(resource: Resource) -> ScaleMapping:

@@ -183,8 +183,7 @@ async def _bind(factory: Factory, name: str, kind: str, resource: str, role: tup
     if found := subjects(factory):
         obj["subjects"] = found
     obj["roleRef"] = {"apiGroup": _GROUP, "kind": role[0], "name": role[1]}
-    failed = f"failed to create {kind.lower()}:"
-    return await create(factory, obj, resource, failed, namespaced=namespaced)
+    return await create(factory, obj, resource, f"failed to create {kind.lower()}:", namespaced=namespaced)
 
 
 async def _role_binding(factory: Factory, program: str) -> int:

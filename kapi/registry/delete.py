@@ -100,8 +100,7 @@ async def _authorize(store: ResourceStore, op: Operation) -> None:
     )
     verdict = await store.environment.authorize(asked)
     if verdict is not None and verdict.decision is not Decision.ALLOW:
-        why = f'not permitted to do "{VERB}", reason: {verdict.reason}'
-        raise status.forbidden(store.group_resource, op.name, why)
+        raise status.forbidden(store.group_resource, op.name, f'not permitted to do "{VERB}", reason: {verdict.reason}')
 
 
 def _invalid(store: ResourceStore, op: Operation, errors: list[FieldError]) -> status.StatusError:

@@ -125,8 +125,7 @@ class APIServiceStrategy(PlainStrategy):
                 invalid(path.child("port"), port, "port is not valid: must be between 1 and 65535, inclusive")
             )
         if insecure and bundle:
-            text = "may not be true if caBundle is present"
-            errors.append(invalid(_SPEC.child("insecureSkipTLSVerify"), True, text))
+            errors.append(invalid(_SPEC.child("insecureSkipTLSVerify"), True, "may not be true if caBundle is present"))
 
 
 class APIServiceStatusStrategy(StatusOnlyStrategy):

@@ -45,8 +45,7 @@ class LeaseStrategy(PlainStrategy):
             # upstream names the field twice
             validate_strategy(strategy, _SPEC.child("strategy", "strategy"), errors)
         if spec.get("preferredHolder") and not strategy:
-            detail = "may only be specified if `strategy` is defined"
-            errors.append(forbidden(_SPEC.child("preferredHolder"), detail))
+            errors.append(forbidden(_SPEC.child("preferredHolder"), "may only be specified if `strategy` is defined"))
 
 
 def validate_strategy(strategy: str, path: Path, errors: Errors) -> None:

@@ -35,8 +35,7 @@ def validate_policy_rule(rule: Object, path: Path, errors: Errors, *, namespaced
         if namespaced:
             errors.append(invalid(here, urls, "namespaced rules cannot apply to non-resource URLs"))
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-            detail = "rules cannot apply to both regular resources and non-resource URLs"
-            errors.append(invalid(here, urls, detail))
+            errors.append(invalid(here, urls, "rules cannot apply to both regular resources and non-resource URLs"))
         return
     need(rule.get("apiGroups"), path, errors, "apiGroups", detail="resource rules must supply at least one api group")
     need(rule.get("resources"), path, errors, "resources", detail="resource rules must supply at least one resource")

@@ -115,8 +115,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         try:
             operations, _ = jsonpatch.decode(json_reading.loads(answer.patch), strict=False)
         except (json_reading.JSONError, StatusError) as error:
-            why = f"received undecodable patch in webhook response: {error}"
-            raise CallFailed(hook.name, why, 503) from None
+            raise CallFailed(hook.name, f"received undecodable patch in webhook response: {error}", 503) from None
         if not operations:
             return False
         if versioned is None or attributes.obj is None:

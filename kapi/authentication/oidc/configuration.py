@@ -181,8 +181,7 @@ class _Entry:
                 if len(audiences) > 1
                 else ("must be empty or MatchAny for single audience")
             )
-            text = f"audienceMatchPolicy {constraint}"
-            self.errors.append(invalid(path.child("audienceMatchPolicy"), policy, text))
+            self.errors.append(invalid(path.child("audienceMatchPolicy"), policy, f"audienceMatchPolicy {constraint}"))
 
     def _compile(
         self, environment: cel.Environment, expression: str, path: Path, *, is_rule: bool = False

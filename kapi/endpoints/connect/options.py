@@ -91,8 +91,7 @@ def _log_errors(options: Object, by_stream: bool) -> list[FieldError]:
         if options["stream"] not in _STREAMS:
             errors.append(field.not_supported("stream", options["stream"], _STREAMS))
         if options["stream"] != _ALL_STREAMS and "tailLines" in options:
-            text = "`tailLines` and specific `stream` are mutually exclusive for now"
-            errors.append(field.forbidden("[]", text))
+            errors.append(field.forbidden("[]", "`tailLines` and specific `stream` are mutually exclusive for now"))
     elif "stream" in options:
         errors.append(field.forbidden("stream", "may not be specified"))
     return errors

@@ -140,8 +140,7 @@ class ServiceLifecycle:
                     found = await self._addresses.allocate_next(family, ctx.namespace, name, dry_run=ctx.dry_run)
                     allocated[family] = found
             except RangeFull as error:
-                text = f'failed to allocate a serviceIP for Service "{name}": {error}'
-                raise status.internal(text) from error
+                raise status.internal(f'failed to allocate a serviceIP for Service "{name}": {error}') from error
             except AllocationError as error:
                 what = f"failed to allocate IP {ip}: {error}" if ip else f"failed to allocate IP: {error}"
                 raise _refuse(name, [invalid(path, shown, what)]) from error

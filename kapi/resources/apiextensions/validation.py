@@ -223,8 +223,7 @@ def _versions(spec: Object, options: Options, path: Path, errors: list[FieldErro
     if len(set(names)) != len(names):
         errors.append(invalid(here, shown, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in elements(versions)) != 1:
-        text = "must have exactly one version marked as storage version"
-        errors.append(invalid(here, shown, text))
+        errors.append(invalid(here, shown, "must have exactly one version marked as storage version"))
     if spec["version"]:
         report_once(dns_1035_label(spec["version"]), spec["version"], path, errors, "version")
 

@@ -65,8 +65,7 @@ def _validate_rolling(rolling: Object, path: Path, errors: Errors) -> None:
         rule(unavailable, path.child("maxUnavailable"), errors)
         rule(surge, path.child("maxSurge"), errors)
     if number_of(unavailable) and number_of(surge):
-        text = "may not be set when maxUnavailable is non-zero"
-        errors.append(field.invalid(path.child("maxSurge"), surge, text))
+        errors.append(field.invalid(path.child("maxSurge"), surge, "may not be set when maxUnavailable is non-zero"))
     elif not number_of(unavailable) and not number_of(surge):
         errors.append(field.required(path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
 
@@ -131,8 +130,7 @@ class DaemonSetStrategy(ReplicasStrategy):
         if selector is None or selectors.is_convertible(selector):
             validate_fit(selector, template, here, errors)
         if selector is not None and selectors.is_empty(selector):
-            text = "empty selector is invalid for daemonset"
-            errors.append(field.invalid(_SPEC.child("selector"), selector, text))
+            errors.append(field.invalid(_SPEC.child("selector"), selector, "empty selector is invalid for daemonset"))
         validate_pod_template(template, here, errors, options)
         validate_always_restart(template, here, errors, "DaemonSet")
         validate_counts(spec, _SPEC, errors, ("minReadySeconds",))

@@ -83,8 +83,7 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
         validate_int_or_percent(unavailable, here.child("maxUnavailable"), errors)
         validate_int_or_percent(surge, here.child("maxSurge"), errors)
         if number_of(unavailable) == 0 and number_of(surge) == 0:
-            text = "may not be 0 when `maxSurge` is 0"
-            errors.append(field.invalid(here.child("maxUnavailable"), unavailable, text))
+            errors.append(field.invalid(here.child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0"))
         validate_at_most_all(unavailable, here.child("maxUnavailable"), errors)
 
 

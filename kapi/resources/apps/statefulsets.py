@@ -102,8 +102,7 @@ def validate_spec(
 ) -> None:
     policy = spec.get("podManagementPolicy", "")
     if need(policy, _SPEC, errors, "podManagementPolicy") and policy not in ("OrderedReady", "Parallel"):
-        text = "must be 'OrderedReady' or 'Parallel'"
-        errors.append(field.invalid(_SPEC.child("podManagementPolicy"), policy, text))
+        errors.append(field.invalid(_SPEC.child("podManagementPolicy"), policy, "must be 'OrderedReady' or 'Parallel'"))
     _validate_strategy(spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy"), errors)
     retention = spec.get("persistentVolumeClaimRetentionPolicy")
     for part in ("whenDeleted", "whenScaled") if retention is not None else ():
@@ -211,8 +210,7 @@ class StatefulSetStatusStrategy(PlainStatusStrategy):
         errors: Errors = []
         validate_counts(status, _STATUS, errors, _COUNTERS)
         limited = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        ready = "cannot be greater than status.readyReplicas"
-        validate_at_most_replicas(status, _STATUS, errors, limited, ready)
+        validate_at_most_replicas(status, _STATUS, errors, limited, "cannot be greater than status.readyReplicas")
         errors += super().validate_update(obj, old, ctx)
         validate_collisions(status, old.get("status") or {}, _STATUS, errors)
         return errors

@@ -191,8 +191,7 @@ def _metric(metric: Object, path: Path, errors: Errors, ctx: _Options) -> None:
     if not expected:
         errors.append(not_supported(path.child("type"), kind, listed))
     elif expected not in present:
-        text = "must populate information for the given metric source"
-        errors.append(field.required(path.child(expected), text))
+        errors.append(field.required(path.child(expected), "must populate information for the given metric source"))
     if len(present) != 1:
         for part in sorted(present):
             if part != expected:

@@ -153,11 +153,9 @@ def _validate_schedule(spec: Object, old: Object | None, errors: Errors) -> None
     if "TZ" not in schedule:
         return
     if old is None or "TZ" not in old.get("schedule", ""):
-        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        errors.append(field.invalid(path, schedule, text))
+        errors.append(field.invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
     elif spec.get("timeZone") is not None:
-        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-        errors.append(field.invalid(path, schedule, text))
+        errors.append(field.invalid(path, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
 
 
 def _template(obj: Object) -> Object:
@@ -192,8 +190,7 @@ class CronJobStrategy(PlainStrategy):
         job = (spec.get("jobTemplate") or {}).get("spec") or {}
         validate_job_spec(job, _JOB, errors, template_options(ctx, None if old is None else _template(old)))
         if job.get("selector") is not None:
-            text = "`selector` will be auto-generated"
-            errors.append(field.invalid(_JOB.child("selector"), job["selector"], text))
+            errors.append(field.invalid(_JOB.child("selector"), job["selector"], "`selector` will be auto-generated"))
         if job.get("manualSelector"):
             errors.append(not_supported(_JOB.child("manualSelector"), True, ("nil", "false")))
         validate_counts(spec, _SPEC, errors, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))

@@ -197,11 +197,9 @@ def _failure_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
         if conditions:
             _on_pod_conditions(conditions, here.child("onPodConditions"), errors)
         if codes is not None and conditions:
-            text = "specifying both OnExitCodes and OnPodConditions is not supported"
-            errors.append(field.invalid(here, OMIT, text))
+            errors.append(field.invalid(here, OMIT, "specifying both OnExitCodes and OnPodConditions is not supported"))
         if codes is None and not conditions:
-            text = "specifying one of OnExitCodes and OnPodConditions is required"
-            errors.append(field.invalid(here, OMIT, text))
+            errors.append(field.invalid(here, OMIT, "specifying one of OnExitCodes and OnPodConditions is required"))
 
 
 def _success_policy(spec: Object, policy: Object, path: Path, errors: Errors) -> None:
@@ -213,8 +211,7 @@ def _success_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
     for i, rule in enumerate(elements(rules)):
         here, count, indexes = path.child("rules").index(i), rule.get("succeededCount"), rule.get("succeededIndexes")
         if count is None and indexes is None:
-            text = "at least one of succeededCount or succeededIndexes must be specified"
-            errors.append(field.required(here, text))
+            errors.append(field.required(here, "at least one of succeededCount or succeededIndexes must be specified"))
         total = 0
         if indexes is not None:
             fits(len(indexes), 64 * 1024, here, errors, "succeededIndexes")
@@ -256,8 +253,7 @@ def _restart_policy(spec: Object, path: Path, errors: Errors) -> None:
     elif policy not in ("OnFailure", "Never"):
         errors.append(not_supported(here, policy, ("OnFailure", "Never")))
     elif spec.get("podFailurePolicy") is not None and policy != "Never":
-        text = 'only "Never" is supported when podFailurePolicy is specified'
-        errors.append(field.invalid(here, policy, text))
+        errors.append(field.invalid(here, policy, 'only "Never" is supported when podFailurePolicy is specified'))
 
 
 def validate_job_spec(spec: Object, path: Path, errors: Errors, options: PodOptions) -> None:

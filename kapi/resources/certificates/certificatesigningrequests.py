@@ -160,8 +160,7 @@ class RequestStrategy(PlainStrategy):
         signer, here = spec.get("signerName", ""), _SPEC.child("signerName")
         if signer == _LEGACY:
             if old is None or (old.get("spec") or {}).get("signerName") != _LEGACY:
-                detail = "the legacy signerName is not allowed via this API version"
-                errors.append(invalid(here, signer, detail))
+                errors.append(invalid(here, signer, "the legacy signerName is not allowed via this API version"))
         else:
             validate_signer_name(signer, here, errors)
         seconds = spec.get("expirationSeconds")

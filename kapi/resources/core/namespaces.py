@@ -99,8 +99,7 @@ class NamespaceStatusStrategy(PlainStatusStrategy):
         phase, path = (obj.get("status") or {}).get("phase", ""), Path("status").child("Phase")
         if obj["metadata"].get("deletionTimestamp"):
             if phase != "Terminating":
-                detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
-                errors.append(invalid(path, phase, detail))
+                errors.append(invalid(path, phase, "may only be 'Terminating' if `deletionTimestamp` is not empty"))
         elif phase != "Active":
             errors.append(invalid(path, phase, "may only be 'Active' if `deletionTimestamp` is empty"))
 

@@ -98,8 +98,7 @@ def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
             supported(effect, EFFECTS, here, errors, "effect")
         if (key, effect) in seen:
             shown = go_form("Taint", taint)
-            detail = "taints must be unique by key and effect pair"
-            errors.append(FieldError(ErrorType.DUPLICATE, here, shown, detail))
+            errors.append(FieldError(ErrorType.DUPLICATE, here, shown, "taints must be unique by key and effect pair"))
         seen.add((key, effect))
 
 

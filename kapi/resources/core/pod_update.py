@@ -92,8 +92,7 @@ def _tolerations(new: list[Object], old: list[Object], errors: Errors, ctx: PodO
 
     now = {bare(toleration) for toleration in elements(new)}
     if any(bare(toleration) not in now for toleration in elements(old)):
-        text = "existing toleration can not be modified except its tolerationSeconds"
-        errors.append(field.forbidden(path, text))
+        errors.append(field.forbidden(path, "existing toleration can not be modified except its tolerationSeconds"))
         return
     validate_tolerations(new, path, errors, ctx)
 
@@ -379,8 +378,7 @@ def _amounts(spec: Object, before: Object, errors: Errors, initial: bool) -> Non
             after = spec[part][i].get("resources")
             for kind in ("requests", "limits"):
                 if _removed(after, container.get("resources"), kind):
-                    text = f"resource {kind} cannot be removed"
-                    errors.append(field.forbidden(path.child(kind), text))
+                    errors.append(field.forbidden(path.child(kind), f"resource {kind} cannot be removed"))
 
 
 def _resized_containers(spec: Object, before: Object, errors: Errors, initial: bool) -> None:

@@ -119,8 +119,7 @@ def _rule(rule: Object, path: Path, errors: Errors) -> None:
         _subject(subject, path.child("subjects").index(i), errors)
     need(subjects, path, errors, "subjects", detail="subjects must contain at least one value")
     if not resources and not urls:
-        detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
-        errors.append(required(path, detail))
+        errors.append(required(path, "at least one of resourceRules and nonResourceRules has to be non-empty"))
     for i, resource_rule in enumerate(resources):
         _resource_rule(resource_rule, path.child("resourceRules").index(i), errors)
     for i, url_rule in enumerate(urls):
@@ -156,8 +155,7 @@ class FlowSchemaStrategy(PlainStrategy):
         if precedence > _MAX_PRECEDENCE:
             errors.append(invalid(path, precedence, f"must not be greater than {_MAX_PRECEDENCE}"))
         if precedence == 1 and name != "exempt":
-            detail = "only the schema named 'exempt' may have matchingPrecedence 1"
-            errors.append(invalid(path, precedence, detail))
+            errors.append(invalid(path, precedence, "only the schema named 'exempt' may have matchingPrecedence 1"))
         method = spec.get("distinguisherMethod")
         if method is not None and method.get("type", "") not in _DISTINGUISHERS:
             path = _SPEC.child("distinguisherMethod", "type")

@@ -54,8 +54,7 @@ def _queuing(queuing: Object, path: Path, errors: Errors) -> None:
         errors.append(invalid(here, hand, f"should not be greater than queues ({queues})"))
     elif entropy_bits(queues, hand) > _MAX_HASH_BITS:
         bits = f"required entropy bits of deckSize {queues} and handSize {hand}"
-        detail = f"{bits} should not be greater than {_MAX_HASH_BITS}"
-        errors.append(invalid(here, hand, detail))
+        errors.append(invalid(here, hand, f"{bits} should not be greater than {_MAX_HASH_BITS}"))
 
 
 def _limited(limited: Object, path: Path, errors: Errors) -> None:
@@ -64,12 +63,10 @@ def _limited(limited: Object, path: Path, errors: Errors) -> None:
     kind, queuing = response.get("type", ""), response.get("queuing")
     if kind == "Reject":
         if queuing is not None:
-            detail = "must be nil if limited.limitResponse.type is not Limited"
-            errors.append(forbidden(here.child("queuing"), detail))
+            errors.append(forbidden(here.child("queuing"), "must be nil if limited.limitResponse.type is not Limited"))
     elif kind == "Queue":
         if queuing is None:
-            detail = "must not be empty if limited.limitResponse.type is Limited"
-            errors.append(required(here.child("queuing"), detail))
+            errors.append(required(here.child("queuing"), "must not be empty if limited.limitResponse.type is Limited"))
         else:
             _queuing(queuing, here.child("queuing"), errors)
     else:

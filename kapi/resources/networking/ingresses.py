@@ -168,8 +168,7 @@ class IngressStrategy(PlainStrategy):
         name_rule = _SERVICE if relaxed else _STRICT_SERVICE
         rules, default = spec.get("rules") or [], spec.get("defaultBackend")
         if not rules and default is None:
-            detail = "either `defaultBackend` or `rules` must be specified"
-            errors.append(invalid(_SPEC, spec.get("rules"), detail))
+            errors.append(invalid(_SPEC, spec.get("rules"), "either `defaultBackend` or `rules` must be specified"))
         if default is not None:
             _backend(default, _SPEC.child("defaultBackend"), name_rule, errors)
         _rules(rules, _SPEC.child("rules"), _had_bad_wildcard_rule(old), name_rule, errors)

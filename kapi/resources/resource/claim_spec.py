@@ -143,8 +143,7 @@ def _wish(wish: Object, path: Path, errors: Errors, ctx: StrategyContext, stored
     mode, count = wish.get("allocationMode", ""), wish.get("count", 0)
     if mode == "All":
         if count:
-            detail = "must not be specified when allocationMode is 'All'"
-            errors.append(invalid(path.child("count"), count, detail))
+            errors.append(invalid(path.child("count"), count, "must not be specified when allocationMode is 'All'"))
     elif mode == "ExactCount":
         if count <= 0:
             errors.append(invalid(path.child("count"), count, "must be greater than zero"))

@@ -40,8 +40,7 @@ class DeviceClassStrategy(PlainStrategy):
         devices.check_list(spec.get("config") or [], devices.CONFIGS, config, _SPEC.child("config"), errors)
         name = spec.get("extendedResourceName")
         if name is not None and not is_extended(name):
-            detail = "must be a valid extended resource name"
-            errors.append(invalid(_SPEC.child("extendedResourceName"), name, detail))
+            errors.append(invalid(_SPEC.child("extendedResourceName"), name, "must be a valid extended resource name"))
 
 
 RESOURCE = Resource(

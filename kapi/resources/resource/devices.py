@@ -92,8 +92,7 @@ def check_qualified_name(name: str, path: Path, errors: Errors) -> None:
 def check_full_name(name: str, path: Path, errors: Errors) -> None:
     check_qualified_name(name, path, errors)
     if "/" not in name:
-        detail = "a fully qualified name must be a domain and a name separated by a slash"
-        errors.append(invalid(path, name, detail))
+        errors.append(invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash"))
 
 
 def check_selectors(selectors: list[Object], path: Path, errors: Errors, ctx: object, *, stored: bool) -> None:

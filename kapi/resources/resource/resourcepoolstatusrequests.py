@@ -49,8 +49,7 @@ class ResourcePoolStatusRequestStrategy(PlainStrategy):
             _check_pool_name(spec["poolName"], _SPEC.child("poolName"), errors)
         _check_least(spec, "limit", 1, _SPEC, errors)
         if spec["limit"] > _MAX_LIMIT:
-            text = f"must be less than or equal to {_MAX_LIMIT}"
-            errors.append(invalid(_SPEC.child("limit"), spec["limit"], text))
+            errors.append(invalid(_SPEC.child("limit"), spec["limit"], f"must be less than or equal to {_MAX_LIMIT}"))
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         if not same(obj.get("spec"), old.get("spec")):

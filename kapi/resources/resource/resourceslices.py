@@ -168,8 +168,7 @@ def _places(spec: Object, errors: Errors) -> None:
         chosen.append("`nodeName`")
         _node_name(name, _SPEC.child("nodeName"), errors)
     elif name is not None:
-        detail = "must be either unset or set to a non-empty string"
-        errors.append(invalid(_SPEC.child("nodeName"), name, detail))
+        errors.append(invalid(_SPEC.child("nodeName"), name, "must be either unset or set to a non-empty string"))
     if selector is not None:
         chosen.append("`nodeSelector`")
         validate_node_selector(selector, _SPEC.child("nodeSelector"), errors)
@@ -301,8 +300,7 @@ def _attribute(attribute: Object, path: Path, errors: Errors) -> None:
             texts = [(text, here.index(i)) for i, text in enumerate(value)]
         for text, place in texts:
             if name.startswith("version") and not _SEMVER.fullmatch(text):
-                detail = "must be a string compatible with semver.org spec 2.0.0"
-                errors.append(invalid(place, text, detail))
+                errors.append(invalid(place, text, "must be a string compatible with semver.org spec 2.0.0"))
             fits(len(text.encode()), _MAX_STRING, place, errors)
     if not given:
         errors.append(invalid(path, "", "exactly one value must be specified"))
@@ -373,8 +371,7 @@ def _valid_range(span: Object, default: str, most: str, path: Path, errors: Erro
         errors.append(invalid(here, step, f"one step {added} is larger than capacity value: {most}"))
     for value in [default] + ([high] if high is not None else []):
         if ceiling(step) and (ceiling(value) - ceiling(low)) % ceiling(step):
-            detail = f"value is not a multiple of a given step ({step}) from ({low})"
-            errors.append(invalid(here, value, detail))
+            errors.append(invalid(here, value, f"value is not a multiple of a given step ({step}) from ({low})"))
 
 
 RESOURCE = Resource(

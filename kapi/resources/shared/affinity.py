@@ -144,8 +144,7 @@ def validate_match_label_keys(term: Object, path: Path, errors: Errors, *, misma
     others = (term.get("mismatchLabelKeys") or []) if mismatch else []
     for name, names in (("matchLabelKeys", keys), ("mismatchLabelKeys", others)):
         if names and selector is None:
-            text = "must not be specified when labelSelector is not set"
-            errors.append(field.forbidden(path.child(name), text))
+            errors.append(field.forbidden(path.child(name), "must not be specified when labelSelector is not set"))
         elif names:
             for i, key in enumerate(elements(names)):
                 validate_label_name(key, path.child(name).index(i), errors)
@@ -161,8 +160,7 @@ def validate_match_label_keys(term: Object, path: Path, errors: Errors, *, misma
     both = set(elements(keys)).intersection(elements(others)) if others else ()
     for key, here in each_of(path.child("matchLabelKeys"), keys if both else ()):
         if key in both:
-            text = "exists in both matchLabelKeys and mismatchLabelKeys"
-            errors.append(field.invalid(here, key, text))
+            errors.append(field.invalid(here, key, "exists in both matchLabelKeys and mismatchLabelKeys"))
 
 
 def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None:
@@ -257,8 +255,7 @@ def _integer(value: str, path: Path, errors: Errors) -> None:
     if not value:
         errors.append(field.invalid(path, value, "must be non-empty"))
     elif not _INTEGER(value):
-        text = "must be a valid decimal integer in canonical form"
-        errors.append(field.invalid(path, value, text))
+        errors.append(field.invalid(path, value, "must be a valid decimal integer in canonical form"))
     try:
         parse_int(value)
     except NumberError as error:

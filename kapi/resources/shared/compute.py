@@ -104,14 +104,12 @@ def _validate_entry(
         if limit is not None:
             order = quantities.compare(quantity, limit)
             if order != 0 and not is_overcommit_allowed(name):
-                text = f"must be equal to {name} limit of {limit}"
-                errors.append(field.invalid(path.child(part), quantity, text))
+                errors.append(field.invalid(path.child(part), quantity, f"must be equal to {name} limit of {limit}"))
             elif order > 0:
                 text = f"must be less than or equal to {name} limit of {limit}"
                 errors.append(field.invalid(path.child(part), quantity, text))
         elif not is_overcommit_allowed(name):
-            text = "Limit must be set for non overcommitable resources"
-            errors.append(field.required(path.child("limits"), text))
+            errors.append(field.required(path.child("limits"), "Limit must be set for non overcommitable resources"))
     if is_huge_page(name) and not allow_indivisible and not _divisible(name, quantity):
         errors.append(field.invalid(here, quantity, f"{quantity} is not positive integer multiple of {name}"))
 

@@ -165,8 +165,7 @@ def _recursive_read_only(mount: Object, path: Path, errors: Errors) -> None:
         if not mount.get("readOnly"):
             errors.append(field.forbidden(path, "may only be specified when readOnly is true"))
         if mount.get("mountPropagation") not in (None, "None"):
-            text = "may only be specified when mountPropagation is None or not specified"
-            errors.append(field.forbidden(path, text))
+            errors.append(field.forbidden(path, "may only be specified when mountPropagation is None or not specified"))
 
 
 def validate_volume_mounts(
@@ -230,13 +229,11 @@ def validate_volume_devices(
         if device_path in seen_paths:
             errors.append(field.invalid(here.child("devicePath"), device_path, "must be unique"))
         if has_backsteps(device_path):
-            text = "can not contain backsteps ('..')"
-            errors.append(field.invalid(here.child("devicePath"), device_path, text))
+            errors.append(field.invalid(here.child("devicePath"), device_path, "can not contain backsteps ('..')"))
         else:
             seen_paths.add(device_path)
         if name in mount_paths:
-            text = "must not already exist in volumeMounts"
-            errors.append(field.invalid(here.child("name"), name, text))
+            errors.append(field.invalid(here.child("name"), name, "must not already exist in volumeMounts"))
         if device_path in taken:
             text = "must not already exist as a path in volumeMounts"
             errors.append(field.invalid(here.child("devicePath"), device_path, text))
@@ -282,8 +279,7 @@ def _resize_policies(policies: list[Object], path: Path, errors: Errors, ctx: Po
             elif value not in known:
                 errors.append(not_supported(path, value, known))
         if ctx.restart_policy == "Never" and restart != "NotRequired":
-            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            errors.append(field.invalid(path, restart, text))
+            errors.append(field.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
 
 
 def validate_restart_rules(container: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:

@@ -195,8 +195,7 @@ def validate_finalizers(finalizers: list[str], path: Path, errors: Errors) -> No
     for finalizer in finalizers:
         report(is_label_key(finalizer), finalizer, path, errors)
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
-        text = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
-        errors.append(field.invalid(path, finalizers, text))
+        errors.append(field.invalid(path, finalizers, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
 
 
 def _validate_qualified_finalizers(finalizers: list[str], path: Path, errors: Errors) -> None:

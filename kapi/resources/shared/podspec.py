@@ -142,8 +142,7 @@ def _host_network_ports(spec: Object, path: Path, errors: Errors, ctx: PodOption
             host, number = port.get("hostPort", 0), port.get("containerPort", 0)
             if (ctx.is_pod or host != 0) and host != number:
                 here = place.child("ports").index(j).child("hostPort")
-                text = "must match `containerPort` when `hostNetwork` is true"
-                errors.append(field.invalid(here, host, text))
+                errors.append(field.invalid(here, host, "must match `containerPort` when `hostNetwork` is true"))
 
 
 def _dns_config(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:

@@ -91,8 +91,7 @@ def _app_armor(key: str, profile: str, spec: Object, path: Path, errors: Errors)
     ):
         errors.append(field.invalid(path, name, "container not found"))
     if profile not in ("", "runtime/default", "unconfined") and not profile.startswith("localhost/"):
-        text = f"invalid AppArmor profile name: {golang.quote(profile)}"
-        errors.append(field.invalid(path, profile, text))
+        errors.append(field.invalid(path, profile, f"invalid AppArmor profile name: {golang.quote(profile)}"))
 
 
 def validate_profiles_match(annotations: Mapping[str, str], spec: Object, path: Path, errors: Errors) -> None:

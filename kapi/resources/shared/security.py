@@ -52,8 +52,7 @@ def seccomp(profile: Object, path: Path, errors: Errors, ctx: object) -> None:
         supported(kind, _PROFILE_TYPES, path, errors, "type")
     if kind == "Localhost":
         if local is None:
-            text = "must be set when seccomp type is Localhost"
-            errors.append(field.required(path.child("localhostProfile"), text))
+            errors.append(field.required(path.child("localhostProfile"), "must be set when seccomp type is Localhost"))
         else:
             validate_descending(local, path.child("localhostProfile"), errors)
     elif local is not None:

@@ -34,8 +34,7 @@ def validate_requirement(
     operator, values = term.get("operator", ""), term.get("values") or []
     if operator in ("In", "NotIn"):
         if not values:
-            text = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(field.required(path.child("values"), text))
+            errors.append(field.required(path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"

@@ -33,8 +33,7 @@ def validate_signer_name(name: str, path: Path, errors: Errors) -> None:
         if texts:
             break
     if len(labels) < 2:
-        text = "should be a domain with at least two segments separated by dots"
-        errors.append(field.invalid(path, domain, text))
+        errors.append(field.invalid(path, domain, "should be a domain with at least two segments separated by dots"))
     for label in rest.split("."):
         texts = is_dns1123_subdomain(label)
         for text in texts:

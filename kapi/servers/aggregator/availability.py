@@ -65,8 +65,7 @@ def check(reference: Object, service: Object | None, slices: Iterable[Object]) -
         )
     found = list(slices)
     if not found:
-        text = f'cannot find endpointslices for service/{name} in "{namespace}"'
-        return Verdict("False", "EndpointsNotFound", text)
+        return Verdict("False", "EndpointsNotFound", f'cannot find endpointslices for service/{name} in "{namespace}"')
     if not any(True for _ in addresses(found, port)):
         text = (
             f'endpointslices for service/{name} in "{namespace}" have no addresses with port name '

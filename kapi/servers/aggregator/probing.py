@@ -146,8 +146,7 @@ class AvailabilityController:
         except CancelledError:
             raise
         except Exception as error:  # any network error
-            text = f"failing or missing response from {where}: {error}"
-            return Verdict("False", UNREACHABLE, text)
+            return Verdict("False", UNREACHABLE, f"failing or missing response from {where}: {error}")
         if not 200 <= answer.code < 300:
             text = f"failing or missing response from {where}: bad status from {where}: {answer.code}"
             return Verdict("False", UNREACHABLE, text)

@@ -317,8 +317,7 @@ class CustomResources:
         if rows is None:
             _terminating(crd, "False", "NeverEstablished", "resource was never established", now)
         else:
-            text = "CustomResource deletion is in progress"
-            _terminating(crd, "True", "InstanceDeletionInProgress", text, now)
+            _terminating(crd, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress", now)
             if before != _changeable(crd):
                 await self._write(crd, before)
                 before = _changeable(crd)
