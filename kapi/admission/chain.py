@@ -109,8 +109,7 @@ def build_chain(
     meter: metrics.Meter | None = None,
 ) -> Chain:
     """The chain for the flags.  Raises UnknownPlugin, and ValueError for a configuration that cannot be read."""
-    names = enabled_names(enable, disable)
-    return Chain(make_plugins(names, initializer, configurations or {}), meter)
+    return Chain(make_plugins(enabled_names(enable, disable), initializer, configurations or {}), meter)
 
 
 __all__ = ["Chain", "Reinvocation", "StatusError", "build_chain"]

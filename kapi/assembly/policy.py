@@ -36,8 +36,7 @@ class Policy:
 
 def build_policy(config: CompletedConfig, storage: Storage) -> Policy:
     """The policy of the process's server.  Raises ConfigError."""
-    identity = build_identity(config, storage.registry)
-    return complete_policy(config, storage, identity, config.authorization)
+    return complete_policy(config, storage, build_identity(config, storage.registry), config.authorization)
 
 
 def complete_policy(

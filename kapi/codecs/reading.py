@@ -97,8 +97,7 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
         elif version.count("/") > 1:
             raise ValueError(f"unexpected GroupVersion string: {version}")
     except ValueError as error:
-        cause = str(error)
-        raise unrecognized(data, kind, cause) from None
+        raise unrecognized(data, kind, str(error)) from None
     return document
 
 

@@ -156,8 +156,7 @@ def _dry_run(ctx: RequestContext, errors: list[FieldError]) -> list[str]:
 
 
 def dry_run_error(values: list[str]) -> FieldError:
-    error = not_supported(Path("dryRun"), values, ["All"])
-    return error
+    return not_supported(Path("dryRun"), values, ["All"])
 
 
 def check_field_manager(manager: str) -> list[FieldError]:

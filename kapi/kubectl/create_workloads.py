@@ -21,8 +21,7 @@ _AMOUNT = re.compile(r"[0-9]+%?")
 
 def int_or_string(text: str) -> int | str:
     """Parses like ``intstr.Parse``."""
-    number = re.fullmatch(r"[+-]?\d+", text)
-    return int(text) if number and -(1 << 31) <= int(text) < 1 << 31 else text
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) and -(1 << 31) <= int(text) < 1 << 31 else text
 
 
 def _container(name: str, image: str, command: list[str]) -> Object:
@@ -70,8 +69,7 @@ async def _deployment(factory: Factory, program: str) -> int:
 
 def _name_and_command(factory: Factory, program: str) -> tuple[str, list[str]]:
     """The name, and the container's command after it.  Raises CommandError."""
-    name = one_name(factory, program, required=False)
-    return name, factory.flags.arguments[1:]
+    return one_name(factory, program, required=False), factory.flags.arguments[1:]
 
 
 async def _job(factory: Factory, program: str) -> int:

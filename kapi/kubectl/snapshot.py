@@ -59,8 +59,7 @@ async def run(factory: Factory, program: str) -> int:
             made = await _load(clusters, path, file, factory.stdin)
             done = f"loaded with {made['objects']} objects at revision {made['revision']}"
         case "reset":
-            whole = clusters.path()
-            await clusters.server.patch("merge").abs_path(whole).body({"from": name}).do()
+            await clusters.server.patch("merge").abs_path(clusters.path()).body({"from": name}).do()
             factory.out.write(f'logical cluster "{clusters.name}" reset to snapshot "{name}"\n')
             return 0
         case _:

@@ -67,8 +67,7 @@ def _next(data: bytes, start: int) -> Block | None:
         der = _decoded(data[content:end])
         if rest or der is None:
             continue
-        kind = line[: -len(_DASHES)].decode("utf-8", "replace")
-        return Block(kind, der, content > body, after)
+        return Block(line[: -len(_DASHES)].decode("utf-8", "replace"), der, content > body, after)
 
 
 def _line(data: bytes, start: int) -> tuple[bytes, int]:

@@ -315,8 +315,7 @@ class ExactDecoder:
             if type_.name == "JSONSchemaPropsOrBool":
                 raise TypeMismatch("boolean or JSON schema expected")
             if type_.name == "JSONSchemaPropsOrStringArray" and isinstance(value, list):
-                strings = Type(Kind.LIST, go_type="[]string", elem=_STRING)
-                return ExactDecoder().decode(value, strings)
+                return ExactDecoder().decode(value, Type(Kind.LIST, go_type="[]string", elem=_STRING))
             return None  # neither: set, but empty
         return _plain(value)
 

@@ -42,5 +42,4 @@ def create_server_chain(
     own, custom, services = (ResourceTable(handlers, cbor) for _ in range(3))
     extensions = GenericServer("apiextensions-apiserver", delegate=end or NotFound(), table=custom)
     core = GenericServer("kube-apiserver", delegate=extensions, table=table or own)
-    aggregator = AggregatorServer(delegate=core, table=services)
-    return ServerChain(aggregator, core, extensions)
+    return ServerChain(AggregatorServer(delegate=core, table=services), core, extensions)

@@ -193,8 +193,7 @@ class Cluster:
 
         Returns the revision then.  Raises RequestError, with the unfinished work, after this number of seconds (50 at most).
         """
-        answer = self.request("GET", f"/kapi/settled?revision={revision}&timeout={seconds}s")
-        return int(answer["revision"])
+        return int(self.request("GET", f"/kapi/settled?revision={revision}&timeout={seconds}s")["revision"])
 
     def changes(self, since: int, until: int = 0) -> list[Object]:
         """The objects that were created, updated or deleted after a revision, up to another one or to now.

@@ -64,8 +64,7 @@ class CertificateSigning(InitializedPlugin):
             after.get("conditions") or []
         ):
             return None
-        signer = _signer(attributes.old)
-        return _check(self.initializer, attributes, "sign", signer, "sign requests with")
+        return _check(self.initializer, attributes, "sign", _signer(attributes.old), "sign requests with")
 
 
 class CertificateSubjectRestriction(Plugin):

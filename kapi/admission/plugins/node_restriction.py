@@ -398,8 +398,7 @@ class NodeRestriction(Plugin):
 def _own_name(attributes: Attributes) -> str:
     if attributes.operation != CREATE:
         return attributes.name
-    name = ((attributes.obj or {}).get("metadata") or {}).get("name", "")
-    return str(name)
+    return str(((attributes.obj or {}).get("metadata") or {}).get("name", ""))
 
 
 def _node_of(pod: Object) -> str:

@@ -245,8 +245,7 @@ class ResourceQuota(Plugin):
             # no other request of this namespace is being checked: this request checks itself and later ones
             commit()  # from here on it also works for other requests
             queue = self._queues[namespace] = deque((waiter,))
-            work = self.initializer.begin(self._work(namespace, queue))
-            work.addErrback(self._abandon, namespace, queue)
+            self.initializer.begin(self._work(namespace, queue)).addErrback(self._abandon, namespace, queue)
         else:
             queue.append(waiter)
         if not waiter.done.called:

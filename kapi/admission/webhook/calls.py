@@ -81,8 +81,7 @@ async def conditions_hold(
         return True
     if hook.ignore_failures:
         return False
-    text = aggregate(errors)
-    raise forbidden(attributes.resource.group_resource, attributes.name, text)
+    raise forbidden(attributes.resource.group_resource, attributes.name, aggregate(errors))
 
 
 def _compiled(expression: str) -> Expression | CompileError:

@@ -83,8 +83,7 @@ class Proxy:
             location = prefix + b"/" + (b"?" + query if query else b"")
             return Response(301, b"", b"", ((b"Location", location),))
         query = ctx.http.uri.partition(b"?")[2]
-        target = replace(found, path=path or b"/", query=query)
-        return await self._transport.pass_on(ctx, target, prefix)
+        return await self._transport.pass_on(ctx, replace(found, path=path or b"/", query=query), prefix)
 
     async def _pod(self, scope: RequestScope, namespace: str, text: str) -> Target:
         scheme, name, port = split_name(text, "pod")

@@ -147,8 +147,7 @@ class OpenAPIHandler:
         digest = known[0]
         wanted = ctx.query.get("hash")
         if wanted and wanted[0] and wanted[0] != digest:
-            location = f"{ctx.path}?hash={digest}".encode()
-            return Response(301, b"", _JSON, ((b"location", location),))
+            return Response(301, b"", _JSON, ((b"location", f"{ctx.path}?hash={digest}".encode()),))
         body = self._bodies.get((key, digest, form))
         if body is None:
             return self._make_v3(ctx, key, *known, form, immutable=bool(wanted))

@@ -52,8 +52,7 @@ class Template:
 
     def execute(self, data: object, write: Callable[[str], object]) -> None:
         """Writes the output piece by piece, up to an error.  Raises TemplateError."""
-        state = _State(self.text, self._templates, write, self._allow)
-        state.run("output", data)
+        _State(self.text, self._templates, write, self._allow).run("output", data)
 
 
 class _State:

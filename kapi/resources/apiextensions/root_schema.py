@@ -117,8 +117,7 @@ def _rule_errors(at: Path, value: object, schema: Schema) -> list[FieldError]:
     rules = validator(schema, embedded(schema))
     if rules is None:
         return []
-    found = rules.validate(at, value, value, Budget())
-    return found or rules.validate(at, value, ABSENT, Budget())
+    return rules.validate(at, value, value, Budget()) or rules.validate(at, value, ABSENT, Budget())
 
 
 def validate_schema(

@@ -28,8 +28,7 @@ class ReplicaSetStrategy(ReplicasStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("replicas", 1)
-        template = spec.setdefault("template", {})
-        default_pod_template(template)
+        default_pod_template(spec.setdefault("template", {}))
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj["spec"]

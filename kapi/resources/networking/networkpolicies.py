@@ -80,8 +80,7 @@ def _blocks(policy: Object) -> Iterator[tuple[Path, Object]]:
         for rule, here in each(_SPEC.child(direction), spec):
             for j, peer in enumerate(elements(rule, peers)):
                 if peer.get("ipBlock") is not None:
-                    path = here.child(peers).index(j).child("ipBlock")
-                    yield path, peer["ipBlock"]
+                    yield here.child(peers).index(j).child("ipBlock"), peer["ipBlock"]
 
 
 class NetworkPolicyStrategy(PlainStrategy):

@@ -120,8 +120,7 @@ def _check_pools(pools: list[Object], path: Path, errors: Errors) -> None:
         for field in _COUNTS:
             _check_least(pool, field, 0, here, errors)
         if pool.get("nodeName") is not None:
-            texts = is_dns1123_subdomain(pool["nodeName"])
-            report(texts, pool["nodeName"], here, errors, "nodeName")
+            report(is_dns1123_subdomain(pool["nodeName"]), pool["nodeName"], here, errors, "nodeName")
         fits(len((pool.get("validationError") or "").encode()), _MAX_ERROR_BYTES, here, errors, "validationError")
 
 

@@ -239,8 +239,7 @@ def drop_old_init_annotations(metadata: Object) -> None:
 
 def default_pod_template(template: Object) -> None:
     """The defaults of a template; its metadata is ``{}`` when there is none, as upstream."""
-    metadata = template.setdefault("metadata", {})
-    drop_old_init_annotations(metadata)
+    drop_old_init_annotations(template.setdefault("metadata", {}))
     default_pod_spec(template.setdefault("spec", {}))
 
 

@@ -130,8 +130,7 @@ def _against_containers(spec: Object, resources: Object, path: Path, errors: Err
             given = limits.get(name)
             if given is not None and quantities.compare(limit, given) > 0:
                 text = f"must be less than or equal to pod limits of {given}"
-                place = here.key(name).child("limits")
-                errors.append(field.invalid(place, limit, text))
+                errors.append(field.invalid(here.key(name).child("limits"), limit, text))
 
 
 def _host_network_ports(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:

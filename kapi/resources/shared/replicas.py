@@ -93,8 +93,7 @@ def validate_fit(selector: Object | None, template: Object, path: Path, errors: 
 def validate_always_restart(template: Object, path: Path, errors: Errors, what: str) -> None:
     """Checks the template of a controller that keeps pods running: the restart policy must be Always, without a deadline."""
     spec = template.get("spec") or {}
-    policy = spec.get("restartPolicy", "")
-    supported(policy, ("Always",), path, errors, "spec", "restartPolicy")
+    supported(spec.get("restartPolicy", ""), ("Always",), path, errors, "spec", "restartPolicy")
     if spec.get("activeDeadlineSeconds") is not None:
         text = f"activeDeadlineSeconds in {what} is not Supported"
         errors.append(field.forbidden(path.child("spec", "activeDeadlineSeconds"), text))

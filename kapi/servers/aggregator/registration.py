@@ -55,8 +55,7 @@ def version_priority(group: str, version: str) -> int:
     found = _VERSIONS.get((group, version))
     if found is not None:
         return found
-    stability = version_rank(version)[0]
-    return {3: 15, 2: 9, 1: 1}.get(stability, 1)
+    return {3: 15, 2: 9, 1: 1}.get(version_rank(version)[0], 1)
 
 
 class Change(NamedTuple):
