@@ -109,3 +109,53 @@ def test_a_binary_amount_is_capped_at_the_largest_int64() -> None:
     assert canonical("8388608.0Ti") == "9223372036854775807"
     assert quantities.compare("9Ei", "9223372036854775807") == quantities.compare("-9Ei", "-9223372036854775807") == 0
     assert quantities.compare("10E", "9Ei") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "units", "thousandths", "rounded"),
+    [
+        ("+0.0001Pi", "112589990684262400u", 112589990685, 112589990684263, "112589990684263m"), ("9n", "9n", 1, 1, "1m"),
+        ("-.5e-3", "-500e-6", -1, -1, "-1e-3"), (".5P", "500T", 5 * 10**14, 5 * 10**17, ".5P"), ("0G", "0", 0, 0, "0G"),
+        ("1.5", "1500m", 2, 1500, "1.5"), ("1.0001", "1000100u", 2, 1001, "1001m"), ("-1.0001", "-1000100u", -2, -1001, "-1001m"),
+        ("9223372036854775808m", "9223372036854775808m", 9223372036854776, -(2**63), "9223372036854775808m"),
+        ("1234567890123456789E", "1234567890123456789E", 3246728206643101696, 101249670220611584, "1234567890123456789E"),
+        ("999999999999999999e1", "9999999999999999990", -8446744073709551626, 0, "999999999999999999e1"),
+        ("5e21", "5000e18", 0, 0, "5e21"),
+        ("-5Mi", "-5Mi", -5 << 20, -5000 << 20, "-5Mi"), ("1.5Ei", "1536Pi", 3 << 59, -(1 << 62), "1.5Ei"),
+        ("99Ei", "9223372036854775807", 2**63 - 1, -1000, "99Ei"), ("-10.0P", "-10P", -(10**16), 0, "-10.0P"),
+        ("10000000000000001e3", "10000000000000001e3", -8446744073709550616, 1864712049424024128, "10000000000000001e3"),
+        ("999999999999999999e2", "99999999999999999900", 7766279631452241820, 0, "999999999999999999e2"),
+        ("999999999999999999e-10", "100e6", 10**8, 10**11, "999999999999999999e-10"), ("1Ti", "1Ti", 1 << 40, 1000 << 40, "1Ti"),
+        ("-9E", "-9E", -9 * 10**18, 0, "-9E"),
+        ("999999999999999999G", "999999999999999999G", -6930898828444486144, 0, "999999999999999999G"),
+    ],
+)  # fmt: skip
+def test_an_amount_in_units_and_in_thousandths(
+    text: str, shown: str, units: int, thousandths: int, rounded: str
+) -> None:
+    """As Go's Value, MilliValue and RoundUp of these texts."""
+    assert str(quantities.parse(text)) == shown
+    assert (quantities.ceiling(text), quantities.milli(text)) == (units, thousandths)
+    assert quantities.rounded_to_milli(text) == rounded
+    assert quantities.is_whole(text) is (thousandths % 1000 == 0)
+    assert quantities.sign(text) == (shown != "0") - 2 * (shown[0] == "-")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "order", "total"),
+    [
+        ("0", "0", 0, "0"), ("0", "1Ki", -1, "1Ki"), ("0", "0Ki", 0, "0"), ("1Gi", "1024", 1, "1048577Ki"),
+        ("1k", "1000", 0, "2k"),
+        ("1e3", "1", 1, "1001"), ("1", "1e3", -1, "1001"), ("1500m", "500m", 1, "2"), ("-1", "1n", -1, "-999999999n"),
+        ("1Ki", "-1Ki", 1, "0"), ("0", "2e3", -1, "2e3"), ("1m", "1Ki", -1, "1024001m"),
+    ],
+)  # fmt: skip
+def test_two_amounts(one: str, other: str, order: int, total: str) -> None:
+    assert (quantities.compare(one, other), quantities.compare(other, one)) == (order, -order)
+    assert quantities.add(one, other) == total
+
+
+@pytest.mark.parametrize("text", ["", "+", "1e", "1mi", "1i", "1" * 5001])
+def test_an_amount_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError):
+        quantities.parse(text)
