@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from kapi.codecs.accept import Convert, choose, parse_accept, route_accepts
-from kapi.codecs.negotiation import MediaType, error_media_type, input_media_type, output_media_type
+from kapi.codecs.negotiation import (
+    APPLY,
+    APPLY_CBOR,
+    MediaType,
+    check_patch_route,
+    check_route,
+    error_media_type,
+    input_media_type,
+    output_media_type,
+    plain_media_type,
+)
 from kapi.machinery import status
 
 SUPPORTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
@@ -13,11 +23,13 @@ TABLE = ";as=Table;v=v1;g=meta.k8s.io"
 
 
 class Asked:
-    def __init__(self, accept: str, agent: str = "", no_protobuf: bool = False, **query: str) -> None:
+    def __init__(
+        self, accept: str, agent: str = "", no_protobuf: bool = False, cbor: bool = False, **query: str
+    ) -> None:
         self.headers = {"accept": accept, "user-agent": agent}
         self.query = {name: [value] for name, value in query.items()}
         self.no_protobuf = no_protobuf
-        self.cbor = False
+        self.cbor = cbor
 
     def header(self, name: str, /) -> str | None:
         return self.headers.get(name)
@@ -183,3 +195,109 @@ def test_a_content_type_with_malformed_parameters_is_unknown(given: str | None, 
     else:
         with pytest.raises(status.UnsupportedMediaType):
             input_media_type(asked)
+
+
+PROTOBUF, METADATA = "application/vnd.kubernetes.protobuf", ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("asked", "verb", "wanted"),
+    [
+        (Asked("application/json"), "get", MediaType()), (Asked("*/*"), "get", MediaType()), (Asked(""), "watch", MediaType()),
+        (Asked("", pretty="1"), "get", MediaType(pretty=True, plain=False)), (Asked("*/*", pretty="1"), "watch", MediaType()),
+        (Asked("application/yaml"), "get", MediaType(yaml=True, content_type=b"application/yaml", plain=False)),
+        (Asked("application/yaml", pretty="1"), "list", MediaType(yaml=True, content_type=b"application/yaml", plain=False)),
+        (Asked(f"application/json{TABLE}"), "list", MediaType(as_kind="Table", as_version="v1", plain=False)),
+        (Asked(f"application/json{METADATA}".replace("=v1;", "=v1beta1;")), "get",
+         MediaType(as_kind="PartialObjectMetadata", as_version="v1beta1", plain=False)),
+        (Asked(f"application/yaml{TABLE}"), "list",
+         MediaType(yaml=True, as_kind="Table", as_version="v1", content_type=b"application/yaml", plain=False)),
+        (Asked(PROTOBUF), "get", MediaType(content_type=PROTOBUF.encode(), plain=False, protobuf=True)),
+        (Asked(PROTOBUF), "watch", MediaType(content_type=f"{PROTOBUF};stream=watch".encode(), plain=False, protobuf=True)),
+        (Asked(f"{PROTOBUF}{METADATA}", no_protobuf=True), "get", MediaType(
+            as_kind="PartialObjectMetadata", as_version="v1", content_type=PROTOBUF.encode(), plain=False, protobuf=True)),
+        (Asked("application/cbor", cbor=True), "get", MediaType(content_type=b"application/cbor", plain=False, cbor=True)),
+        (Asked("application/cbor", cbor=True), "watch", MediaType(content_type=b"application/cbor-seq", plain=False, cbor=True)),
+        (Asked(f"application/cbor{METADATA}", cbor=True), "get", MediaType(
+            as_kind="PartialObjectMetadata", as_version="v1", content_type=b"application/cbor", plain=False, cbor=True)),
+        (Asked("text/plain, application/json"), "log", MediaType()),
+    ],
+)  # fmt: skip
+def test_the_form_of_an_answer(asked: Asked, verb: str, wanted: MediaType) -> None:
+    assert output_media_type(asked, verb) == wanted
+    assert wanted.binary is (b"cbor" in wanted.content_type or b"protobuf" in wanted.content_type)
+    if not wanted.as_kind and verb == "get":
+        assert plain_media_type(asked) == wanted
+    long = Asked(f"{asked.headers['accept'] or '*/*'}{' ' * 600}", no_protobuf=asked.no_protobuf, cbor=asked.cbor)
+    if "pretty" not in asked.query:
+        assert output_media_type(long, verb) == wanted
+
+
+KNOWN = f"application/json, application/yaml, {PROTOBUF}"
+STREAMS = f"application/json;stream=watch, {PROTOBUF};stream=watch"
+ROUTE, FORMS = "406: Not Acceptable\n\nAvailable representations: ", "only the following media types are accepted: "
+
+
+@pytest.mark.parametrize(
+    ("asked", "verb", "words"),
+    [
+        (Asked("text/html"), "get", f"{ROUTE}{KNOWN}"), (Asked("text/html"), "log", f"{ROUTE}text/plain, {KNOWN}"),
+        (Asked("text/html"), "watch", f"{ROUTE}{KNOWN}, {STREAMS}"), (Asked("text/html"), "list", f"{ROUTE}{KNOWN}, {STREAMS}"),
+        (Asked("text/html", cbor=True), "get", f"{ROUTE}{KNOWN}, application/cbor"),
+        (Asked("text/html", cbor=True), "list", f"{ROUTE}{KNOWN}, application/cbor, {STREAMS}, application/cbor-seq"),
+        (Asked("application/cbor"), "get", f"{ROUTE}{KNOWN}"),
+        (Asked("text/plain"), "log", f"{FORMS}{KNOWN}"), (Asked("application/yaml"), "watch", f"{FORMS}{STREAMS}"),
+        (Asked("application/yaml", cbor=True), "watch", f"{FORMS}{STREAMS}, application/cbor-seq"),
+        (Asked("application/cbor-seq", cbor=True), "list", f"{FORMS}{KNOWN}, application/cbor"),
+        (Asked("application/cbor-seq", cbor=True), "get", f"{ROUTE}{KNOWN}, application/cbor"),
+        (Asked(f"{PROTOBUF}", no_protobuf=True), "get", f"{FORMS}{KNOWN}"),
+        (Asked("application/json;as=Table;v=v2;g=meta.k8s.io"), "get", f"{FORMS}{KNOWN}"),
+        (Asked("application/json;as=Table;v=v1;g=apps"), "get", f"{FORMS}{KNOWN}"),
+        (Asked("application/json;as=Pod;v=v1;g=meta.k8s.io"), "get", f"{FORMS}{KNOWN}"),
+    ],
+)  # fmt: skip
+def test_the_words_of_a_refusal(asked: Asked, verb: str, words: str) -> None:
+    with pytest.raises(status.NotAcceptable) as raised:
+        output_media_type(asked, verb)
+    assert raised.value.status["message"] == words
+    if words.startswith(ROUTE):
+        with pytest.raises(status.NotAcceptable) as raised:
+            check_route(asked, verb)
+        assert raised.value.status["message"] == words
+    else:
+        check_route(Asked("application/json"), verb)
+
+
+def test_a_resource_without_tables_has_none() -> None:
+    with pytest.raises(status.NotAcceptable):
+        output_media_type(Asked(f"application/json{TABLE}"), "list", tables=False)
+    assert (
+        output_media_type(Asked(f"application/json{METADATA}"), "list", tables=False).as_kind == "PartialObjectMetadata"
+    )
+
+
+STRATEGIC, MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
+UNKNOWN = "the body of the request was in an unknown format - accepted media types include: "
+
+
+@pytest.mark.parametrize(
+    ("content_type", "types", "cbor", "found"),
+    [
+        (MERGE, (MERGE, STRATEGIC), False, MERGE), (f"{APPLY};x=y", (MERGE, APPLY), False, APPLY),
+        (APPLY_CBOR, (MERGE,), True, APPLY_CBOR), (APPLY_CBOR, (MERGE,), False, f"{UNKNOWN}{MERGE}"),
+        ("", (MERGE, APPLY), True, f"{UNKNOWN}{MERGE}, {APPLY}, {APPLY_CBOR}"),
+        ("text/x", (MERGE, STRATEGIC), True, "415: Unsupported Media Type"),
+        (f"text/x, {MERGE} ;a=b;c", (MERGE, STRATEGIC), False, f"{UNKNOWN}{MERGE}, {STRATEGIC}"),
+        (f"text/x,{APPLY_CBOR}", (MERGE, STRATEGIC), True, f"{UNKNOWN}{MERGE}, {STRATEGIC}, {APPLY_CBOR}"),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_patch(content_type: str, types: tuple[str, ...], cbor: bool, found: str) -> None:
+    asked = Asked("", cbor=cbor)
+    asked.headers["content-type"] = content_type
+    if found.startswith(("415", UNKNOWN)):
+        with pytest.raises(status.UnsupportedMediaType) as raised:
+            check_patch_route(asked, types)
+        assert raised.value.status["message"] == found
+        assert asked.cbor is (cbor and not found.startswith("415"))
+    else:
+        assert check_patch_route(asked, types) == found
