@@ -343,29 +343,22 @@ HELP = Help("SUBCOMMAND", "Answers questions about rights, and brings RBAC rules
 SUBCOMMANDS = (
     Command(
         "can-i", "Ask whether one may do something", _can_i,
-        (
-            *shared("all-namespaces quiet subresource no-headers"),
-            Flag("list", "bool", help="List all that is allowed in the namespace."),
-        ),
         Help(
             "VERB (TYPE | TYPE/NAME | URL)", "",
             ("May I create pods?", "auth can-i create pods"),
             ("What may another user do?", "auth can-i --list --as=jane"),
         ),
+        *shared("all-namespaces quiet subresource no-headers"),
+        Flag("list", "bool", help="List all that is allowed in the namespace."),
     ),
-    Command(
-        "whoami", "Ask who one is for the server", _whoami, PRINT,
-        Help("", "", ("Who am I?", "auth whoami")),
-    ),
+    Command("whoami", "Ask who one is for the server", _whoami, Help("", "", ("Who am I?", "auth whoami")), *PRINT),
     Command(
         "reconcile", "Bring RBAC rules in line with files", reconcile,
-        (
-            *FILENAME,
-            *PRINT,
-            *shared("dry-run"),
-            Flag("remove-extra-permissions", "bool", help="Take away rules that the file does not have."),
-            Flag("remove-extra-subjects", "bool", help="Take away subjects that the file does not have."),
-        ),
         Help("-f FILENAME", "", ("Give the rights that a file says", "auth reconcile -f rbac.yaml")),
+        *FILENAME,
+        *PRINT,
+        *shared("dry-run"),
+        Flag("remove-extra-permissions", "bool", help="Take away rules that the file does not have."),
+        Flag("remove-extra-subjects", "bool", help="Take away subjects that the file does not have."),
     ),
 )  # fmt: skip

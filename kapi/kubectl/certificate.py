@@ -100,11 +100,13 @@ HELP = Help(
 )
 SUBCOMMANDS = (
     Command(
-        "approve", "Approve certificate signing requests", _run("approve"), _FLAGS,
+        "approve", "Approve certificate signing requests", _run("approve"),
         Help("(-f FILENAME | NAME ...)", "", ("Approve a request", "certificate approve csr-1")),
+        *_FLAGS,
     ),
     Command(
-        "deny", "Deny certificate signing requests", _run("deny"), _FLAGS,
+        "deny", "Deny certificate signing requests", _run("deny"),
         Help("(-f FILENAME | NAME ...)", "", ("Deny a request", "certificate deny csr-1")),
+        *_FLAGS,
     ),
 )  # fmt: skip

@@ -122,13 +122,11 @@ HELP = Help(
 SUBCOMMANDS = (
     Command(
         "dump", "Write what is needed to find a fault", _dump,
-        (
-            *(like("output", default="json") if flag.name == "output" else flag for flag in PRINT),
-            *shared("all-namespaces"),
-            like("pod-running-timeout", default=20.0),
-            Flag("output-directory", help="The directory for the files; - or nothing for standard output."),
-            Flag("namespaces", "list", help="The namespaces that are meant, separated by commas."),
-        ),
         Help("", "", ("Write the state to a directory", "cluster-info dump --output-directory=state")),
+        *(like("output", default="json") if flag.name == "output" else flag for flag in PRINT),
+        *shared("all-namespaces"),
+        like("pod-running-timeout", default=20.0),
+        Flag("output-directory", help="The directory for the files; - or nothing for standard output."),
+        Flag("namespaces", "list", help="The namespaces that are meant, separated by commas."),
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from kapi.kubectl.commands import ENTRIES, module_of
 from kapi.kubectl.flags import GLOBAL, Flag
@@ -31,17 +31,18 @@ class Help:
         self.usage, self.description, self.examples = usage, description, examples
 
 
-class Command(NamedTuple):
-    """Without ``run`` it is only a group of subcommands, and shows its help."""
+_NO_HELP = Help()
 
-    name: str
-    summary: str
-    run: Run | None = None
-    flags: tuple[Flag, ...] = ()
-    help: Help = Help()
-    subcommands: tuple[Command, ...] = ()
-    aliases: tuple[str, ...] = ()
-    failure: int = 1  # the exit code of an error
+
+class Command:
+    """Without ``run`` it is only a group of subcommands, and shows its help.  ``failure`` is the exit code of an error."""
+
+    def __init__(
+        self, name: str, summary: str, run: Run | None = None, help: Help = _NO_HELP, *flags: Flag,
+        subcommands: tuple[Command, ...] = (), aliases: tuple[str, ...] = (), failure: int = 1,
+    ) -> None:  # fmt: skip
+        self.name, self.summary, self.run, self.help, self.flags = name, summary, run, help, flags
+        self.subcommands, self.aliases, self.failure = subcommands, aliases, failure
 
 
 def load(name: str) -> Command:
@@ -53,9 +54,9 @@ def load(name: str) -> Command:
         name,
         ENTRIES[name].summary,
         getattr(module, "run", None),
-        tuple(getattr(module, "FLAGS", ())),
-        getattr(module, "HELP", Help()),
-        tuple(getattr(module, "SUBCOMMANDS", ())),
+        getattr(module, "HELP", _NO_HELP),
+        *getattr(module, "FLAGS", ()),
+        subcommands=tuple(getattr(module, "SUBCOMMANDS", ())),
         failure=getattr(module, "FAILURE", 1),
     )
 

@@ -167,13 +167,13 @@ def _base64(text: str) -> str:
 _SET_PROPERTIES = (
     Command(
         "set", "Set one value of a file", _set,
-        (Flag("set-raw-bytes", "bool", help="The value of a field of bytes is these bytes, and not base64."),),
         Help(
             "PROPERTY_NAME PROPERTY_VALUE",
             "Sets one value. Its name is the way to it: the name of an entry, for instance, comes after clusters.",
             ("Set the server of a cluster", "config set clusters.test.server https://192.0.2.1:6443"),
             ("Set the current context", "config set current-context test"),
         ),
+        Flag("set-raw-bytes", "bool", help="The value of a field of bytes is these bytes, and not base64."),
     ),
     Command(
         "unset", "Remove one value of a file", _unset,
@@ -374,11 +374,11 @@ SUBCOMMANDS = (
     ),
     Command(
         "get-contexts", "List the contexts", _get_contexts,
-        (*shared("no-headers"), Flag("output", short="o", help="name, for names alone.")),
         Help(
             "[NAME ...] [-o name]", "",
             ("List all contexts", "config get-contexts"), ("Show one", "config get-contexts test"),
         ),
+        *shared("no-headers"), Flag("output", short="o", help="name, for names alone."),
     ),
     Command(
         "rename-context", "Rename a context", _rename_context,
@@ -393,17 +393,15 @@ SUBCOMMANDS = (
     Command(
         "view", "Show the files as one",
         _view,
-        (
-            *PRINT_YAML,
-            Flag("flatten", "bool", help="Put the content of files that the kubeconfig names into it, so that it can be moved."),
-            Flag("merge", "bool", default=True, help="Merge all kubeconfig files in use."),
-            Flag("minify", "bool", help="Only what the current context uses."),
-            Flag("raw", "bool", help="Show certificates, keys, tokens and passwords."),
-        ),
         Help(
             "[--flatten] [--minify] [--raw]", "",
             ("Show all of it", "config view"),
             ("Write a file that needs no other files", "config view --flatten --minify > portable.kubeconfig"),
         ),
+        *PRINT_YAML,
+        Flag("flatten", "bool", help="Put the content of files that the kubeconfig names into it, so that it can be moved."),
+        Flag("merge", "bool", default=True, help="Merge all kubeconfig files in use."),
+        Flag("minify", "bool", help="Only what the current context uses."),
+        Flag("raw", "bool", help="Show certificates, keys, tokens and passwords."),
     ),
 )  # fmt: skip

@@ -268,20 +268,16 @@ _RULE = (
 )
 COMMANDS = (
     Command(
-        "role", "Create a role of a namespace", _role, _RULE,
+        "role", "Create a role of a namespace", _role,
         Help(
             "NAME --verb=VERB --resource=RESOURCE.GROUP/SUBRESOURCE [--resource-name=NAME]",
             "Creates a role with one rule for each group of the resources.",
             ("Let its holders read pods", "create role reader --verb=get,list,watch --resource=pods"),
         ),
+        *_RULE,
     ),
     Command(
         "clusterrole", "Create a cluster role", _cluster_role,
-        (
-            *_RULE,
-            Flag("non-resource-url", "list", help="Paths that are allowed; a * may be at the end."),
-            Flag("aggregation-rule", "map", help="Labels of the cluster roles that this one is made of, KEY=VALUE."),
-        ),
         Help(
             "NAME --verb=VERB --resource=RESOURCE.GROUP [--resource-name=NAME]",
             "Creates a cluster role, from rules or from other cluster roles by their labels.",
@@ -289,46 +285,46 @@ COMMANDS = (
             ("Let its holders read metrics", "create clusterrole metrics --verb=get --non-resource-url=/metrics"),
             ("Collect cluster roles by label", "create clusterrole all --aggregation-rule=team=web"),
         ),
+        *_RULE,
+        Flag("non-resource-url", "list", help="Paths that are allowed; a * may be at the end."),
+        Flag("aggregation-rule", "map", help="Labels of the cluster roles that this one is made of, KEY=VALUE."),
     ),
     Command(
         "rolebinding", "Give a role to users in a namespace", _role_binding,
-        (
-            *_BINDING,
-            Flag("role", help="The role of the namespace."),
-            Flag("clusterrole", help="The cluster role."),
-        ),
         Help(
             "NAME (--clusterrole=NAME | --role=NAME) [--user=NAME] [--group=NAME] [--serviceaccount=NAMESPACE:NAME]",
             "Gives a role, or a cluster role, to users, groups and service accounts in one namespace.",
             ("Let jane read", "create rolebinding jane-reads --role=reader --user=jane"),
         ),
+        *_BINDING,
+        Flag("role", help="The role of the namespace."),
+        Flag("clusterrole", help="The cluster role."),
     ),
     Command(
         "clusterrolebinding", "Give a cluster role to users in all namespaces", _cluster_role_binding,
-        (*_BINDING, Flag("clusterrole", required=True, help="The cluster role.")),
         Help(
             "NAME --clusterrole=NAME [--user=NAME] [--group=NAME] [--serviceaccount=NAMESPACE:NAME]",
             "Gives a cluster role to users, groups and service accounts in the whole cluster.",
             ("Make the group ops administrators", "create clusterrolebinding ops --clusterrole=cluster-admin --group=ops"),
         ),
+        *_BINDING, Flag("clusterrole", required=True, help="The cluster role."),
     ),
     Command(
-        "serviceaccount", "Create a service account", _service_account, CREATE,
-        Help("NAME", "", ("Create one", "create serviceaccount robot")), aliases=("sa",),
+        "serviceaccount", "Create a service account", _service_account,
+        Help("NAME", "", ("Create one", "create serviceaccount robot")),
+        *CREATE, aliases=("sa",),
     ),
     Command(
         "token", "Request a token for a service account", _token,
-        (
-            *PRINT,
-            Flag("audience", "array", help="Who the token is for; may be repeated. Without it, the API server."),
-            Flag("duration", "duration", help="How long it is to be valid, such as 10m; 0 leaves it to the server."),
-            Flag("bound-object-kind", help="It ends with an object of this kind: Node, Pod or Secret."),
-            Flag("bound-object-name", help="The name of that object."),
-            Flag("bound-object-uid", help="The UID of that object; without it, that of the object there is."),
-        ),
         Help(
             "NAME", "Prints a new token for a service account.",
             ("Get a token for an hour", "create token robot --duration=1h"),
         ),
+        *PRINT,
+        Flag("audience", "array", help="Who the token is for; may be repeated. Without it, the API server."),
+        Flag("duration", "duration", help="How long it is to be valid, such as 10m; 0 leaves it to the server."),
+        Flag("bound-object-kind", help="It ends with an object of this kind: Node, Pod or Secret."),
+        Flag("bound-object-name", help="The name of that object."),
+        Flag("bound-object-uid", help="The UID of that object; without it, that of the object there is."),
     ),
 )  # fmt: skip

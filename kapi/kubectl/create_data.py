@@ -272,12 +272,13 @@ _SOURCES = (
 )
 _HASH = Flag("append-hash", "bool", help="Add a hash of the content to the name.")
 CONFIG_MAP = Command(
-    "configmap", "Create a config map from files or values", _config_map, _SOURCES,
+    "configmap", "Create a config map from files or values", _config_map,
     Help(
         "NAME [--from-file=[KEY=]FILE] [--from-literal=KEY=VALUE] [--from-env-file=FILE]", "",
         ("Make one of a directory", "create configmap site --from-file=conf/"),
         ("Make one of values", "create configmap site --from-literal=color=red --from-literal=size=3"),
     ),
+    *_SOURCES,
     aliases=("cm",),
 )  # fmt: skip
 SECRET = Command(
@@ -285,33 +286,29 @@ SECRET = Command(
     subcommands=(
         Command(
             "docker-registry", "Create a secret for a container registry", _docker_registry,
-            (
-                *CREATE,
-                Flag("docker-username", help="The user."), Flag("docker-password", help="The password."),
-                Flag("docker-email", help="The mail address."),
-                Flag("docker-server", default="https://index.docker.io/v1/", help="The address of the registry."),
-                Flag("from-file", "list", help="A file in the form of ~/.docker/config.json."), _HASH,
-            ),
             Help(
                 "NAME --docker-username=USER --docker-password=PASSWORD [--docker-server=URL]", "",
                 ("Make one for a registry", "create secret docker-registry hub --docker-username=a --docker-password=b"),
             ),
+            *CREATE,
+            Flag("docker-username", help="The user."), Flag("docker-password", help="The password."),
+            Flag("docker-email", help="The mail address."),
+            Flag("docker-server", default="https://index.docker.io/v1/", help="The address of the registry."),
+            Flag("from-file", "list", help="A file in the form of ~/.docker/config.json."), _HASH,
         ),
         Command(
             "generic", "Create a secret from files or values", _generic,
-            (*_SOURCES, Flag("type", help="The type of the secret.")),
             Help(
                 "NAME [--type=TYPE] [--from-file=[KEY=]FILE] [--from-literal=KEY=VALUE]", "",
                 ("Make one of a value", "create secret generic login --from-literal=password=secret"),
             ),
+            *_SOURCES, Flag("type", help="The type of the secret."),
         ),
         Command(
             "tls", "Create a secret with a certificate and its key", _tls,
-            (
-                *CREATE, _HASH,
-                Flag("cert", help="The file of the certificate (PEM)."), Flag("key", help="The file of the key (PEM)."),
-            ),
             Help("NAME --cert=FILE --key=FILE", "", ("Make one", "create secret tls web --cert=web.crt --key=web.key")),
+            *CREATE, _HASH,
+            Flag("cert", help="The file of the certificate (PEM)."), Flag("key", help="The file of the key (PEM)."),
         ),
     ),
 )  # fmt: skip

@@ -158,41 +158,40 @@ COMMANDS = (
         subcommands=(
             Command(
                 "clusterip", "Create a service with an address in the cluster", _service("ClusterIP"),
-                (*CREATE, _TCP, Flag("clusterip", help="The address; None for a service without one.")),
                 Help("NAME [--tcp=PORT:TARGET]", "", ("Create one", "create service clusterip web --tcp=80:8080")),
+                *CREATE, _TCP, Flag("clusterip", help="The address; None for a service without one."),
             ),
             Command(
                 "nodeport", "Create a service with a port on each node", _service("NodePort"),
-                (*CREATE, _TCP, Flag("node-port", "int", help="The port on the nodes.")),
                 Help("NAME [--tcp=PORT:TARGET]", "", ("Create one", "create service nodeport web --tcp=80:8080")),
+                *CREATE, _TCP, Flag("node-port", "int", help="The port on the nodes."),
             ),
             Command(
-                "loadbalancer", "Create a service behind a load balancer", _service("LoadBalancer"), (*CREATE, _TCP),
+                "loadbalancer", "Create a service behind a load balancer", _service("LoadBalancer"),
                 Help("NAME [--tcp=PORT:TARGET]", "", ("Create one", "create service loadbalancer web --tcp=80:8080")),
+                *CREATE, _TCP,
             ),
             Command(
                 "externalname", "Create a service that is a name elsewhere", _service("ExternalName"),
-                (*CREATE, _TCP, Flag("external-name", required=True, help="The name (DNS).")),
                 Help(
                     "NAME --external-name=NAME", "",
                     ("Create one", "create service externalname db --external-name=db.example.com"),
                 ),
+                *CREATE, _TCP, Flag("external-name", required=True, help="The name (DNS)."),
             ),
         ),
     ),
     Command(
         "ingress", "Create an ingress", _ingress,
-        (
-            *CREATE,
-            Flag("class", help="The class of the ingress."),
-            Flag("rule", "array", help="HOST/PATH=SERVICE:PORT[,tls[=SECRET]]; a * at the end of the path is a prefix."),
-            Flag("default-backend", help="SERVICE:PORT for all that no rule matches."),
-            Flag("annotation", "array", help="An annotation, KEY=VALUE; may be repeated."),
-        ),
         Help(
             "NAME --rule=HOST/PATH=SERVICE:PORT[,tls[=SECRET]]", "",
             ("Send a host to a service", "create ingress web --rule='example.com/*=web:80,tls=web-cert'"),
         ),
+        *CREATE,
+        Flag("class", help="The class of the ingress."),
+        Flag("rule", "array", help="HOST/PATH=SERVICE:PORT[,tls[=SECRET]]; a * at the end of the path is a prefix."),
+        Flag("default-backend", help="SERVICE:PORT for all that no rule matches."),
+        Flag("annotation", "array", help="An annotation, KEY=VALUE; may be repeated."),
         aliases=("ing",),
     ),
 )  # fmt: skip

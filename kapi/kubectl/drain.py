@@ -301,7 +301,7 @@ def _cordon(name: str, description: str, example: str, *, desired: bool) -> Comm
         return 0
 
     help = Help("NODE", description, (example, f"{name} worker-1"))
-    return Command(name, ENTRIES[name].summary, run, CORDON, help)
+    return Command(name, ENTRIES[name].summary, run, help, *CORDON)
 
 
 NEIGHBOURS = {

@@ -210,28 +210,27 @@ HELP = Help(
 )
 SUBCOMMANDS = (
     Command(
-        "view", "Show the preferences", _view, (*PRINT_YAML, *shared("kuberc")),
+        "view", "Show the preferences", _view,
         Help("", "", ("Show them", "kuberc view"), ("Show those of a file in JSON", "kuberc view --kuberc=FILE -o json")),
+        *PRINT_YAML, *shared("kuberc"),
     ),
     Command(
         "set", "Set preferences", _set,
-        (
-            *shared("kuberc"),
-            Flag("section", required=True, help="What is set: defaults, aliases or credentialplugin."),
-            Flag("command", help='The command that gets defaults or an alias, such as get or "set env".'),
-            Flag("name", help="The name of the alias."),
-            Flag("policy", help="Which credential plugins may run: AllowAll, DenyAll or Allowlist."),
-            Flag("option", "array", help="A flag of the command and its default, FLAG=VALUE; may be repeated."),
-            Flag("prependarg", "array", help="An argument of the alias before those given to it; may be repeated."),
-            Flag("appendarg", "array", help="An argument of the alias after those given to it; may be repeated."),
-            Flag("allowlist-entry", "array", help="A plugin that may run, command=PROGRAM; may be repeated."),
-            Flag("overwrite", "bool", help="An entry that is there may be replaced."),
-        ),
         Help(
             "--section=SECTION [--command=COMMAND] [--option=FLAG=VALUE]", "",
             ("List with more columns", "kuberc set --section=defaults --command=get --option=output=wide"),
             ("Let getn list nodes", "kuberc set --section=aliases --name=getn --command=get --prependarg=nodes"),
             ("Let no credential plugin run", "kuberc set --section=credentialplugin --policy=DenyAll"),
         ),
+        *shared("kuberc"),
+        Flag("section", required=True, help="What is set: defaults, aliases or credentialplugin."),
+        Flag("command", help='The command that gets defaults or an alias, such as get or "set env".'),
+        Flag("name", help="The name of the alias."),
+        Flag("policy", help="Which credential plugins may run: AllowAll, DenyAll or Allowlist."),
+        Flag("option", "array", help="A flag of the command and its default, FLAG=VALUE; may be repeated."),
+        Flag("prependarg", "array", help="An argument of the alias before those given to it; may be repeated."),
+        Flag("appendarg", "array", help="An argument of the alias after those given to it; may be repeated."),
+        Flag("allowlist-entry", "array", help="A plugin that may run, command=PROGRAM; may be repeated."),
+        Flag("overwrite", "bool", help="An entry that is there may be replaced."),
     ),
 )  # fmt: skip

@@ -160,31 +160,27 @@ async def _edit(factory: Factory, program: str) -> int:
 COMMANDS = (
     Command(
         "view-last-applied", "Show the last applied manifest of objects", _view,
-        (
-            *FILENAME,
-            Flag("output", short="o", default="yaml", help="Output format: yaml or json."),
-            *shared("selector"),
-            Flag("all", "bool", help="All objects of the given types in the namespace."),
-        ),
         Help(
             "(TYPE [NAME | -l label] | TYPE/NAME | -f FILENAME)", "",
             ("Show that of a deployment", "apply view-last-applied deployment/web"),
         ),
+        *FILENAME,
+        Flag("output", short="o", default="yaml", help="Output format: yaml or json."),
+        *shared("selector"),
+        Flag("all", "bool", help="All objects of the given types in the namespace."),
     ),
     Command(
         "set-last-applied", "Note a file as the last applied manifest", _set,
-        (*PRINT, *shared("filename dry-run"),
-         Flag("create-annotation", "bool", help="Also for an object that was never applied.")),
         Help("-f FILENAME", "", ("Note a file", "apply set-last-applied -f web.yaml --create-annotation")),
+        *PRINT, *shared("filename dry-run"),
+        Flag("create-annotation", "bool", help="Also for an object that was never applied."),
     ),
     Command(
         "edit-last-applied", "Edit the last applied manifest of objects", _edit,
-        (
-            *FILENAME,
-            *PRINT,
-            *shared("field-manager validate record"),
-            Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
-        ),
         Help("(RESOURCE/NAME | -f FILENAME)", "", ("Edit that of a deployment", "apply edit-last-applied deployment/web")),
+        *FILENAME,
+        *PRINT,
+        *shared("field-manager validate record"),
+        Flag("windows-line-endings", "bool", help="Lines of the file end as on Windows."),
     ),
 )  # fmt: skip

@@ -74,7 +74,8 @@ def _problems(path: str, name: str, seen: dict[str, str], program: str) -> list[
 HELP = Help("SUBCOMMAND", "Finds plugins of kubectl.")
 SUBCOMMANDS = (
     Command(
-        "list", "List the plugins on the path", _list, (Flag("name-only", "bool", help="Print names instead of paths."),),
+        "list", "List the plugins on the path", _list,
         Help("", "Lists the programs on the path whose names begin with kubectl-.", ("List them", "plugin list")),
+        Flag("name-only", "bool", help="Print names instead of paths."),
     ),
 )  # fmt: skip

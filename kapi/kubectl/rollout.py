@@ -185,38 +185,39 @@ HELP = Help("SUBCOMMAND", "Follows and changes how deployments, daemon sets and 
 SUBCOMMANDS = (
     Command(
         "status", "Follow a rollout until it is done", _status,
-        (
-            *_OBJECTS,
-            Flag("watch", "bool", short="w", default=True, help="Wait until the rollout is done."),
-            Flag("revision", "int", help="The revision that is meant; an error if another one is rolled out. 0 for any."),
-            Flag("timeout", "duration", default=0.0, help="How long to wait, such as 1s, 2m or 3h; 0 has no end."),
-        ),
         Help("(TYPE NAME | TYPE/NAME)", "", ("Wait for a deployment", "rollout status deployment/web")),
+        *_OBJECTS,
+        Flag("watch", "bool", short="w", default=True, help="Wait until the rollout is done."),
+        Flag("revision", "int", help="The revision that is meant; an error if another one is rolled out. 0 for any."),
+        Flag("timeout", "duration", default=0.0, help="How long to wait, such as 1s, 2m or 3h; 0 has no end."),
     ),
     Command(
         "history", "Show former revisions", _history,
-        (*_OBJECTS, *PRINT, Flag("revision", "int", help="Show the pods of this revision.")),
         Help(
             "(TYPE NAME | TYPE/NAME)", "",
             ("Show all", "rollout history deployment/web"), ("Show one", "rollout history deployment/web --revision=2"),
         ),
+        *_OBJECTS, *PRINT, Flag("revision", "int", help="Show the pods of this revision."),
     ),
     Command(
         "undo", "Go back to a former revision", _undo,
-        (*_OBJECTS, *PRINT, Flag("to-revision", "int", help="The revision; 0 for the one before this."), *shared("dry-run")),
         Help("(TYPE NAME | TYPE/NAME)", "", ("Go back by one", "rollout undo deployment/web")),
+        *_OBJECTS, *PRINT, Flag("to-revision", "int", help="The revision; 0 for the one before this."), *shared("dry-run"),
     ),
     Command(
-        "restart", "Replace all pods by new ones", _restart, _CHANGE,
+        "restart", "Replace all pods by new ones", _restart,
         Help("(TYPE NAME | TYPE/NAME)", "", ("Restart a deployment", "rollout restart deployment/web")),
+        *_CHANGE,
     ),
     Command(
-        "pause", "Bring no new pods for now", _pause, _CHANGE,
+        "pause", "Bring no new pods for now", _pause,
         Help("(TYPE NAME | TYPE/NAME)", "", ("Pause a deployment", "rollout pause deployment/web")),
+        *_CHANGE,
     ),
     Command(
-        "resume", "Bring new pods again", _resume, _CHANGE,
+        "resume", "Bring new pods again", _resume,
         Help("(TYPE NAME | TYPE/NAME)", "", ("Go on with a deployment", "rollout resume deployment/web")),
+        *_CHANGE,
     ),
 )  # fmt: skip
 

@@ -185,47 +185,45 @@ _OWN = tuple(flag for flag in OBJECTS if flag not in FILENAME and flag.name != "
 HELP = Help("SUBCOMMAND", "Sets single parts of objects that are there.")
 SUBCOMMANDS = (
     Command(
-        "image", "Set the images of containers", _image, (*OBJECTS, *shared("record")),
+        "image", "Set the images of containers", _image,
         Help(
             "(-f FILENAME | TYPE NAME) CONTAINER=IMAGE ...", "",
             ("Set an image", "set image deployment/web app=nginx:1.27"),
             ("Set all", "set image deployments --all *=nginx:1.27"),
         ),
+        *OBJECTS, *shared("record"),
     ),
     ENV,
     Command(
         "resources", "Set what containers ask for and may use", _resources,
-        (
-            *OBJECTS, CONTAINERS, *shared("record"),
-            Flag("limits", help="What they may use, RESOURCE=QUANTITY, separated by commas."),
-            Flag("requests", help="What they ask for, RESOURCE=QUANTITY, separated by commas."),
-        ),
         Help(
             "(-f FILENAME | TYPE NAME) ([--limits=LIMITS] [--requests=REQUESTS])", "",
             ("Limit the memory", "set resources deployment/web --limits=memory=1Gi"),
         ),
+        *OBJECTS, CONTAINERS, *shared("record"),
+        Flag("limits", help="What they may use, RESOURCE=QUANTITY, separated by commas."),
+        Flag("requests", help="What they ask for, RESOURCE=QUANTITY, separated by commas."),
     ),
     Command(
-        "serviceaccount", "Set the service account of pods", _service_account, (*FILENAME, *_OWN, *shared("record")),
+        "serviceaccount", "Set the service account of pods", _service_account,
         Help("(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT", "", ("Set it", "set serviceaccount deployment/web robot")),
+        *FILENAME, *_OWN, *shared("record"),
         aliases=("sa",),
     ),
     Command(
         "selector", "Set the selector of services", _selector,
-        (*FILES_BELOW, *_OWN, *shared("resource-version record")),
         Help("(-f FILENAME | TYPE NAME) EXPRESSIONS", "", ("Set it", "set selector service/web app=web")),
+        *FILES_BELOW, *_OWN, *shared("resource-version record"),
     ),
     Command(
         "subject", "Add users to role bindings", _subject,
-        (
-            *OBJECTS,
-            Flag("user", "array", help="A user who gets the role; may be repeated."),
-            Flag("group", "array", help="A group that gets the role; may be repeated."),
-            Flag("serviceaccount", "array", help="A service account that gets the role, NAMESPACE:NAME; may be repeated."),
-        ),
         Help(
             "(-f FILENAME | TYPE NAME) [--user=NAME] [--group=NAME]", "",
             ("Add one", "set subject rolebinding/web --user=jane"),
         ),
+        *OBJECTS,
+        Flag("user", "array", help="A user who gets the role; may be repeated."),
+        Flag("group", "array", help="A group that gets the role; may be repeated."),
+        Flag("serviceaccount", "array", help="A service account that gets the role, NAMESPACE:NAME; may be repeated."),
     ),
 )  # fmt: skip

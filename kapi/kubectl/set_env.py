@@ -278,19 +278,17 @@ def _amount(resources: Object, reference: Object) -> str:
 
 ENV = Command(
     "env", "Set environment variables of containers", _env,
-    (
-        *OBJECTS,
-        CONTAINERS,
-        Flag("env", "array", short="e", help="A variable, KEY=VALUE; may be repeated."),
-        Flag("from", help="The config map or secret whose keys become variables."),
-        Flag("keys", "list", help="Only these keys of --from."),
-        Flag("prefix", help="Is put before the names of variables."),
-        Flag("list", "bool", help="Show the variables."),
-        Flag("resolve", "bool", help="With --list: show the values of keys and fields that variables refer to."),
-        *shared("overwrite"),
-    ),
     Help(
         "TYPE/NAME KEY=VALUE ... KEY- ...", "",
         ("Set one", "set env deployment/web COLOR=red"), ("Remove it", "set env deployment/web COLOR-"),
     ),
+    *OBJECTS,
+    CONTAINERS,
+    Flag("env", "array", short="e", help="A variable, KEY=VALUE; may be repeated."),
+    Flag("from", help="The config map or secret whose keys become variables."),
+    Flag("keys", "list", help="Only these keys of --from."),
+    Flag("prefix", help="Is put before the names of variables."),
+    Flag("list", "bool", help="Show the variables."),
+    Flag("resolve", "bool", help="With --list: show the values of keys and fields that variables refer to."),
+    *shared("overwrite"),
 )  # fmt: skip

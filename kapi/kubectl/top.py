@@ -215,20 +215,18 @@ HELP = Help("SUBCOMMAND", "Shows what nodes and pods use, from the metrics API."
 SUBCOMMANDS = (
     Command(
         "node", "Show what nodes use", _node,
-        (*_SHARED,
-         Flag("show-capacity", "bool", help="Percentages are of the capacity, not of what is allocatable.")),
         Help("[NAME | -l LABELS]", "", ("Show all", "top node"), ("Show one", "top node worker-1")),
+        *_SHARED,
+        Flag("show-capacity", "bool", help="Percentages are of the capacity, not of what is allocatable."),
         aliases=("nodes", "no"),
     ),
     Command(
         "pod", "Show what pods use", _pod,
-        (
-            *_SHARED,
-            *shared("field-selector all-namespaces"),
-            Flag("containers", "bool", help="The containers that are meant, by name; * stands for any characters."),
-            Flag("sum", "bool", help="Print the sum below."),
-        ),
         Help("[NAME | -l LABELS]", "", ("Show the pods of all namespaces by memory", "top pod -A --sort-by=memory")),
+        *_SHARED,
+        *shared("field-selector all-namespaces"),
+        Flag("containers", "bool", help="The containers that are meant, by name; * stands for any characters."),
+        Flag("sum", "bool", help="Print the sum below."),
         aliases=("pods", "po"),
     ),
 )  # fmt: skip
