@@ -16,11 +16,14 @@ from kapi.machinery import tree
 from kapi.machinery.field import FieldError
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
-from kapi.resources.certificates.certificatesigningrequests import RESOURCE, validate_change
+from kapi.resources.certificates.certificatesigningrequests import RESOURCE, _usages, validate_change
 from kapi.resources.definition import Strategy, StrategyContext
 from tests.admission.certificates import make_unreadable_request
 
 CTX = StrategyContext("", "a", user=UserInfo("jane", "7", ("g",), {"k": ("v",)}), now="2024-01-01T00:00:00Z")
+
+
+LEGACY = "kubernetes.io/legacy-unknown"
 
 
 def signed(key: Any = None) -> bytes:
@@ -195,8 +198,37 @@ def test_the_signature_of_a_request_is_checked(generate: Callable[[], Any], text
     [
         (encoded(b"x", "PRIVATE KEY"), 'only CERTIFICATE PEM blocks are allowed, found "PRIVATE KEY"'),
         (encoded(b"x", "CERTIFICATE", b"Key: value\n\n"), "no PEM block headers are permitted"),
+        (encoded(b"", "CERTIFICATE"), "found CERTIFICATE PEM block containing 0 certificates"),
+        (encoded(b"x", "CERTIFICATE"), "x509: malformed certificate"),
+        ("%", ""), ("", ""),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_certificate(certificate: str, text: str) -> None:
     _, found = change("status", made(), certificate=certificate)
-    assert found == [f'status.certificate: Invalid value: "<certificate data>": {text}']
+    assert found == ([f'status.certificate: Invalid value: "<certificate data>": {text}'] if text else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "texts"),
+    [
+        (["any"], ["any", "x"], ["spec.usages[1]: Unsupported value"]), (["x"], ["x", "y"], []),
+        (["any"], ["any", "any"], ["spec.usages[1]: Duplicate value"]), (["any", "any"], ["any", "any"], []),
+        (["any"], [], ["spec.usages: Required value"]), ([], ["any"], []),
+        (["x", "x"], ["y", "y"], []), (["x"], ["y", "y"], ["spec.usages[1]: Duplicate value"]),
+    ],
+)  # fmt: skip
+def test_usages_that_a_stored_request_has_may_stay(before: list[str], after: list[str], texts: list[str]) -> None:
+    """One with an unknown usage may have others, and one with a usage twice may have another twice."""
+    errors: list[FieldError] = []
+    _usages({"usages": after}, {"usages": before}, errors)
+    assert [str(error).partition(': "')[0] for error in errors] == texts
+
+
+@pytest.mark.parametrize(
+    ("before", "legacy"), [(None, True), ({"spec": {}}, True), ({"spec": {"signerName": LEGACY}}, False)]
+)
+def test_a_stored_request_may_keep_the_legacy_signer(before: Object | None, legacy: bool) -> None:
+    errors: list[FieldError] = []
+    RESOURCE.strategy.check(made(signerName=LEGACY), before, errors, CTX)  # type: ignore[attr-defined]
+    found = [str(error) for error in errors]
+    assert any("the legacy signerName is not allowed via this API version" in text for text in found) is legacy
