@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kapi.admission.versions import in_version
+from kapi.admission.versions import in_version, to_storage
 from kapi.admission.webhook.matching import Hook, Invocation, Rule, by_rules, exempt, read_hooks, rule_matches
 from kapi.admission.webhook.review import BadReview, make_review, rejection
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
@@ -209,3 +209,58 @@ def test_how_a_refusal_is_answered(status: Object | None, text: str, code: int) 
     error = rejection("h", status)
     assert (error.message, error.code) == (f'admission webhook "h" denied the request{text}', code)
     assert error.reason == ((status or {}).get("reason") or "")
+
+
+class Custom:
+    """A row of a custom resource with two versions, of which v1 is the one of the registry."""
+
+    kind = "Thing"
+
+    def __init__(self) -> None:
+        self.strategy = self
+        self.defaulted: list[Object] = []
+
+    def default_changed(self, obj: Object) -> None:
+        self.defaulted.append(obj)
+
+    def other_versions(self) -> Any:
+        return {
+            "x.io/v2": (
+                None,
+                lambda obj: {**obj, "apiVersion": "x.io/v2"},
+                lambda obj: {**obj, "apiVersion": "x.io/v1"},
+            )
+        }
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "there", "back", "changed"),
+    [
+        ("Thing", "v2", "x.io/v2", "x.io/v1", True), ("Thing", "v1", "x.io/v1", "x.io/v1", True),
+        ("Other", "v2", "x.io/v1", "x.io/v1", False),
+    ],
+)  # fmt: skip
+def test_a_custom_resource_goes_to_another_version_and_back(
+    kind: str, version: str, there: str, back: str, changed: bool
+) -> None:
+    """What comes back has its defaults, and its unknown fields are still to be dropped."""
+    row, asked = Custom(), attributes({"metadata": {"name": "a"}}, group="x.io", kind="Thing", resource="things")
+    asked.custom_resource = row  # type: ignore[assignment]
+    obj = {"apiVersion": "x.io/v1", "kind": "Thing"}
+    shown = in_version(obj, GroupVersionKind("x.io", version, kind), asked)
+    assert shown is not None and shown["apiVersion"] == there
+    kept = to_storage(shown, GroupVersionKind("x.io", version, kind), obj, asked)
+    assert (kept["apiVersion"], row.defaulted, asked.unpruned) == (back, [kept] if changed else [], changed)
+
+
+def test_an_object_of_an_unknown_kind_keeps_the_version_that_is_stored() -> None:
+    kind, stored = GroupVersionKind("x.io", "v2", "Thing"), {"apiVersion": "x.io/v1", "kind": "Thing"}
+    assert in_version(stored, kind) == {"apiVersion": "x.io/v2", "kind": "Thing"}
+    assert to_storage({"apiVersion": "x.io/v2", "kind": "Thing", "a": 1}, kind, stored) == {**stored, "a": 1}
+    assert in_version(None, kind) is None and in_version(stored, GroupVersionKind("", "", "")) is stored
+    old, new = (GroupVersionKind("resource.k8s.io", version, "ResourceClaim") for version in ("v1beta1", "v1"))
+    spec = {"devices": {"requests": [{"name": "r", "deviceClassName": "c"}]}}
+    claim = to_storage({"metadata": {"name": "c"}, "spec": spec}, old, {"apiVersion": str(new.group_version)})
+    assert claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "c"
+    shown = in_version(claim, old)
+    assert shown is not None and shown["spec"]["devices"]["requests"][0]["deviceClassName"] == "c"

@@ -119,6 +119,10 @@ def test_a_lease_candidate(api: MemoryAPI) -> None:
             {"emulationVersion": ""},
             "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
         ),
+        (
+            {"emulationVersion": "0.0.0"},
+            "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
+        ),
         ({"strategy": ""}, "spec.strategy: Required value"),
         (
             {"strategy": "x"},
@@ -128,6 +132,12 @@ def test_a_lease_candidate(api: MemoryAPI) -> None:
 )
 def test_what_is_wrong_with_a_lease_candidate(api: MemoryAPI, spec: dict[str, str], text: str) -> None:
     assert text in texts(api.ask("POST", CANDIDATES, candidate(**spec)))
+
+
+def test_the_least_versions_of_a_lease_candidate(api: MemoryAPI) -> None:
+    for emulated in ("0.0.1", "0.1.0", "1.0.0"):
+        made = candidate(emulationVersion=emulated)
+        assert api.ask("POST", f"{CANDIDATES}?dryRun=All", made).code == 201, emulated
 
 
 def test_a_storage_version(api: MemoryAPI) -> None:
