@@ -220,6 +220,26 @@ def test_the_scale_of_a_custom_resource_has_columns_of_its_own(api: MemoryAPI) -
 
 
 @pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({}, 400),
+        ({"replicas": -(2**31)}, 400),
+        ({"replicas": 0}, 200),
+        ({"replicas": 2}, 200),
+        ({"replicas": -(2**31) + 1}, 422),
+    ],
+)
+def test_a_scale_of_a_custom_resource_without_replicas_has_to_have_some(api: MemoryAPI, spec: Tree, code: int) -> None:
+    """A patch of one that has none is applied to a value that no one can set."""
+    scaled(api)
+    create(api, "a", {})
+    answer = api.ask("PATCH", f"{FOOS}/a/scale", {"spec": spec}, type="application/merge-patch+json")
+    assert answer.code == code, answer.json
+    if code == 400:
+        assert answer.json["message"] == 'the spec replicas field ".spec.size" cannot be empty'
+
+
+@pytest.mark.parametrize(
     ("spec", "found"),
     [
         ({"size": "2"}, ".spec.size accessor error: 2 is of the type string, expected int64"),
