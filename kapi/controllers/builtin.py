@@ -47,27 +47,14 @@ class Controller(Protocol):
     def stop(self) -> Awaitable[None] | None: ...
 
 
+_MANAGED = (
+    NamespaceController, ServiceAccountController, ResourceQuotaController, RootCAController, ServiceCIDRController,
+    ClusterRoleAggregationController, GarbageCollector, ClaimProtectionController, VolumeProtectionController,
+    PodGarbageCollector, TTLAfterFinishedController, TokenCleaner, BootstrapSigner, EndpointsController,
+    EndpointSliceController, EndpointSliceMirroringController,
+)  # fmt: skip
 #: the names that ``--controllers`` accepts
-KNOWN = frozenset(
-    {
-        NamespaceController.name,
-        ServiceAccountController.name,
-        ResourceQuotaController.name,
-        RootCAController.name,
-        ServiceCIDRController.name,
-        ClusterRoleAggregationController.name,
-        GarbageCollector.name,
-        ClaimProtectionController.name,
-        VolumeProtectionController.name,
-        PodGarbageCollector.name,
-        TTLAfterFinishedController.name,
-        TokenCleaner.name,
-        BootstrapSigner.name,
-        EndpointsController.name,
-        EndpointSliceController.name,
-        EndpointSliceMirroringController.name,
-    }
-)
+KNOWN = frozenset(controller.name for controller in _MANAGED)
 
 
 def server_controllers(
