@@ -107,6 +107,12 @@ def test_what_json_cannot_say_is_not_written(number: float) -> None:
         ("c11a43b940e5", "2006-01-02T15:04:05Z"),
         ("c120", "1969-12-31T23:59:59Z"),
         ("c1f93e00", "1970-01-01T00:00:01.5Z"),
+        ("c1f9be00", "1969-12-31T23:59:58.5Z"),
+        ("c1fbbfb999999999999a", "1969-12-31T23:59:59.9Z"),
+        ("c11b0000003afff4417f", "9999-12-31T23:59:59Z"),
+        ("c13b0000000e79747bff", "0000-01-01T00:00:00Z"),
+        ("1b7fffffffffffffff", (1 << 63) - 1),
+        ("3b7fffffffffffffff", -(1 << 63)),
         ("c48221196ab3", [-2, 27315]),  # tags without a meaning here
         ("d81c81d81d00", [0]),  # no values are shared
         ("c66161", "a"),
@@ -137,12 +143,22 @@ def test_what_is_accepted(data: str, tree: Any) -> None:
         ("9bffffffffffffffff", "cbor: array length 18446744073709551615 is too large, it would cause integer overflow"),
         ("5bffffffffffffffff", "cbor: byte string length 18446744073709551615 is too large, causing integer overflow"),
         ("0000", "cbor: 1 bytes of extraneous data starting at index 1"),
+        ("9a80000000", "cbor: exceeded max number of elements 2147483647 for CBOR array"),
+        ("9a7fffffff", "unexpected EOF"),
+        ("ba00200001", "cbor: exceeded max number of key-value pairs 2097152 for CBOR map"),
+        ("ba00200000", "unexpected EOF"),
+        ("9b7fffffffffffffff", "cbor: exceeded max number of elements 2147483647 for CBOR array"),
+        ("5b8000000000000000", "cbor: byte string length 9223372036854775808 is too large, causing integer overflow"),
+        ("bb8000000000000000", "cbor: map length 9223372036854775808 is too large, it would cause integer overflow"),
         ("ff", 'cbor: unexpected "break" code'),
         ("81ff", 'cbor: unexpected "break" code'),
         ("bf4161ff", 'cbor: unexpected "break" code'),
         ("9fc6ff", 'cbor: unexpected "break" code'),
         ("1c", "cbor: invalid additional information 28 for type positive integer"),
+        ("1e", "cbor: invalid additional information 30 for type positive integer"),
+        ("1f", "cbor: invalid additional information 31 for type positive integer"),
         ("df", "cbor: invalid additional information 31 for type tag"),
+        ("f81f", "cbor: invalid simple value 31 for type primitives"),
         ("f810", "cbor: invalid simple value 16 for type primitives"),
         ("7f4161ff", "cbor: wrong element type byte string for indefinite-length UTF-8 text string"),
         ("5f5fffff", "cbor: indefinite-length byte string chunk is not definite-length"),
@@ -180,6 +196,28 @@ def test_what_is_not_well_formed(data: str, message: str) -> None:
         ("f7", PROTOCOL + "simple value 23 is not recognized", True),
         ("8120f8ff", "cbor: 2 bytes of extraneous data starting at index 2", None),
         ("81f8ff", PROTOCOL + "simple value 255 is not recognized", False),
+        ("f820", PROTOCOL + "simple value 32 is not recognized", True),
+        *(
+            (
+                data,
+                "cbor: decoded time cannot be represented in RFC3339 format with sub-second precision: "
+                "Time.MarshalText: year outside of range [0,9999]",
+                True,
+            )
+            for data in ("c11b0000003afff44180", "c13b0000000e79747c00")
+        ),
+        (
+            "1b8000000000000000",
+            "cbor: cannot unmarshal positive integer into Go value of type int64 "
+            "(9223372036854775808 overflows Go's int64)",
+            True,
+        ),
+        (
+            "3b8000000000000000",
+            "cbor: cannot unmarshal negative integer into Go value of type int64 "
+            "(-9223372036854775809 overflows Go's int64)",
+            True,
+        ),
         (
             "1bffffffffffffffff",
             "cbor: cannot unmarshal positive integer into Go value of type int64 "
