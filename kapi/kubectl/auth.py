@@ -65,6 +65,7 @@ async def _list(factory: Factory) -> int:
 async def _can_i(factory: Factory, program: str) -> int:
     flags = factory.flags
     if flags.get_bool("list"):
+        factory.check_config()
         return await _list(factory)
     if len(flags.arguments) != 2:
         raise CommandError(

@@ -5,12 +5,14 @@ Each method adds one part of the command line; ``do`` checks that the parts go t
 
 from __future__ import annotations
 
+import contextlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kapi.client.config import Config, ConfigError
+from kapi.client.config_error import NoConnection
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError, ConnectionFailed, NoMatch
 from kapi.client.rest import RESTClient
@@ -167,7 +169,8 @@ class Builder:
         if given:
             self._types = given[0].split(",")
             try:
-                self._factory.check_config()
+                with contextlib.suppress(NoConnection):  # is told when a request is made
+                    self._factory.check_config()
             except ConfigError as error:
                 self._errors += [error for _ in self._types]
             self._names = given[1:]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
+from kapi.client.config_error import NoConnection
 from kapi.client.errors import StatusError
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.factory import Factory
@@ -26,6 +28,8 @@ _LISTS = (
 
 async def run(factory: Factory, program: str) -> int:
     namespace = factory.flags.get_string("namespace") or "kube-system"
+    with contextlib.suppress(NoConnection):  # is told when a request is made
+        factory.check_config()
     try:
         request = factory.client("v1").get().namespace(namespace).resource("services")
         services = (await request.param("labelSelector", "kubernetes.io/cluster-service=true").do()).get("items") or []

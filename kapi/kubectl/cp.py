@@ -93,21 +93,27 @@ class Container:
         self._factory, self._place, self._tell, self._told = factory, place, tell, False
         self._pod: Object | None = None
 
+    async def pod(self) -> Object:
+        """Raises StatusError and ClientError."""
+        if self._pod is None:
+            namespace = self._place.namespace or self._factory.namespace
+            request = self._factory.client("v1").get().namespace(namespace).resource("pods")
+            self._pod = await request.name(self._place.pod).do()
+        return self._pod
+
     async def run(
         self, command: list[str], *, stdin: IO[bytes] | None = None, out: Callable[[bytes], object] | None = None,
         err: Callable[[bytes], object] | None = None,
     ) -> int:  # fmt: skip
         """The exit code.  Raises StatusError, ClientError, CommandError and WebSocketClosed."""
         factory, name = self._factory, self._place.pod
-        namespace = self._place.namespace or factory.namespace
-        if self._pod is None:
-            self._pod = await factory.client("v1").get().namespace(namespace).resource("pods").name(name).do()
-        phase = dig(self._pod, "status", "phase")
+        namespace, pod = self._place.namespace or factory.namespace, await self.pod()
+        phase = dig(pod, "status", "phase")
         if phase in ("Succeeded", "Failed"):
             raise CommandError(f"cannot exec into a container in a completed pod; current phase is {phase}")
         quiet = err is None or self._told
         self._told = self._told or not quiet
-        container = container_of(factory, self._pod, factory.flags.get_string("container"), quiet=quiet, err=self._tell)
+        container = container_of(factory, pod, factory.flags.get_string("container"), quiet=quiet, err=self._tell)
         with upgrading():
             running = await start(
                 factory.client("v1"), namespace, name, command, container=container, stdin=stdin is not None
@@ -191,6 +197,7 @@ def _files(path: Path, name: str) -> Iterator[tuple[Path, str]]:
 
 async def _from_pod(factory: Factory, program: str, source: Place, target: str) -> None:
     container = Container(factory, source, factory.out)
+    await container.pod()
     tries, most = 0, factory.flags.get_int("retries")
     escaped = source.path.replace("'", "'\\''")
     with tempfile.TemporaryFile() as archive:

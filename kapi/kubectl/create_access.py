@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kapi.client.errors import ConnectionFailed, NoMatch, StatusError
+from kapi.client.errors import ConnectionFailed, DeadlineExceeded, NoMatch, StatusError
 from kapi.kubectl.command import Command, Help
 from kapi.kubectl.creating import CREATE, create, metadata, name_argument, one_name
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag
-from kapi.kubectl.messages import CommandError, inner_text
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.machinery.tree import Object
 
@@ -245,8 +245,8 @@ async def _token(factory: Factory, program: str) -> int:
     request = factory.client("v1").post().namespace(factory.namespace).resource("serviceaccounts")
     try:
         answer = await request.name(name).subresource("token").body(body).do()
-    except (StatusError, ConnectionFailed, ValueError) as error:
-        raise CommandError(f"failed to create token: {inner_text(error, factory.config.host)}") from None
+    except (StatusError, ConnectionFailed, DeadlineExceeded, ValueError) as error:
+        raise CommandError(f"failed to create token: {factory.request_text(error)}") from None
     if flags.get_string("output"):
         factory.out.write(printer.print(answer))
     else:

@@ -5,10 +5,10 @@ Objects have the fields in the order of Go's structs, which is the order of prin
 
 from __future__ import annotations
 
-from kapi.client.errors import ConnectionFailed, StatusError
+from kapi.client.errors import ConnectionFailed, DeadlineExceeded, StatusError
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import PRINT, Flag, shared
-from kapi.kubectl.messages import CommandError, inner_text
+from kapi.kubectl.messages import CommandError
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.writing import LAST_APPLIED, dry_run_strategy, dry_run_suffix, field_manager, recorded, validation
@@ -69,10 +69,10 @@ async def create(
     if dry_run != "client":
         try:
             obj = await post(factory, obj, resource, fieldValidation=fields, **scope)
-        except (StatusError, ConnectionFailed) as error:
+        except (StatusError, ConnectionFailed, DeadlineExceeded) as error:
             if not failed:
                 raise
-            raise CommandError(f"{failed} {inner_text(error, factory.config.host)}") from None
+            raise CommandError(f"{failed} {factory.request_text(error)}") from None
     factory.out.write(printer.print(obj))
     return 0
 

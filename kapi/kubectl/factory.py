@@ -270,6 +270,14 @@ class Factory:
             self._built = built_file(self.kustomization)
         return self._built
 
+    def request_text(self, error: BaseException) -> str:
+        """The text of an error of the server, or of a request to it, as part of another's."""
+        if (
+            isinstance(error, ConnectionFailed) and self.config.timeout
+        ):  # client-go sends its time limit with the request
+            error.target += f"{'&' if '?' in error.target else '?'}timeout={duration_text(self.config.timeout)}"
+        return inner_text(error, self.config.host)
+
     def discovery_text(self, error: BaseException, path: str = "") -> str:
         """The text of an error in reading what the server has, as part of another's.  ``path``: which request it shows."""
         if isinstance(error, ConnectionFailed):  # client-go sends its time limit with the request
