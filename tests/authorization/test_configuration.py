@@ -15,7 +15,9 @@ from kapi.authorization.build import AuthorizationSettings, build_authorization,
 from kapi.authorization.configuration import ConfigurationError, load_authorization
 from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny
 from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.match_conditions import compile_conditions
 from kapi.authorization.union import Link, UnionAuthorizer
+from kapi.machinery.field import Path as FieldPath
 from kapi.request.user import UserInfo
 from tests.authorization.policies import ask
 
@@ -265,3 +267,37 @@ def test_a_chain_is_exchanged_in_one_step() -> None:
     assert decision() is Decision.NO_OPINION
     question.user = UserInfo("root", groups=("system:masters",))
     assert decision() is Decision.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("expressions", "quick", "matches"),
+    [
+        (["request.user == 'jane'"], True, True), (["request.user == 'jack'"], False, False),
+        (["request.user == 'jane'", "'g' in request.groups"], True, True),
+        (["request.user == 'jane'", "'h' in request.groups"], False, False),
+        (["request.extra['x'] == ['y']"], None, "no such key: x"),
+        (["request.extra['x'] == ['y']", "request.user == 'jack'"], None, False),
+        (["request.groups.all(a, request.groups.all(b, request.groups.all(c, a + b + c != '')))"], True, True),
+    ],
+)  # fmt: skip
+def test_all_conditions_hold_and_a_false_one_decides(
+    expressions: list[str], quick: bool | None, matches: bool | str
+) -> None:
+    """What is not decided at once, as an error is not, is evaluated again in pieces."""
+    conditions, errors = compile_conditions([{"expression": each} for each in expressions], FieldPath("p"))
+    assert conditions is not None and errors == []
+    review = {"spec": {"user": "jane", "groups": ["g"]}}
+    assert conditions.quick(review) is quick
+    if isinstance(matches, str):
+        with pytest.raises(ValueError, match=matches):
+            conditions.matches(review)
+    else:
+        assert conditions.matches(review) is matches
+
+
+def test_conditions_that_take_long_are_not_decided_at_once() -> None:
+    expression = "request.groups.all(a, request.groups.all(b, a == b || a != b))"
+    conditions, _ = compile_conditions([{"expression": expression}], FieldPath("p"))
+    assert conditions is not None
+    review = {"spec": {"groups": [f"g{number}" for number in range(100)]}}
+    assert (conditions.quick(review), conditions.matches(review)) == (None, True)

@@ -537,6 +537,10 @@ KEYED: Object = {"type": "array", "items": {**ITEMS, "required": ["k"]}, "x-kube
              "default.metadata: Invalid value: 5: json: cannot unmarshal number into Go value of type v1.ObjectMeta",
          ]),
         ({"type": "object", "not": {"default": 1}}, ["not.default: Forbidden: must be undefined to be structural"]),
+        ({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}, [
+             "additionalProperties.uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity "
+             "becomes quadratic",
+         ]),
         ({"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"metadata": {"type": "object",
           "properties": {"name": {"type": "string", "x-kubernetes-embedded-resource": True}}}}}, [
              "properties[metadata].properties[name].properties: Required value: must not be empty if "
