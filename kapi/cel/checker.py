@@ -150,7 +150,7 @@ class _Checker(Visitor[CelType]):
     def select(self, node: Select) -> CelType:
         if not node.test:
             name = qualified_name(node)
-            if name is not None and self.local(name.split(".", 1)[0]) is None:
+            if name is not None and self.local(name.partition(".")[0]) is None:
                 found = self.lookup(name)
                 if found is not None:
                     node.variable, type_, node.constant, node.resolved = found
@@ -194,7 +194,7 @@ class _Checker(Visitor[CelType]):
             prefix = qualified_name(node.target)
             if prefix is not None:
                 full = self.scope.function(f"{prefix}.{node.function}")
-                if full is not None and self.local(prefix.split(".", 1)[0].lstrip(".")) is None:
+                if full is not None and self.local(prefix.partition(".")[0].lstrip(".")) is None:
                     node.target, node.function = None, full
                     return self.resolve_call(node, [self.visit(arg) for arg in node.args])
             target = self.visit(node.target)

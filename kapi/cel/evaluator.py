@@ -114,7 +114,7 @@ class Compiler(Visitor[Step]):
             return variable(node.variable)
         if node.type is None and not node.test:
             name = qualified_name(node)
-            if name is not None and self.slot(name.split(".", 1)[0]) is None:
+            if name is not None and self.slot(name.partition(".")[0]) is None:
                 for candidate in self.scope.candidates(name):
                     if candidate in self.scope.variables:
                         return variable(candidate)
@@ -156,7 +156,7 @@ class Compiler(Visitor[Step]):
         if node.target is not None:
             prefix = qualified_name(node.target)
             full = self.scope.function(f"{prefix}.{node.function}") if prefix is not None else None
-            if full is not None and self.slot(str(prefix).split(".", 1)[0]) is None:
+            if full is not None and self.slot(str(prefix).partition(".")[0]) is None:
                 return self.invoke(node, node.args, self.scope.functions[full])
             nodes = [node.target, *node.args]
             found = self.scope.functions.get(node.function, [])

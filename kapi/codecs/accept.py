@@ -100,7 +100,7 @@ def _sorted(clauses: list[Clause]) -> list[Clause]:
 
 def route_accepts(header: str, produced: tuple[str, ...]) -> bool:
     """Whether a route accepts the header; go-restful compares only whole names of media types."""
-    names = [part.split(";", 1)[0].strip(" ") for part in header.split(",")]
+    names = [part.partition(";")[0].strip(" ") for part in header.split(",")]
     return not header or any(name == "*/*" or name in produced for name in names)
 
 

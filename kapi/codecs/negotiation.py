@@ -241,12 +241,12 @@ def _parse_media_type(value: str) -> str:
 def check_patch_route(ctx: RequestHead, types: tuple[str, ...]) -> str:
     """The patch type of a PATCH.  Raises UnsupportedMediaType with the text of the router or of the serializers."""
     given = ctx.header("content-type") or ""
-    kind = given.split(";", 1)[0]
+    kind = given.partition(";")[0]
     if kind in types or (ctx.cbor and kind == APPLY_CBOR):
         return kind
     if ctx.cbor:
         types = (*types, APPLY_CBOR)
-    names = [part.split(";", 1)[0].strip() for part in given.split(",")]
+    names = [part.partition(";")[0].strip() for part in given.split(",")]
     if "application/strategic-merge-patch+json" in types and not any(name in types for name in names):
         ctx.cbor = False  # the router has no such serializer
         raise status.UnsupportedMediaType("415: Unsupported Media Type", details={})

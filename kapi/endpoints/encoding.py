@@ -153,5 +153,5 @@ def go_type(resource: Resource, suffix: str = "") -> str:
     """The name of a resource's internal type in upstream's messages."""
     if resource.typed_items:
         return "*unstructured.Unstructured" + suffix
-    package = "core" if resource.group in ("", "events.k8s.io") else resource.group.split(".", 1)[0]
+    package = "core" if resource.group in ("", "events.k8s.io") else resource.group.partition(".")[0]
     return f"*{package}.{resource.kind}{suffix}"

@@ -217,7 +217,7 @@ def write_options(ctx: RequestContext, kind: str, patch_type: str = "") -> Write
 
 def default_manager(ctx: RequestContext) -> str:
     """The default name of the field manager: the user agent up to the first slash."""
-    return _manager_of((ctx.header("user-agent") or "").split("/", 1)[0])
+    return _manager_of((ctx.header("user-agent") or "").partition("/")[0])
 
 
 @memoized(1000)

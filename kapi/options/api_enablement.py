@@ -25,7 +25,7 @@ def _settings(text: str) -> dict[str, str]:
     """Pairs, with upstream's other names of the core group version; ``api/legacy`` has no effect."""
     found: dict[str, str] = {}
     for key, value in pairs(text).items():
-        if key.removeprefix("api/").split("/", 1)[0] == "v1":
+        if key.removeprefix("api/").partition("/")[0] == "v1":
             key = "/v1"  # also of a setting of one resource (upstream: ``Options.Complete``)
         if key != "api/legacy":
             found[key] = value

@@ -331,6 +331,6 @@ def _refuse(body: Object, given: GroupVersionKind, expected: GroupVersionKind) -
             f"the API version in the data ({given.group_version}) does not match "
             f"the expected API version ({expected.group_version})"
         )
-    package = expected.group.split(".", 1)[0] or "core"
+    package = expected.group.partition(".")[0] or "core"
     text = f"converting ({given.version}.{given.kind}) to ({package}.{expected.kind}): unknown conversion"
     raise cannot_handle(given, expected, text)

@@ -115,7 +115,7 @@ def _check_names(value: object) -> None:
 
 
 def _is_object(value: Message) -> bool:
-    return isinstance(value.cel_type, StructType) and value.cel_type.name.split(".", 1)[0] == "Object"
+    return isinstance(value.cel_type, StructType) and value.cel_type.name.partition(".")[0] == "Object"
 
 
 def _misnamed(value: object, path: str) -> Iterator[str]:
