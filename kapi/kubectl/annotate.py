@@ -41,7 +41,7 @@ async def run(factory: Factory, program: str) -> int:
             if conflicts := [pair for pair in marker.conflicts(obj) if pair[0] != _CAUSE]:
                 shown = "; ".join(f"'{key}' already has a value ({value})" for key, value in conflicts)
                 raise CommandError(f"--overwrite is false but found the following declared annotation(s): {shown}")
-            obj, _, _ = change.applied(obj)
+            obj = marker.versioned(change.applied(obj)[0])
             if marker.sends:
                 await marker.send(info)
                 obj = info.object or {}

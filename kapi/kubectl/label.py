@@ -41,6 +41,7 @@ async def run(factory: Factory, program: str) -> int:
                     ]
                 )
             obj, added, removed = change.applied(obj)
+            obj = marker.versioned(obj)
             if marker.sends:
                 obj = recorded(factory, program, obj)
                 _tell_missing(factory, info.object or {}, change)

@@ -140,6 +140,12 @@ class Marker:
         self._change = change
         self.dry_run = dry_run_strategy(factory.flags.get_string("dry-run"))
 
+    def versioned(self, obj: Object) -> Object:
+        """The object with the version of --resource-version, if there is one."""
+        if not (version := self._factory.flags.get_string("resource-version")):
+            return obj
+        return {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
+
     def conflicts(self, obj: Object) -> list[tuple[str, str]]:
         """The keys that have another value, with that value, unless they may be overwritten."""
         if self._factory.flags.get_bool("overwrite"):

@@ -105,6 +105,8 @@ async def _service_account(factory: Factory, program: str) -> int:
     if not flags.arguments:
         raise CommandError("serviceaccount is required")
     *resources, name = flags.arguments
+    if flags.get_bool("local"):
+        resources = []  # as kubectl, which then takes only files
 
     def change(info: Info, spec: Object) -> list[str]:
         spec["serviceAccountName"] = name
@@ -152,6 +154,8 @@ async def _subject(factory: Factory, program: str) -> int:
     flags = factory.flags
     dry_run = dry_run_strategy(flags.get_string("dry-run"))
     await _readable(factory, program, flags.arguments)
+    if flags.get_bool("local") and dry_run == "server":
+        raise CommandError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
     if not any(flags.get_list(name) for name in ("user", "group", "serviceaccount")):
         raise CommandError("you must specify at least one value of user, group or serviceaccount")
     found = subjects(factory)

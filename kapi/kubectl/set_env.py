@@ -108,6 +108,8 @@ async def _env(factory: Factory, program: str) -> int:
     if not flags.get_bool("local"):
         factory.check_config()
     _check(factory, resources)
+    if flags.get_bool("local"):
+        resources = []  # as kubectl, which then takes only files
     pairs = [*flags.get_list("env"), *pairs]
     if "-" in pairs and "-" in flags.get_list("filename"):
         raise CommandError(STDIN_TWICE)
