@@ -64,8 +64,8 @@ async def run(factory: Factory, program: str) -> int:
         if flags.get_bool("edit"):
             from kapi.kubectl.edit import Creating  # imported only when it is used
 
-            if code := await Creating(factory, program, [info], fields).run():
-                return code
+            with result.caught():
+                await Creating(factory, program, [info], fields).run()
             continue
         info.object = recorded(factory, program, saved(info.object or {}, flags))
         if dry_run != "client":

@@ -28,7 +28,7 @@ from kapi.kubectl.schema_validation import Validator
 from kapi.kubectl.updates import Updates
 from kapi.kubectl.visitor import parts, read_documents
 from kapi.kubectl.writing import field_manager, recorded, validation, with_last_applied
-from kapi.machinery.golang import quote, syntax
+from kapi.machinery.golang import file_error, quote, syntax
 from kapi.machinery.status import Invalid, NotFound
 from kapi.machinery.tree import Object, Tree, dig
 
@@ -209,15 +209,20 @@ class Editing:
         for head, others in results.reasons if header else ():
             header += f"# {_commented(head)}{':' if others else ''}\n"
             header += "".join(f"# * {_commented(other)}\n" for other in others) + "#\n"
-        data = header.encode() + text
+        data = header.encode() + (b"" if results.reasons else text)
         if self._factory.flags.get_bool("windows-line-endings"):
             data = data.replace(b"\n", b"\r\n")
+        if results.reasons:  # was edited before, and has its line ends
+            data += text
         number, path = tempfile.mkstemp(".json" if self._json else ".yaml", f"{self._program}-edit-")
         with os.fdopen(number, "wb") as file:
             file.write(data)
         await _launch(self._factory, path)
-        with open(path, "rb") as file:
-            return file.read(), path
+        try:
+            with open(path, "rb") as file:
+                return file.read(), path
+        except OSError as error:
+            raise CommandError(file_error(error)) from None
 
     def original(self, info: Info) -> Info:
         """The object before it was edited.  Raises CommandError."""
