@@ -294,7 +294,8 @@ class Builder:
 
     async def _by_paths(self) -> Result:
         sources: list[str] = []
-        for path in () if self._factory.kustomization else self._files:
+        kustomized = bool(self._files and self._factory.kustomization)
+        for path in () if kustomized else self._files:
             sources += [path] if path == "-" or is_url(path) else expand_paths(path, self._recursive)
         if self._types or self._names:
             raise CommandError(
@@ -303,7 +304,7 @@ class Builder:
         if self._tuples:
             raise CommandError("resource/name arguments cannot be provided when a path is specified")
         visitors: list[Visitor] = []
-        if self._factory.kustomization:
+        if kustomized:
             try:
                 sources = [self._factory.built()]
             except CommandError as error:

@@ -397,6 +397,9 @@ def test_a_kustomization_is_built_by_kustomize(cluster: KapiProcess, tmp_path: P
     program.chmod(0o755)
     assert run("kustomize", str(directory)).stdout == f"{MAP % 'built'}\n"
     assert run("create", "-k", str(directory)).stdout == "configmap/built created\n"
+    environment["KUBE_EDITOR"] = f"{shutil.which('sed')} -i /a:.*1/s/1/2/"
+    edited = run("edit", "-k", str(directory))
+    assert (edited.stdout, edited.stderr) == ("configmap/built edited\n", "")
     assert run("delete", "-k", str(directory)).stdout == 'configmap "built" deleted from default namespace\n'
     both = run("apply", "-k", str(directory), "-f", "x")
     assert (both.stderr, both.returncode) == ("error: only one of -f or -k can be specified\n", 1)
