@@ -272,9 +272,7 @@ class Factory:
 
     def request_text(self, error: BaseException) -> str:
         """The text of an error of the server, or of a request to it, as part of another's."""
-        if (
-            isinstance(error, ConnectionFailed) and self.config.timeout
-        ):  # client-go sends its time limit with the request
+        if isinstance(error, ConnectionFailed) and self.config.timeout:  # which client-go sends with the request
             error.target += f"{'&' if '?' in error.target else '?'}timeout={duration_text(self.config.timeout)}"
         return inner_text(error, self.config.host)
 
