@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     chosen = list(islice(found, options.first - 1, options.sample))
     fates: Counter[str] = Counter()
 
-    equivalent = _equivalent()
+    equivalent = equivalent_places()
 
     def decided(number: int, mutation: Mutation, tests: list[str] | None, forks: Forks, copy: Checkout) -> bool:
         """Whether it is equivalent, or noticed by these tests (None: all)."""
@@ -136,7 +136,7 @@ def _place(root: Path, mutation: Mutation) -> tuple[str, str, str]:
     raise ValueError(mutation)
 
 
-def _equivalent() -> frozenset[tuple[str, ...]]:
+def equivalent_places() -> frozenset[tuple[str, ...]]:
     """The places of ``equivalent.txt``: blocks of a file, its two lines, and why no test can tell them apart."""
     blocks = Path(__file__).with_name("equivalent.txt").read_text().split("\n\n")[1:]
     return frozenset(tuple(block.strip().split("\n")[:3]) for block in blocks if block.strip())

@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("cosmic_ray", reason="needs the extra 'mutants'")
 
+from tests.mutants.__main__ import equivalent_places
 from tests.mutants.killing import Checkout
 from tests.mutants.mutations import Mutation, mutations_of, rules_of, sample
 
@@ -272,3 +273,10 @@ def test_a_mutation_names_where_it_is() -> None:
     path = Path("kapi/authorization/fixed.py")
     found = mutations_of(path, (ROOT / path).read_text())
     assert all(isinstance(each, Mutation) and each.path == path and each.line > 0 for each in found)
+
+
+def test_lines_of_equivalent_mutations_are_in_their_files() -> None:
+    places = equivalent_places()
+    lines = {path: {line.strip() for line in (ROOT / path).read_text().splitlines()} for path, _, _ in places}
+    assert [place for place in places if place[1].removeprefix("- ") not in lines[place[0]]] == []
+    assert len(places) > 100
