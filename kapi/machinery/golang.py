@@ -353,7 +353,8 @@ def base64_bytes(text: str, last: str = STANDARD) -> bytes:
     compact = text.replace("\r", "").replace("\n", "")
     padding = "=" * (-len(compact) % 4) if last == URL_SAFE else ""
     try:
-        if len(compact + padding) % 4 or (last == URL_SAFE and not {"+", "/", "="}.isdisjoint(compact)):
+        wrong = len(compact + padding) % 4 or compact.endswith("===")
+        if wrong or (last == URL_SAFE and not {"+", "/", "="}.isdisjoint(compact)):
             raise ValueError  # which Python would take
         return base64.b64decode(compact + padding, altchars=last, validate=True)
     except ValueError:

@@ -193,7 +193,7 @@ def test_errors_are_told_once() -> None:
         ("YWé!", 2, 2), ("=QAA", 0, 0), ("Y=QA", 1, 1), ("YQ=", 3, 2),
         ("YQ=\n", 4, 2), ("YQ\n=A", 3, 3), ("YQ=\n=\n", None, 2), ("YQ==\nYQ==", 5, 2),
         ("YWI=YQ==", 4, 3), ("YWI=\n", None, 3), ("YWJj=", 4, 4), ("YWJjY=", 5, 5),
-        ("-_-_", 0, None), ("+/+/", None, 0),
+        ("-_-_", 0, None), ("+/+/", None, 0), ("YWJj====", 4, 4), ("YWJj===\r=", 4, 4), ("YWJj========", 4, 4),
     ],
 )  # fmt: skip
 def test_base64_is_wrong_where_gos_decoder_says(text: str, standard: int | None, url_safe: int | None) -> None:

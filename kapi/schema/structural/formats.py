@@ -109,7 +109,7 @@ def _byte(text: str) -> bool:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return False
-    return len(text) % 4 == 0
+    return len(text) % 4 == 0 and not text.endswith("===")
 
 
 _SCALA = re.compile(r"(?<![0-9])(([0-9]+)\s*([A-Za-zµ]+))")
