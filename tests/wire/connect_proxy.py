@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import tempfile
@@ -82,16 +83,18 @@ class ConnectProxy:
             host, _, port = head.split()[1].decode().rpartition(":")
             target = stack.enter_context(socket.create_connection((self.hosts.get(host, host), int(port)), 5))
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            back = threading.Thread(target=_pump, args=(target, client), daemon=True)
-            back.start()
-            _pump(client, target)
-            back.join()
+            _tunnel(client, target)
 
 
-def _pump(source: socket.socket, drain: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            drain.sendall(data)
-    for end in (source, drain):
-        with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+def _tunnel(client: socket.socket, target: socket.socket) -> None:
+    """Copies both ways in one thread, until either end closes: a TLS socket cannot be read and written at the same time."""
+    others = {client: target, target: client}
+    while True:
+        ready = (
+            [client] if isinstance(client, ssl.SSLSocket) and client.pending() else select.select([*others], (), ())[0]
+        )
+        for source in ready:
+            data = source.recv(65536)
+            if not data:
+                return
+            others[source].sendall(data)
