@@ -17,7 +17,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})\Z", re.ASCII).match
+_EXPONENT = re.compile(r"[eE]([+-]?)0*([0-9]{1,9})\Z", re.ASCII).match
 _INT64 = 1 << 63
 _MAX_DIGITS = 18  # always fit an int64
 #: larger exponents, and more digits, would only cost time; upstream has no such limits
@@ -62,9 +62,9 @@ def _read_suffix(suffix: str) -> tuple[str, int]:
     if suffix in _BINARY:
         return "binary", _BINARY[suffix]
     found = _EXPONENT(suffix)
-    if found is None or abs(int(found[1])) > _MAX_EXPONENT:
+    if found is None or int(found[2]) > _MAX_EXPONENT:
         raise QuantityError("unable to parse quantity's suffix")
-    return "exponent", int(found[1])
+    return "exponent", int(found[1] + found[2])
 
 
 def _keeps_text(text: str, number: str, fraction: str, family: str, exponent: int, value: int) -> bool:

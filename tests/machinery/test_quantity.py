@@ -34,6 +34,7 @@ def test_a_quantity_takes_its_canonical_form(given_text: str, stored: str) -> No
         (".5T", "500G"), (".5E", "500P"), ("0.0001Gi", "107374182400u"), ("1.0009765625Mi", "1025Ki"), ("1.0Ki", "1Ki"),
         ("0.0000000011Ei", "1268213655067531674n"), ("+100Ti", "100Ti"), ("+8Ki", "8Ki"),
         ("+1234567890123456789", "1234567890123456789"), ("-0.5E", "-500P"), ("1e4096", "10e4095"), ("-0", "0"),
+        ("1e0000000005", "100e3"), ("1e+00000000000000000005", "100e3"),
     ],
 )  # fmt: skip
 def test_further_canonical_forms(given_text: str, stored: str) -> None:
