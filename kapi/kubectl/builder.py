@@ -373,10 +373,7 @@ class Builder:
     async def _check_own_namespace(self, info: Info) -> None:
         """Raises CommandError for an object in another namespace than the command line's, which is "" with all of them."""
         if self._enforce and info.mapping.namespaced and info.namespace and info.namespace != self._namespace:
-            raise OtherNamespace(
-                f'the namespace from the provided object "{info.namespace}" does not match the namespace '
-                f"\"{self._namespace}\". You must pass '--namespace={info.namespace}' to perform this operation."
-            )
+            raise OtherNamespace(info.namespace, self._namespace)
 
     def _label_predicate(self) -> Callable[[dict[str, str]], bool]:
         """A predicate: whether labels match the selector.  Raises CommandError for a bad selector."""
@@ -484,6 +481,12 @@ def builder_of(factory: Factory, program: str) -> Builder:
     everywhere = flags.has("all-namespaces") and flags.get_bool("all-namespaces")
     builder.namespace(factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=everywhere)
     return builder.filenames(flags.get_list("filename"), flags.has("recursive") and flags.get_bool("recursive"))
+
+
+def selecting_builder(factory: Factory, program: str) -> Builder:
+    """A Builder that also has the selectors of the flags: labels and fields."""
+    flags = factory.flags
+    return builder_of(factory, program).labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
 
 
 def _unvalidated(source: str, what: str) -> CommandError:

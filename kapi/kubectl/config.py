@@ -24,7 +24,7 @@ from kapi.machinery.golang import base64_bytes, file_error, parse_bool, quote
 from kapi.machinery.tree import Object, Tree
 
 _TEXT, _BOOL, _BYTES, _LIST, _MAP, _POINTER = range(6)
-_LISTS = ("clusters", "contexts", "users")
+_LISTS = tuple(plural for plural, _ in LISTS)
 _ENTRY = {"extensions": _MAP}
 _FIELDS: dict[str, dict[str, int]] = {
     "clusters": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.client.errors import StatusError
-from kapi.kubectl.builder import Builder, builder_of
+from kapi.kubectl.builder import Builder, selecting_builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag, Flags, like, shared
@@ -93,8 +93,7 @@ def _check_output(flags: Flags) -> None:
 
 def _builder(factory: Factory, program: str) -> Builder:
     flags = factory.flags
-    builder = builder_of(factory, program).labels(flags.get_string("selector"))
-    builder.fields(flags.get_string("field-selector")).select_all(flags.get_bool("all"))
+    builder = selecting_builder(factory, program).select_all(flags.get_bool("all"))
     return builder.resource_type_or_name(flags.arguments, allow_empty_selector=False)
 
 

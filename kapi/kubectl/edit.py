@@ -22,7 +22,7 @@ from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, shared
 from kapi.kubectl.info import Info
-from kapi.kubectl.messages import CommandError, ListErrors
+from kapi.kubectl.messages import CommandError, ListErrors, OtherNamespace
 from kapi.kubectl.print_flags import no_printer, printer_for
 from kapi.kubectl.schema_validation import Validator
 from kapi.kubectl.updates import Updates
@@ -39,10 +39,6 @@ _HEADER = """\
 # reopened with the relevant failures.
 #
 """
-_OTHER_NAMESPACE = (
-    'the namespace from the provided object "{0}" does not match the namespace "{1}". '
-    "You must pass '--namespace={0}' to perform this operation."
-)
 _EDITED = "edited-file"  # in messages
 FLAGS = (
     *FILENAME,
@@ -151,7 +147,7 @@ class Editing:
         if self._fields == "Ignore":
             return ""
         try:
-            tree = next((tree for tree, _ in read_documents(_first(_stripped(edited)), "")), None)
+            tree = _first(_stripped(edited))
         except CommandError as error:
             return str(error).removeprefix("error parsing : error converting YAML to JSON: ")
         return await Validator(self._factory, self._fields).problem(tree)
@@ -167,12 +163,10 @@ class Editing:
         if not info.mapping.namespaced:
             return
         if info.namespace and info.namespace != namespace:
-            raise CommandError(_OTHER_NAMESPACE.format(info.namespace, namespace))
+            raise OtherNamespace(info.namespace, namespace)
         obj = info.object or {}
-        info.namespace, info.object = (
-            namespace,
-            {**obj, "metadata": {**(obj.get("metadata") or {}), "namespace": namespace}},
-        )
+        info.namespace = namespace
+        info.object = {**obj, "metadata": {**(obj.get("metadata") or {}), "namespace": namespace}}
 
     def _refuse(self, problem: str, results: Results) -> None:
         """A file that is not valid is an error of the first object."""
@@ -224,24 +218,24 @@ class Editing:
         except OSError as error:
             raise CommandError(file_error(error)) from None
 
+    def _known(self, info: Info) -> Info | None:
+        uid = dig(info.object, "metadata", "uid")
+        return next((one for one in self._infos if dig(one.object, "metadata", "uid") == uid), None)
+
     def original(self, info: Info) -> Info:
         """The object before it was edited.  Raises CommandError."""
-        uid = dig(info.object, "metadata", "uid")
-        for one in self._infos:
-            if dig(one.object, "metadata", "uid") == uid:
-                return one
+        if found := self._known(info):
+            return found
         shown = f"&unstructured.Unstructured{{Object:{syntax(info.object)}}}"
         raise CommandError(f"no original object found for {shown}")
 
     async def send(self, infos: list[Info], results: Results) -> None:
         """Patches changed objects.  Raises CommandError for changes that no patch can make."""
         flags = self._factory.flags
-        managers = {
-            dig(one.object, "metadata", "uid"): dig(one.object, "metadata", "managedFields") for one in self._infos
-        }
         for info in infos:
             obj = info.object or {}
-            if managed := managers.get(dig(obj, "metadata", "uid")):
+            before = self._known(info)
+            if before and (managed := dig(before.object, "metadata", "managedFields")):
                 obj = {**obj, "metadata": {**obj["metadata"], "managedFields": managed}}
             if flags.get_bool("save-config"):
                 obj = with_last_applied(obj)
@@ -309,9 +303,10 @@ def _stripped(text: bytes) -> bytes:
     return b"\n".join(line for line in lines if not line.strip().startswith(b"#") or line.strip().startswith(b"#!"))
 
 
-def _first(text: bytes) -> bytes:
-    """The first document of a text without comments."""
-    return next((part for part in parts(text) if part.strip()), b"")
+def _first(text: bytes) -> Tree:
+    """The first document of a text without comments, or None.  Raises CommandError."""
+    first = next((part for part in parts(text) if part.strip()), b"")
+    return next((tree for tree, _ in read_documents(first, "")), None)
 
 
 def _has_lines(text: bytes) -> bool:
@@ -322,7 +317,7 @@ def _content(text: bytes) -> Tree:
     """The first document, parsed, or the text without comments.  As in kubectl, others are not compared."""
     stripped = _stripped(text)
     try:
-        return next((tree for tree, _ in read_documents(_first(stripped), "")), None)
+        return _first(stripped)
     except CommandError:
         return stripped
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kapi.client.errors import NoMatch
-from kapi.kubectl.builder import builder_of
+from kapi.kubectl.builder import builder_of, selecting_builder
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag, like, shared
 from kapi.kubectl.info import Info
@@ -115,11 +115,10 @@ async def objects(factory: Factory, program: str, resources: list[str], *, singl
     flags = factory.flags
     version = flags.get_string("resource-version")
     try:
-        builder = builder_of(factory, program)
         if flags.get_bool("local"):
-            builder.local()
+            builder = builder_of(factory, program).local()
         else:
-            builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector")).latest()
+            builder = selecting_builder(factory, program).latest()
             builder.resource_type_or_name(resources, allow_empty_selector=flags.get_bool("all"))
         result = await builder.do()
     except (CommandError, NoMatch):

@@ -50,6 +50,12 @@ class Aggregate(Exception):
 class OtherNamespace(CommandError):
     """An object has another namespace than the command line: an error of the object, not in reading it."""
 
+    def __init__(self, found: str, wanted: str) -> None:
+        super().__init__(
+            f'the namespace from the provided object "{found}" does not match the namespace "{wanted}". '
+            f"You must pass '--namespace={found}' to perform this operation."
+        )
+
 
 class ListErrors(Aggregate):
     """The errors of the items of a list in a file: beside other errors they are one, in one line."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from twisted.internet.task import deferLater
 
-from kapi.kubectl.builder import Builder, builder_of
+from kapi.kubectl.builder import Builder, selecting_builder
 from kapi.kubectl.command import Help
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILES_BELOW, PRINT, Flag, like, shared
@@ -51,10 +51,8 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("unrecognized condition: []")
     timeout = flags.get_duration("timeout")
     end = factory.reactor.seconds() + (FOREVER_SECONDS if timeout < 0 else timeout)
-    builder = (
-        builder_of(factory, program).labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
-    )
-    builder.latest().resource_type_or_name(flags.arguments, allow_empty_selector=flags.get_bool("all"))
+    builder = selecting_builder(factory, program).latest()
+    builder.resource_type_or_name(flags.arguments, allow_empty_selector=flags.get_bool("all"))
     if flags.get_bool("local") and not flags.get_list("filename"):
         builder.local()
     deleting = _deleted in conditions
