@@ -228,7 +228,7 @@ class _Modes:
             problem = next((text for text in (_extra_problem(key, extra[key]) for key in extra) if text), "")
             if problem:
                 raise refused(question, problem)
-            many = len(extra) >= _MIN_WILDCARD_CHECKED or sum(map(len, extra.values())) >= _MIN_WILDCARD_CHECKED
+            many = sum(map(len, extra.values())) >= _MIN_WILDCARD_CHECKED
             if many and await self._allowed(msgspec.structs.replace(question, subresource="*", name="*")):
                 return
         for key, values in extra.items():

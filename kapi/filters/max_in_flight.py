@@ -15,33 +15,26 @@ _READS = frozenset({"get", "list", "watch"})
 
 
 def max_in_flight(reads: int, writes: int) -> Filter:
-    """``reads`` and ``writes`` are the limits; 0 means no limit.  Members of system:masters are never rejected."""
-    reading = writing = 0
+    """``reads`` and ``writes`` are the limits; 0 means no limit.
 
-    def read(ctx: RequestContext, code: int) -> None:
-        nonlocal reading
-        reading -= 1
+    Members of system:masters are never rejected; above the limit they take no place of others.
+    """
+    limits, running = {True: reads, False: writes}, {True: 0, False: 0}  # by whether a request reads
 
-    def written(ctx: RequestContext, code: int) -> None:
-        nonlocal writing
-        writing -= 1
+    def leave(ctx: RequestContext, code: int) -> None:
+        assert ctx.info is not None
+        running[ctx.info.verb in _READS] -= 1
 
     def check(ctx: RequestContext) -> Response | None:
-        nonlocal reading, writing
         assert ctx.info is not None
-        if ctx.info.long_running:
+        read = ctx.info.verb in _READS
+        if ctx.info.long_running or not limits[read]:
             return None
-        write = ctx.info.verb not in _READS
-        limit, now = (writes, writing) if write else (reads, reading)
-        if limit and now >= limit:
-            user = ctx.host_user()
-            if user is None or SYSTEM_MASTERS not in user.groups:
-                return too_many_requests(1)
-        if write:
-            writing += 1
-        else:
-            reading += 1
-        ctx.finishers.append(written if write else read)
-        return None
+        if running[read] < limits[read]:
+            running[read] += 1
+            ctx.finishers.append(leave)
+            return None
+        user = ctx.host_user()
+        return None if user is not None and SYSTEM_MASTERS in user.groups else too_many_requests(1)
 
     return check

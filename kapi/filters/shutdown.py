@@ -11,7 +11,7 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 
 from kapi.filters.chain import Filter
-from kapi.machinery import status
+from kapi.machinery.status import ServiceUnavailable
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
@@ -64,6 +64,11 @@ class RequestWaitGroup:
         return self._idle
 
 
+def _refused() -> ServiceUnavailable:
+    headers = (("Retry-After", "1"), ("X-Content-Type-Options", "nosniff"))
+    return ServiceUnavailable("apiserver is shutting down", headers=headers)
+
+
 def wait_group(group: RequestWaitGroup) -> Filter:
     """Counts requests that are not long-running; answers 503 to requests after the wait has begun."""
 
@@ -73,7 +78,7 @@ def wait_group(group: RequestWaitGroup) -> Filter:
         if not group.add():
             if _exempt(ctx):
                 return
-            raise status.service_unavailable("apiserver is shutting down", 1)
+            raise _refused()
         ctx.finishers.append(leave)
 
     def leave(ctx: RequestContext, code: int) -> None:
@@ -86,11 +91,10 @@ def watch_termination(group: RequestWaitGroup) -> Filter:
     """Counts watches separately, so that shutdown can end them at a bounded rate and wait for their end."""
 
     def join(ctx: RequestContext) -> None:
-        info = ctx.info
-        if info is None or info.verb != "watch" or not info.is_resource:
+        if ctx.info is None or ctx.info.verb != "watch":
             return
         if not group.add():
-            raise status.service_unavailable("apiserver is shutting down", 1)
+            raise _refused()
         ctx.finishers.append(leave)
 
     def leave(ctx: RequestContext, code: int) -> None:

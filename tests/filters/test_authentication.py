@@ -254,3 +254,49 @@ def test_one_is_asked_after_the_other(
         assert (found[0].user if of_tokens else found[0]).name == "alice"
     else:
         assert found == [None]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [(ALICE, ("success", "alice")), (None, ("failure", "")), (AuthenticationError("away"), ("error", ""))],
+)
+def test_each_attempt_is_counted_by_its_outcome(answer: Any, outcome: tuple[str, str], waits: bool) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def record(result: str, seconds: float, user: str) -> None:
+        assert 0 < seconds < 60
+        seen.append((result, user))
+
+    ctx, found = request("/version"), []  # type: ignore[var-annotated]
+
+    async def check() -> None:
+        await answered(authentication(Answering(answer, waits, []), record)(ctx))
+
+    Deferred.fromCoroutine(check()).addErrback(found.append)
+    assert seen == [outcome]
+    assert ctx.user is (answer if outcome[0] == "success" else None)
+    assert [type(failure.value) for failure in found] == [Unauthorized] * (outcome[0] != "success")
+    assert set(ctx.latencies or ()) == ({"authentication"} if waits else set())
+    assert 0 <= sum((ctx.latencies or {}).values()) < 60
+
+
+def test_without_an_authenticator_every_request_passes() -> None:
+    ctx = request("/version", headers={"Authorization": "x"})
+    assert authentication(None)(ctx) is None
+    assert ctx.user is None and first_header(ctx, "Authorization") == "x"
+
+
+@pytest.mark.parametrize(
+    ("user", "ends"),
+    [
+        (UserInfo("system:anonymous"), True),
+        (UserInfo("x", groups=("a", "system:unauthenticated")), True),
+        (UserInfo("x", groups=("system:authenticated",)), False),
+    ],
+)
+def test_who_is_a_stranger(user: UserInfo, ends: bool) -> None:
+    ctx = request("/version")
+    ctx.http.clientproto = b"HTTP/2"
+    assert authentication(Answering(user, False, []))(ctx) is None
+    assert ctx.connection_closing is ends

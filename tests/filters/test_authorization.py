@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.authorization.interface import Attributes, Decision, Verdict
-from kapi.filters.authorization import authorization
+from kapi.filters.authorization import attributes_of, authorization
 from kapi.machinery.status import Forbidden
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
@@ -55,3 +55,53 @@ def test_a_failed_authorizer_is_an_error_of_the_server() -> None:
     assert answer.body == (b'Internal Server Error: "/api/v1/namespaces/x/pods?a=&lt;b&gt;": the webhook is away\n')
     assert annotations == {"authorization.k8s.io/reason": "internal error"}
     assert outcomes == ["error"]
+
+
+def test_a_verdict_that_comes_later_is_judged_as_one_at_once() -> None:
+    class Later(Fixed):
+        async def authorize(self, attributes: Attributes) -> Verdict:  # type: ignore[override]
+            return self.verdict
+
+    ctx, outcomes = request(user=ALICE), []  # type: ignore[var-annotated]
+    check: Any = authorization(Later(Decision.ALLOW, "because"), lambda outcome, seconds: outcomes.append(outcome))
+    with pytest.raises(StopIteration) as ended:
+        check(ctx).send(None)
+    assert (ended.value.value, outcomes) == (None, ["allowed"])
+    assert ctx.latencies is not None and 0 < ctx.latencies["authorization"] < 60
+    check = authorization(Later(Decision.NO_OPINION, "", "away"))
+    with pytest.raises(StopIteration) as ended:
+        check(request(user=ALICE)).send(None)
+    assert ended.value.value.status == 500
+    check = authorization(Later(Decision.DENY))
+    with pytest.raises(Forbidden):
+        check(request(user=ALICE)).send(None)
+
+
+@pytest.mark.parametrize(
+    ("query", "fields", "labels"),
+    [
+        ("", (), ()),
+        ("?fieldSelector=metadata.name%3Da", (("metadata.name", "=", "a"),), ()),
+        ("?labelSelector=x%20in%20(b,a)", (), (("x", "in", ("a", "b")),)),
+        ("?labelSelector=x%20in%20(b,a)&fieldSelector=,,", (), (("x", "in", ("a", "b")),)),
+    ],
+)
+def test_the_authorizer_is_told_all_of_the_request(
+    query: str, fields: tuple[Any, ...], labels: tuple[Any, ...]
+) -> None:
+    attributes = attributes_of(request("/apis/apps/v1/namespaces/x/deployments" + query, user=ALICE))
+    assert (attributes.field_requirements, attributes.label_requirements) == (fields, labels)
+    found = attributes_of(request("/apis/apps/v1/namespaces/x/deployments/d/scale", "PUT", user=ALICE))
+    assert found == Attributes(
+        ALICE,
+        "update",
+        True,
+        "/apis/apps/v1/namespaces/x/deployments/d/scale",
+        "apps",
+        "v1",
+        "deployments",
+        "scale",
+        "x",
+        "d",
+    )
+    assert attributes_of(request("/version", "PUT", user=ALICE)) == Attributes(ALICE, "put", False, "/version")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from copy import copy
 from typing import Any
 
 import pytest
 
 from kapi.authorization.fixed import PrivilegedGroups
+from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.union import Link, UnionAuthorizer
 from kapi.filters.impersonation import impersonation
 from kapi.machinery.status import BadRequest, Forbidden
@@ -210,3 +213,231 @@ def test_constrained_impersonation_sets_extras_by_their_rights() -> None:
     assert user is not None and user.extra == {"example.com/k": ("v",)}
     with pytest.raises(Forbidden, match="impersonate:user-info"):
         run(headers, ALICE, "/api/v1/namespaces/x/pods", *CONSTRAINED)
+
+
+AGENT = UserInfo(
+    "system:serviceaccount:x:agent",
+    extra={"authentication.kubernetes.io/node-name": ("n1",), "authentication.kubernetes.io/node-uid": ("u",)},
+)
+PREFIX = "system:serviceaccount:x:"
+NO_OPINION = Verdict(Decision.NO_OPINION)
+
+
+class Asked:
+    """Allows the verbs of which ``allows`` is a part, all others not; remembers what it was asked."""
+
+    def __init__(self, *allows: str, verdict: Verdict = NO_OPINION) -> None:
+        self.allows, self.verdict = allows, verdict
+        self.verbs: list[str] = []
+        self.questions: list[Attributes] = []
+
+    def authorize(self, question: Attributes) -> Verdict:
+        self.verbs.append(question.verb)
+        self.questions.append(copy(question))
+        return Verdict(Decision.ALLOW) if any(each in question.verb for each in self.allows) else self.verdict
+
+    def act(self, name: str, who: UserInfo = ALICE, **others: Any) -> RequestContext:
+        return acting(impersonation(self), name, who, **others)
+
+
+def acting(step: Any, name: str, who: UserInfo = ALICE, uri: str = "/api/v1/pods", **others: Any) -> RequestContext:
+    headers = {f"Impersonate-{key}": value for key, value in {"User": name, **others}.items()}
+    ctx = request(uri, headers=headers, user=who)
+    with pytest.raises(StopIteration):
+        step(ctx).send(None)
+    return ctx
+
+
+@pytest.mark.parametrize(
+    ("who", "name", "others", "modes"),
+    [
+        (ALICE, "jane", {}, ["user-info"]),
+        (ALICE, "jane", {"Uid": "u", "Group": "g"}, ["user-info"]),
+        (ALICE, "system:node:n1", {}, ["arbitrary-node"]),
+        (ALICE, "system:node:n1", {"Uid": "u"}, []),
+        (ALICE, "system:node:n1", {"Group": "g"}, []),
+        (ALICE, "system:node:n1", {"Extra-K": "v"}, []),
+        (ALICE, "system:node:", {}, ["user-info"]),
+        (ALICE, "system:node:N_1", {}, ["user-info"]),
+        (ALICE, "system:nodes", {}, ["user-info"]),
+        (ALICE, PREFIX + "app", {}, ["serviceaccount"]),
+        (ALICE, PREFIX + "app", {"Uid": "u"}, []),
+        (ALICE, PREFIX + "app", {"Group": "g"}, []),
+        (ALICE, PREFIX + "app", {"Extra-K": "v"}, []),
+        (ALICE, "system:serviceaccount:x", {}, ["user-info"]),
+        (AGENT, "system:node:n1", {}, ["associated-node", "arbitrary-node"]),
+        (AGENT, "system:node:n1", {"Uid": "u"}, []),
+        (AGENT, "system:node:n2", {}, ["arbitrary-node"]),
+        (UserInfo("agent", extra=AGENT.extra), "system:node:n1", {}, ["arbitrary-node"]),
+        (
+            UserInfo(AGENT.name, extra={"authentication.kubernetes.io/node-name": ("n1", "n1")}),
+            "system:node:n1",
+            {},
+            ["arbitrary-node"],
+        ),
+    ],
+)
+def test_the_modes_that_apply_are_tried_from_the_narrowest(
+    who: UserInfo, name: str, others: dict[str, Any], modes: list[str]
+) -> None:
+    asked = Asked()
+    with pytest.raises(Forbidden) as caught:
+        asked.act(name, who, **others)
+    assert asked.verbs == [*(f"impersonate-on:{mode}:list" for mode in modes), "impersonate"]
+    assert f"cannot {asked.verbs[0]} resource" in caught.value.message, "the error of the first mode is told"
+
+
+@pytest.mark.parametrize(
+    ("who", "name", "others", "on", "questions"),
+    [
+        (ALICE, "jane", {"Uid": "7", "Group": ["a", "b"], "Extra-example.com%2Fk": ["v", "w"]}, "user-info", [
+            ("users", "", "", "jane"), ("uids", "", "", "7"), ("groups", "", "", "a"), ("groups", "", "", "b"),
+            ("userextras", "example.com/k", "", "v"), ("userextras", "example.com/k", "", "w"),
+        ]),
+        (ALICE, "system:node:n1", {}, "arbitrary-node", [("nodes", "", "", "n1")]),
+        (AGENT, "system:node:n1", {}, "associated-node", [("nodes", "", "", "*")]),
+        (ALICE, PREFIX + "app", {}, "serviceaccount", [("serviceaccounts", "", "x", "app")]),
+    ],
+)  # fmt: skip
+def test_a_constrained_mode_asks_for_the_action_and_for_all_that_is_impersonated(
+    who: UserInfo, name: str, others: dict[str, Any], on: str, questions: list[tuple[str, ...]]
+) -> None:
+    asked = Asked("impersonate")
+    ctx = asked.act(name, who, uri="/apis/apps/v1/namespaces/y/deployments/d/scale", **others)
+    first, *rest = asked.questions
+    assert (first.verb, first.group, first.version) == (f"impersonate-on:{on}:get", "apps", "v1")
+    assert (first.resource, first.subresource, first.namespace, first.name) == ("deployments", "scale", "y", "d")
+    assert [(each.resource, each.subresource, each.namespace, each.name) for each in rest] == questions
+    assert {(each.verb, each.group, each.version, each.is_resource) for each in rest} == {
+        (f"impersonate:{on}", "authentication.k8s.io", "v1", True)
+    }
+    assert ctx.impersonation_constraint == f"impersonate:{on}"
+    keys = {"authentication.kubernetes.io/associated-node-keys": tuple(sorted(AGENT.extra))}
+    extra = keys if on == "associated-node" else who.extra
+    assert all((each.user.name, each.user.extra) == (who.name, extra) for each in asked.questions)
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "question", "groups"),
+    [
+        ("jane", {}, ("users", "", "jane"), ["system:authenticated"]),
+        ("system:node:n1", {"Uid": "7"}, ("users", "", "system:node:n1"), ["system:authenticated"]),
+        (PREFIX + "app", {"Uid": "7"}, ("serviceaccounts", "x", "app"),
+         ["system:serviceaccounts", "system:serviceaccounts:x", "system:authenticated"]),
+        (PREFIX + "app", {"Group": "g"}, ("serviceaccounts", "x", "app"), ["g", "system:authenticated"]),
+        ("jane", {"Group": "system:unauthenticated"}, ("users", "", "jane"), ["system:unauthenticated"]),
+        ("jane", {"Group": "system:authenticated"}, ("users", "", "jane"), ["system:authenticated"]),
+        ("system:anonymous", {}, ("users", "", "system:anonymous"), ["system:unauthenticated"]),
+        ("system:anonymous", {"Group": "system:unauthenticated"}, ("users", "", "system:anonymous"),
+         ["system:unauthenticated"]),
+        ("system:anonymous", {"Group": "system:authenticated"}, ("users", "", "system:anonymous"),
+         ["system:authenticated", "system:unauthenticated"]),
+    ],
+)  # fmt: skip
+def test_the_plain_verb_asks_for_names_and_groups_in_the_core_group(
+    name: str, others: dict[str, Any], question: tuple[str, ...], groups: list[str]
+) -> None:
+    asked = Asked("impersonate")
+    step = impersonation(asked, constrained=False)
+    ctx = acting(step, name, **others, **{"Extra-K": ["v", ""]})
+    first = asked.questions[0]
+    assert (first.resource, first.namespace, first.name) == question
+    assert ctx.user is not None and list(ctx.user.groups) == groups
+    assert set(asked.verbs) == {"impersonate"} and ctx.impersonation_constraint == ""
+    found = {each.resource: (each.group, each.subresource) for each in asked.questions}
+    assert found.pop("userextras") == ("authentication.k8s.io", "k") and asked.questions[-1].name == ""
+    assert found.pop("uids", None) in (None, ("authentication.k8s.io", ""))
+    assert set(found.values()) == {("", "")}
+
+
+def test_the_mode_that_last_served_a_requestor_is_tried_first_for_him_alone() -> None:
+    asked = Asked("serviceaccount", "user-info:list")
+    step = impersonation(asked)
+
+    def verbs(name: str, who: UserInfo = ALICE) -> list[str]:
+        asked.verbs = []
+        with contextlib.suppress(Forbidden):
+            acting(step, name, who)
+        return asked.verbs
+
+    on, plain = "impersonate-on:user-info:list", "impersonate"
+    assert verbs("jane") == [on, "impersonate:user-info", plain]
+    asked.allows = ("impersonate",)
+    assert verbs("jane") == [on, "impersonate:user-info"]
+    asked.allows = ()
+    assert verbs("jane") == [on, plain]
+    asked.verdict = Verdict(Decision.DENY)
+    assert verbs("system:node:n1") == ["impersonate-on:arbitrary-node:list", plain]
+
+    class Plain(Asked):
+        def authorize(self, question: Attributes) -> Verdict:
+            self.verbs.append(question.verb)
+            return Verdict(Decision.ALLOW if question.verb == plain else Decision.NO_OPINION)
+
+    asked = Plain()
+    step = impersonation(asked)
+    assert verbs("jane") == [on, plain]
+    assert verbs("jane") == [plain], "it costs no more than before there were others"
+    assert verbs(PREFIX + "app") == [plain]
+    assert verbs("jane", AGENT) == [on, plain]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "told"),
+    [
+        (Verdict(Decision.NO_OPINION), ""),
+        (Verdict(Decision.DENY, "why"), ": why"),
+        (Verdict(Decision.NO_OPINION, "", "broken"), ": broken"),
+        (Verdict(Decision.NO_OPINION, "why", "broken"), ": broken: why"),
+    ],
+)
+def test_a_refusal_tells_error_and_reason(verdict: Verdict, told: str) -> None:
+    with pytest.raises(Forbidden) as caught:
+        acting(impersonation(Asked(verdict=verdict), constrained=False), "jane")
+    assert caught.value.message == (
+        'users "jane" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
+        f"at the cluster scope{told}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [
+        ({"Group": ["a", ""]}, "impersonating the empty string group is not allowed"),
+        ({"Group": ["a", "b", "c", "system:masters"]}, "impersonating the system:masters group is not allowed"),
+        ({"Extra-a.b%2Fk": ["v", "w", "x", "y"], "Extra-a.b%2Fl": ["v", ""]},
+         "impersonating the empty string value in extra is not allowed"),
+    ],
+)  # fmt: skip
+def test_what_no_right_allows_in_a_constrained_mode(others: dict[str, Any], text: str) -> None:
+    asked = Asked("user-info")
+    with pytest.raises(Forbidden, match=text):
+        asked.act("jane", **others)
+    assert asked.verbs[:2] == ["impersonate-on:user-info:list", "impersonate:user-info"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "text"),
+    [
+        ({"Uid": 'u"'}, 'UID:"u\\"", Groups:[]string(nil), Extra:map[string][]string(nil)'),
+        ({"Group": ["a", "b"]}, 'UID:"", Groups:[]string{"a", "b"}, Extra:map[string][]string(nil)'),
+        ({"Extra-L": "w", "Extra-K": ["v", "x"]},
+         'UID:"", Groups:[]string(nil), Extra:map[string][]string{"k":[]string{"v", "x"}, "l":[]string{"w"}}'),
+        ({"User": "", "Uid": "u"}, 'UID:"u", Groups:[]string(nil), Extra:map[string][]string(nil)'),
+    ],
+)  # fmt: skip
+def test_what_lacks_a_user_name_is_told_as_upstream_does(headers: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        run({f"Impersonate-{key}": value for key, value in headers.items()})
+    assert caught.value.message == (f'requested &user.DefaultInfo{{Name:"", {text}}} without impersonating a user name')
+
+
+def test_an_empty_name_impersonates_nobody() -> None:
+    ctx = run({"Impersonate-User": "", "Impersonate-Uid": ""})
+    assert ctx.user is ADMIN and ctx.original_user is None
+
+
+def test_one_key_may_come_in_several_forms() -> None:
+    ctx = run({"Impersonate-User": "jane", "Impersonate-Extra-K": ["v", "w"], "Impersonate-Extra-%6B": "x"})
+    assert ctx.user is not None and sorted(ctx.user.extra["k"]) == ["v", "w", "x"]
+    assert list(ctx.http.requestHeaders.getAllRawHeaders()) == []

@@ -7,7 +7,6 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kapi.filters.max_in_flight import max_in_flight
 from kapi.filters.priority_and_fairness import priority_and_fairness
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
@@ -167,19 +166,3 @@ def test_a_look_at_the_requests() -> None:
     assert waiting[10:] == ["alice", "list", "/apis/apps/v1/deployments", "", "", "apps/v1", "deployments", ""]
     assert by_verb["get"][3] == "-1" and by_verb["get"][12:15] == ["/api/v1/namespaces/x/pods/p", "x", "p"]
     assert by_verb["watch"][2] == "-1", "the exempt level has no queues"
-
-
-def test_max_in_flight() -> None:
-    check = max_in_flight(2, 1)
-    running = [request(user=ALICE) for _ in range(2)]
-    assert [check(ctx) for ctx in running] == [None, None]
-    refused = check(request(user=ALICE))
-    assert isinstance(refused, Response)
-    assert refused.status == 429
-    assert check(request(user=ADMIN)) is None
-    assert check(request("/api/v1/pods?watch=1", user=ALICE)) is None
-    assert check(request(method="POST", user=ALICE)) is None
-    assert isinstance(check(request(method="DELETE", user=ALICE)), Response)
-    running[0].finishers[0](running[0], 200)
-    running[1].finishers[0](running[1], 200)
-    assert check(request(user=ALICE)) is None
