@@ -199,7 +199,7 @@ class CustomResources:
         for row in elements(rows.served):
             self.table.add(row, store)
         if old is not None:
-            kept = {row.version for row in elements(rows.served)} if old.plural == rows.plural else set()
+            kept = {row.version for row in elements(rows.served)}
             for row in elements(old.served):
                 if row.version not in kept:
                     self.table.remove(row.group, row.version, row.plural)
