@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
 from kapi.admission.interface import UPDATE, Attributes, Plugin
 from kapi.admission.quota import plugin as quota
 from kapi.endpoints.errors import to_status
-from kapi.machinery.status import Forbidden, StatusError, service_unavailable
+from kapi.machinery.status import Conflict, Forbidden, StatusError, bad_request, service_unavailable
 from kapi.machinery.tree import Object
 from kapi.store.errors import StoreUnavailable
 from tests.admission.fakes import FakeClient, FakeResource, attributes, finish, initializer, pod
@@ -296,6 +298,165 @@ class _Slow(FakeResource):
         self.clock.callLater(self.seconds, turn.callback, None)
         await turn
         return await super().update(obj, namespace, subresource)
+
+
+class _Contested(FakeResource):
+    """Somebody else is faster for the first writes to some quotas; notes the names of all that are written."""
+
+    def __init__(self, of: FakeResource, first: dict[str, int], error: Exception | None = None) -> None:
+        super().__init__(of.group_resource)
+        self.objects, self.cached, self.revision = of.objects, {**of.objects}, of.revision
+        self.first, self.error = first, error
+        self.written: list[str] = []
+
+    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        name = obj["metadata"]["name"]
+        self.written.append(name)
+        if self.first.get(name):
+            self.first[name] -= 1
+            if self.error is not None:
+                raise self.error
+            self.put(copy.deepcopy(self.objects[(namespace, name)]))
+        return await super().update(obj, namespace, subresource)
+
+
+def contested(error: Exception | None = None, **first: int) -> tuple[FakeClient, _Contested]:
+    """The quotas q and r."""
+    client = cluster(resource_quota({"pods": "7"}))
+    other = resource_quota({"pods": "2"})
+    other["metadata"]["name"] = "r"
+    client.put("", "resourcequotas", other)
+    quotas = _Contested(client.resource("", "resourcequotas"), first, error)
+    client.made[("", "resourcequotas")] = quotas
+    return client, quotas
+
+
+@pytest.mark.parametrize("conflicts", [0, 1, 9, 10])
+def test_a_quota_that_others_change_is_read_again(conflicts: int) -> None:
+    """The other one stays charged, once."""
+    client, quotas = contested(q=conflicts)
+    request = attributes(pod())
+    finish(make(client).validate(request))
+    assert quotas.written == ["q", "r"] + ["q"] * conflicts
+    for name in "qr":
+        stored = quotas.objects[("n", name)]
+        assert stored["status"]["used"] == {"pods": "1"}
+        assert request.charges[name] == int(stored["metadata"]["resourceVersion"])
+
+
+def test_after_ten_more_attempts_the_conflict_is_the_answer() -> None:
+    client, quotas = contested(q=11)
+    with pytest.raises(Conflict, match='Operation cannot be fulfilled on resourcequotas "q": the object has been'):
+        finish(make(client).validate(attributes(pod())))
+    assert quotas.written.count("q") == 11
+    assert [used["status"]["used"]["pods"] for used in quotas.objects.values()] == ["0", "1"]
+
+
+def test_an_error_of_the_last_attempt_is_the_answer() -> None:
+    client, _ = contested(bad_request("not today"), q=99)
+    assert refused(make(client), attributes(pod())) == "not today"
+
+
+def test_a_quota_that_goes_meanwhile_limits_nothing() -> None:
+    client, quotas = contested()
+    del quotas.objects[("n", "q")]
+    finish(make(client).validate(attributes(pod())))
+    assert quotas.written == ["q", "r"]
+
+
+def test_what_others_took_meanwhile_is_exceeded() -> None:
+    client, quotas = contested(r=1)
+    quotas.objects[("n", "r")]["status"]["used"] = {"pods": "1"}
+    plugin = make(client)
+    finish(plugin.validate(attributes(pod("a"))))
+    quotas.first["r"] = 1
+    full = copy.deepcopy(quotas.objects[("n", "r")])
+    quotas.put(full)  # the lister shows the state before
+    assert "exceeded quota: r, requested: pods=1, used: pods=2, limited: pods=2" in refused(
+        plugin, attributes(pod("b"))
+    )
+
+
+def test_a_quota_that_is_made_anew_is_not_taken_for_the_former_one() -> None:
+    client, quotas = contested()
+    plugin = make(client)
+    finish(plugin.validate(attributes(pod("a"))))
+    fresh = resource_quota({"pods": "7"})
+    fresh["metadata"]["uid"] = "another"
+    quotas.cached[("n", "q")] = quotas.put(fresh)
+    finish(plugin.validate(attributes(pod("b"))))
+    assert [quotas.objects[("n", name)]["status"]["used"] for name in "qr"] == [{"pods": "1"}, {"pods": "2"}]
+    assert quotas.written == ["q", "r"] * 2
+
+
+def test_requests_that_wait_are_charged_with_one_write() -> None:
+    clock = Clock()
+    client = cluster(resource_quota({"pods": "7"}))
+    slow = client.made[("", "resourcequotas")] = _Slow(client.resource("", "resourcequotas"), clock)
+    plugin = quota.ResourceQuota(initializer(client, reactor=clock), None)
+    ended: list[Any] = []
+    requests = [attributes(pod(f"p{number}")) for number in range(9)]
+
+    async def create(request: Attributes) -> None:
+        await plugin.validate(request)  # type: ignore[misc]
+
+    for request in requests:
+        Deferred.fromCoroutine(create(request)).addBoth(ended.append)
+    clock.advance(0.001)
+    assert (len(ended), used(client), slow.revision) == (1, {"pods": "1"}, 2)
+    clock.advance(0.001)
+    assert (len(ended), used(client), slow.revision) == (9, {"pods": "7"}, 3)
+    assert sum(isinstance(each, Failure) for each in ended) == 2
+    assert [request.charges for request in requests] == [{"q": 2}] + [{"q": 3}] * 6 + [{}] * 2
+
+
+def test_an_error_that_nobody_expects_is_internal_and_ends() -> None:
+    client, quotas = contested(ValueError("odd"), q=1)
+    plugin = make(client)
+    assert refused(plugin, attributes(pod())) == "Internal error occurred: odd"
+    finish(plugin.validate(attributes(pod())))
+    assert used(client) == {"pods": "1"}
+
+
+def test_a_new_limit_is_not_charged_before_it_is_counted() -> None:
+    """The first count must see the object."""
+    client = cluster(resource_quota({"pods": "7", "services": "1"}))
+    stored = client.resource("", "resourcequotas").objects[("n", "q")]
+    stored["spec"]["hard"] = {"pods": "7", "services": "1", "count/pods": "1", "secrets": "1"}
+    request, other = attributes(pod()), attributes(node_ports(0), resource="services", kind="Service")
+    finish(make(client).validate(attributes(pod(), dry_run=True)))
+    plugin = make(client)
+    finish(plugin.validate(other))
+    assert other.charges == {"q": 2}
+    finish(plugin.validate(request))
+    assert (used(client), request.charges) == ({"pods": "1", "services": "1"}, {"q": 3})
+    secret = attributes({"metadata": {"name": "s"}}, resource="secrets", kind="Secret")
+    finish(plugin.validate(secret))
+    assert (used(client), secret.charges) == ({"pods": "1", "services": "1"}, {"q": 3})
+    claim = attributes({"metadata": {"name": "c"}}, resource="configmaps", kind="ConfigMap")
+    finish(plugin.validate(claim))
+    assert claim.charges == {}
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "namespace", "asked"),
+    [("", "namespaces", "n", False), ("example.com", "namespaces", "n", True), ("", "nodes", "", False),
+     ("", "secrets", "m", False), ("", "secrets", "n", True)],
+)  # fmt: skip
+def test_a_quota_is_of_its_namespace(group: str, resource: str, namespace: str, asked: bool) -> None:
+    plugin = make(cluster(resource_quota({"pods": "1"})))
+    request = attributes({"metadata": {"name": "a"}}, group=group, resource=resource, namespace=namespace)
+    waiting = plugin.validate(request)
+    assert (waiting is not None) is asked
+    finish(waiting)
+
+
+def test_resources_that_need_a_quota_have_a_name() -> None:
+    with pytest.raises(ValueError) as caught:
+        make(FakeClient(), {"resource": ""}, {"resource": "pods"}, {"apiGroup": "apps"})
+    assert str(caught.value) == (
+        "[limitedResources[0].resource: Required value, limitedResources[2].resource: Required value]"
+    )
 
 
 @pytest.mark.parametrize("servers", [1, 3])
