@@ -66,3 +66,39 @@ objects = st.recursive(
 @given(objects, objects)
 def test_the_difference_leads_to_the_other_object(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert mergepatch.apply(before, mergepatch.difference(before, after)) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ({"a": 1}, {"a": 1}, {}),
+        ({"a": {"b": 1, "c": [1]}}, {"a": {"b": 1, "c": [1]}}, {}),
+        ({"a": {"b": 1, "c": 1}}, {"a": {"b": 2, "c": 1}}, {"a": {"b": 2}}),
+        ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": None}}),
+        ({"a": {"b": 1}}, {}, {"a": None}),
+        ({"a": {"b": 1}}, {"a": [1]}, {"a": [1]}),
+        ({"a": 1}, {"a": {}}, {"a": {}}),
+        ({"a": 1}, {"a": True}, {"a": True}),
+        ({"a": 1}, {"a": 1.0}, {"a": 1.0}),
+        ({"a": [1]}, {"a": [2]}, {"a": [2]}),
+        ({}, {"a": {}}, {"a": {}}),
+        ({"a": None}, {"a": 1}, {"a": 1}),
+    ],
+)
+def test_a_difference_names_only_what_has_changed(before: Any, after: Any, change: Any) -> None:
+    assert repr(mergepatch.difference(before, after)) == repr(change)
+
+
+@pytest.mark.parametrize(
+    ("document", "change", "result"),
+    [
+        (1, {"a": {"b": None}}, {"a": {}}),
+        ({"a": {"b": 1}}, [None], [None]),
+        ({"a": None}, {"a": {"b": None}}, {"a": {}}),
+        ({"a": [1]}, {"a": {"b": None, "c": [None, {"d": None}]}}, {"a": {"c": [None, {}]}}),
+        ({"a": {"b": 1}}, {"a": [{"c": None}]}, {"a": [{"c": None}]}),
+        ({"a": 1}, {"a": [{"c": None}]}, {"a": [{}]}),
+    ],
+)
+def test_nulls_stay_only_in_what_replaces_an_object(document: Any, change: Any, result: Any) -> None:
+    assert mergepatch.apply(document, change) == result

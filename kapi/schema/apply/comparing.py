@@ -10,7 +10,7 @@ from kapi.machinery.tree import Object, Tree, equal
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import LIST, MAP, Shape
-from kapi.schema.apply.typed import ABSENT, COMPOUND, CONTAINERS, MEMBER, items_by_element
+from kapi.schema.apply.typed import ABSENT, MEMBER, items_by_element
 
 
 class Comparison:
@@ -78,7 +78,7 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
         if before is ABSENT:
             child = shape.child(name)
             if child is not None:
-                out.added["f:" + name] = _whole(child, after) if isinstance(after, COMPOUND) and after else MEMBER
+                out.added["f:" + name] = _whole(child, after)
         elif before is not after and not same(before, after):
             child = shape.child(name)
             if child is not None:
@@ -89,12 +89,12 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
         if name not in new:
             child = shape.child(name)
             if child is not None:
-                out.removed["f:" + name] = _whole(child, before) if isinstance(before, COMPOUND) and before else MEMBER
+                out.removed["f:" + name] = _whole(child, before)
 
 
 def _descend(shape: Shape, element: str, old: object, new: object, out: Comparison) -> None:
     """Adds the differences of two unequal values under ``element``."""
-    if not isinstance(old, COMPOUND) and not isinstance(new, COMPOUND):
+    if not isinstance(old, (dict, list)) and not isinstance(new, (dict, list)):
         out.modified[element] = MEMBER  # a leaf, whatever its shape
         return
     below = Comparison({}, {}, {})
@@ -144,10 +144,7 @@ def _whole(shape: Shape, value: object) -> Set:
         for name, entry in entries(value):
             child = shape.child(name)
             if child is not None:
-                if entry and type(entry) in CONTAINERS:
-                    node["f:" + name] = _whole(child, entry)
-                else:
-                    node["f:" + name] = MEMBER
+                node["f:" + name] = _whole(child, entry)
         return node
     if form == LIST and not shape.list_atomic and value and isinstance(value, list):
         node = {".": MEMBER}

@@ -199,13 +199,6 @@ def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
     return False, below
 
 
-# -- compare ------------------------------------------------------------------------------------------------------
-
-
-CONTAINERS = frozenset((dict, list))
-COMPOUND = (dict, list)
-
-
 # -- merge --------------------------------------------------------------------------------------------------------
 
 
