@@ -124,8 +124,7 @@ def capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
         if manager == bucket:
             del merged[bucket]
         count -= 1
-        if manager in times:
-            times[bucket] = times[manager]
+        times[bucket] = times.get(manager, "")
     for bucket, sets in merged.items():
         managers[bucket] = Owned(fieldset.union_all(sets), bucket.api_version, False)
     return managers, times

@@ -68,7 +68,7 @@ def _compare_as(shape: Shape, form: int, old: object, new: object, out: Comparis
         if first or second:
             _compare_lists(shape, first or [], second or [], out)
             return False
-    return not equal(old, new) or type(old) is not type(new) and (isinstance(old, bool) or isinstance(new, bool))
+    return not equal(old, new)
 
 
 def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> None:

@@ -343,7 +343,8 @@ def test_all_schemas_of_a_definition_are_looked_at() -> None:
     assert names.structural_condition(crd, "now")
     assert (condition(crd, "NonStructuralSchema") or {})["message"] == (
         "[spec.preserveUnknownFields: Invalid value: true: must be false, "
-        "spec.versions[2].schema.openAPIV3Schema.properties[a].type: Required value: must not be empty for specified object fields]"
+        "spec.versions[2].schema.openAPIV3Schema.properties[a].type: Required value: "
+        "must not be empty for specified object fields]"
     )
 
 
