@@ -330,9 +330,8 @@ def file_error(error: OSError) -> str:
 def aggregate(errors: Iterable[str]) -> str:
     """The text of several errors, each distinct one once: ``a`` or ``[a, b]``; "" without errors."""
     texts = list(dict.fromkeys(text for text in errors if text))
-    if not texts:
-        return ""
-    return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    text = ", ".join(texts)
+    return f"[{text}]" if len(texts) > 1 else text
 
 
 def json_bytes(value: str | list[int] | None) -> bytes:

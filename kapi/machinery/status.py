@@ -223,13 +223,9 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
     if causes:
         details["causes"] = causes
     checkpoint()  # joining megabytes takes long, and formatting them again
-    texts = list(distinct)
-    if not texts:
-        summary = ""
-    elif len(texts) == 1:
-        summary = texts[0]
-    else:
-        summary = "[" + ", ".join(texts) + "]"
+    summary = ", ".join(distinct)
+    if len(distinct) > 1:
+        summary = f"[{summary}]"
     message = f"{kind} {quote(name)} is invalid"
     checkpoint()
     return Invalid(f"{message}: {summary}" if summary else message, details=details)

@@ -13,6 +13,8 @@ from kapi.schema import builtin
 from kapi.schema.apply import comparing, fieldset, typed
 from kapi.schema.apply.shape import DEDUCED, Shape, Shapes, shape_of
 from kapi.schema.apply.structure import structure
+from kapi.schema.types import Field, Kind, Type
+from tests.schema.managedfields_kit import ITEM, TEXT, struct
 from tests.schema.smd_schema import VECTORS, Parser
 
 
@@ -186,3 +188,39 @@ def test_values_of_different_forms_differ_in_both(old: Any, new: Any, removed: A
     found, back = comparing.compare(DEDUCED, old, new), comparing.compare(DEDUCED, new, old)
     assert (found.removed, found.modified, found.added) == (removed, modified, added)
     assert (back.removed, back.modified, back.added) == (added, modified, removed)
+
+
+SET = struct("Set", Field("l", Type(Kind.LIST, elem=TEXT, list_type="set")))
+KEYED = struct("Keyed", Field("l", Type(Kind.LIST, elem=ITEM, list_type="map", list_map_keys=("port",))))
+
+
+@pytest.mark.parametrize(
+    ("type_", "old", "new", "removed", "modified", "added"),
+    [
+        (SET, ["a", "b"], ["b", "a"], [], [], []),
+        (SET, ["a", "b"], ["b", "c"], ['v:"a"'], [], ['v:"c"']),
+        (SET, ["a", "a"], ["a"], ['v:"a"'], [], ['v:"a"']),
+        (SET, ["a"], ["a", "a"], ['v:"a"'], [], ['v:"a"']),
+        (SET, ["a", "a"], ["a", "a"], [], [], []),
+        (SET, ["a", "a"], ["a", "a", "a"], [], ['v:"a"'], []),
+        (SET, ["a", "a"], [], ['v:"a"'], [], []),
+        (SET, [], ["a", "a", "a"], [], [], ['v:"a"']),
+        (KEYED, [{"port": 1}], [{"port": 1, "note": "n"}], [], [], ["k:{\"port\":1}.f:note"]),
+        (KEYED, [{"port": 1, "note": "n"}], [{"port": 1, "note": "m"}], [], ["k:{\"port\":1}.f:note"], []),
+        (KEYED, [{"port": 1, "note": "n"}], [{"port": 1}], ["k:{\"port\":1}.f:note"], [], []),
+        (KEYED, [], [{"port": 1, "note": "n"}], [], [],
+         ["k:{\"port\":1}", "k:{\"port\":1}.f:port", "k:{\"port\":1}.f:note"]),
+        (KEYED, [{"port": 1, "note": "n"}, {"port": 1}], [{"port": 1, "note": "n"}], ["k:{\"port\":1}"], [],
+         ["k:{\"port\":1}", "k:{\"port\":1}.f:port", "k:{\"port\":1}.f:note"]),
+        (KEYED, [{"port": 1, "note": "n"}], [{"port": 1, "note": "n"}, {"port": 1}],
+         ["k:{\"port\":1}", "k:{\"port\":1}.f:port", "k:{\"port\":1}.f:note"], [], ["k:{\"port\":1}"]),
+        (KEYED, [{"port": 1}, {"port": 1}], [{"port": 1}, {"port": 1, "note": "n"}], [], ["k:{\"port\":1}"], []),
+    ],
+)  # fmt: skip
+def test_items_of_a_list_differ_by_their_element(
+    type_: Type, old: Any, new: Any, removed: list[str], modified: list[str], added: list[str]
+) -> None:
+    found = comparing.compare(shape_of(type_, Shapes()), {"l": old}, {"l": new})
+    parts = [sorted(".".join(path[1:]) for path in fieldset.walk(part) if len(path) > 1)
+             for part in (found.removed, found.modified, found.added)]  # fmt: skip
+    assert parts == [sorted(removed), sorted(modified), sorted(added)]

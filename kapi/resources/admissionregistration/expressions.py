@@ -207,8 +207,8 @@ def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] 
 def _mismatch(result: CelType, wanted: tuple[CelType, ...]) -> str:
     if not wanted or any(result == type_ for type_ in wanted):
         return ""
-    shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(map(str, wanted))}]"
-    return f"must evaluate to {shown} but got {result}"
+    shown = " ".join(map(str, wanted))
+    return f"must evaluate to {f'one of [{shown}]' if len(wanted) > 1 else shown} but got {result}"
 
 
 class Composition:

@@ -50,7 +50,8 @@ def unless(ok: Callable[[Tree], object], rule: Rule) -> Rule:
 
 def _sequence(rules: tuple[Rule, ...]) -> Rule:
     if len(rules) == 1:
-        return rules[0]
+        [rule] = rules
+        return rule
 
     def sequence(value: object, path: Path, errors: Errors, ctx: object) -> None:
         for rule in rules:

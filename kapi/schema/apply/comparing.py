@@ -118,22 +118,28 @@ def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparis
     for element, items in entries(before):
         others = after.get(element, ())
         if len(items) == 1 and len(others) == 1:
-            if not same(items[0], others[0]):
-                _descend(child, element, items[0], others[0], out)
+            (item,), (other,) = items, others
+            if not same(item, other):
+                _descend(child, element, item, other, out)
         elif len(items) > 1 and len(others) > 1:
             if not same(items, others):
                 out.modified[element] = MEMBER
         elif len(items) > 1:
-            if others:
-                out.added[element] = _whole(child, others[0])
             out.removed[element] = MEMBER
+            if others:
+                out.added[element] = _item(child, others)
         else:
-            out.removed[element] = _whole(child, items[0])
+            out.removed[element] = _item(child, items)
             if others:
                 out.added[element] = MEMBER
     for element, items in entries(after):
         if element not in before:
-            out.added[element] = _whole(child, items[0]) if len(items) == 1 else MEMBER
+            out.added[element] = _item(child, items)
+
+
+def _item(shape: Shape, items: list[Tree]) -> Set:
+    """The set node of the items with one path element; of several only the element itself."""
+    return MEMBER if len(items) > 1 else _whole(shape, *items)
 
 
 def _whole(shape: Shape, value: object) -> Set:
@@ -149,6 +155,6 @@ def _whole(shape: Shape, value: object) -> Set:
     if form == LIST and not shape.list_atomic and value and isinstance(value, list):
         node = {".": MEMBER}
         for element, items in entries(items_by_element(shape, value)):
-            node[element] = _whole(shape.item, items[0]) if len(items) == 1 else MEMBER
+            node[element] = _item(shape.item, items)
         return node
     return MEMBER

@@ -78,7 +78,7 @@ def union_all(sets: Iterable[Set]) -> Set:
     while len(left) > 1:
         pairs = [union(one, other) for one, other in zip(left[::2], left[1::2], strict=False)]
         left = pairs + left[len(left) - len(left) % 2 :]
-    return left[0] if left else {}
+    return next(iter(left), {})
 
 
 def _union_nodes(one: Set, other: Set) -> Set:
@@ -198,29 +198,24 @@ def _show_value(value: object) -> str:
 @memoized(8192)
 def order(element: str) -> tuple[Tree, ...]:
     """The sort key of a path element: fields by name, then keys, then values, then positions."""
-    kind = element[:2]
-    if kind == "f:":
-        return (0, element)
-    if kind == "i:":
-        return (3, int(element[2:]))
-    value = orjson.loads(element[2:])
-    if kind == "v:":
-        return (2, _value_order(value))
-    return (1, tuple((name, _value_order(value[name])) for name in sorted(value)))
+    kind, _, content = element.partition(":")
+    if kind == "f":
+        return kind, content
+    if kind == "i":
+        return "z", int(content)
+    return kind, _value_order(orjson.loads(content))
+
+
+_ORDER = (float, str, bool, list, dict, type(None))
 
 
 def _value_order(value: object) -> tuple[Tree, ...]:
-    if isinstance(value, bool):
-        return (2, value)
-    if isinstance(value, (int, float)):
-        return (0, value)
-    if isinstance(value, str):
-        return (1, value)
+    rank = _ORDER.index(float if isinstance(value, int) and not isinstance(value, bool) else type(value))
     if isinstance(value, list):
-        return (3, tuple(map(_value_order, value)))
+        return rank, tuple(map(_value_order, value))
     if isinstance(value, dict):
-        return (4, tuple((key, _value_order(value[key])) for key in sorted(value)))
-    return (5,)
+        return rank, tuple((key, _value_order(value[key])) for key in sorted(value))
+    return rank, value
 
 
 def canonical(fields: Set) -> Set:
