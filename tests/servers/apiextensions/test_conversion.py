@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
-from kapi.servers.apiextensions.conversion import REQUESTS, WebhookConverter
+from kapi.servers.apiextensions.conversion import (
+    CONVERSION_SECONDS,
+    REQUESTS,
+    SECONDS,
+    FunctionConverter,
+    WebhookConverter,
+)
 from kapi.testing.memory_api import succeed
 
 CRD: Object = {
@@ -167,6 +174,8 @@ def test_calls_are_counted() -> None:
          "json: cannot unmarshal array into Go struct field ConversionReview.response of type v1.ConversionResponse"),
         ({"review": {"response": None}}, "failed: no response provided"),
         ({"object": {"apiVersion": "g/v9"}}, "invalid groupVersion (expected g/v2, received g/v9)"),
+        ({"object": {"metadata": {"name": "a", "namespace": "n", "uid": "u"}}}, "must have the same namespace:  != n"),
+        ({"object": {"apiVersion": "a/b/c"}}, "Object 'Kind' is missing in "),
         ({"object": {"kind": "X"}}, "invalid kind (expected W, received X)"),
         ({"object": {"metadata": {"name": "z", "uid": "u"}}}, "must have the same name: a != z"),
         (
@@ -179,3 +188,126 @@ def test_an_answer_that_is_not_right_is_refused(changes: Object, text: str) -> N
     with pytest.raises(StatusError) as caught:
         _run(WebhookConverter(CRD, Webhook(**changes)), ["a"])
     assert text in caught.value.message
+
+
+def _reviewing(*versions: str) -> Object:
+    return {**CRD, "spec": {"conversion": {"webhook": {"conversionReviewVersions": list(versions)}}}}
+
+
+@pytest.mark.parametrize(
+    ("versions", "asked"),
+    [(["v1", "v1beta1"], "v1"), (["v1beta1", "v1"], "v1beta1"), (["v3", "v1beta1"], "v1beta1"), (["v3"], ""), ([], "")],
+)
+def test_the_first_version_of_reviews_that_is_known_is_sent(versions: list[str], asked: str) -> None:
+    webhook = Webhook()
+    converter = WebhookConverter(_reviewing(*versions), webhook)
+    if not asked:
+        with pytest.raises(StatusError, match="no supported conversion review versions"):
+            _run(converter, ["a"])
+        return
+    _run(converter, ["a"])
+    assert [review["apiVersion"] for review in webhook.asked] == [f"apiextensions.k8s.io/{asked}"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"response": {"uid": "other"}}, {"review": {"kind": ""}}, {"review": {"apiVersion": ""}}]
+)
+def test_old_reviews_need_neither_the_uid_nor_the_kind(changes: Object) -> None:
+    assert _run(WebhookConverter(_reviewing("v1beta1"), Webhook(**changes)), ["a"])
+    with pytest.raises(StatusError):
+        _run(WebhookConverter(_reviewing("v1"), Webhook(**changes)), ["a"])
+
+
+def test_a_function_converts_copies() -> None:
+    def convert(obj: Object, api_version: str) -> Object:
+        obj["metadata"]["name"] = f"{api_version}!"
+        return obj
+
+    obj, converter = _object("a"), FunctionConverter(convert)
+    assert converter.convert(obj, "g/v2")["metadata"]["name"] == "g/v2!"
+    same = converter.convert(obj, "g/v1")
+    assert same == obj == _object("a")
+    assert same["metadata"] is not obj["metadata"]
+    succeed(converter.fetch([obj], "g/v2"))
+
+
+def test_what_is_remembered_is_given_as_copies() -> None:
+    converter = WebhookConverter(CRD, Webhook())
+    [first] = _run(converter, ["a"])
+    first["metadata"]["labels"]["a"] = first["spec"]["a"] = "changed"
+    assert _run(converter, ["a"]) == [{**_object("a"), "apiVersion": "g/v2"}]
+    same = converter.convert(_object("b"), "g/v1")
+    assert same == _object("b")
+    succeed(converter.fetch([_object("b")], "g/v1"))  # has it already
+
+
+class Slow(Webhook):
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Deferred[None]] = []
+        self.given: list[Any] = []
+
+    async def __call__(self, config: Any, review: Object, timeout: float) -> Object:
+        self.given.append((config, timeout))
+        self.waiting.append(Deferred())
+        answer = await super().__call__(config, review, timeout)
+        await self.waiting[-1]
+        return answer
+
+
+def _names(asked: Object) -> list[str]:
+    return [obj["metadata"]["name"] for obj in asked["request"]["objects"]]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_another_request_asks_for_is_waited_for(fails: bool) -> None:
+    webhook = Slow()
+    converter = WebhookConverter(CRD, webhook)
+    ended: list[list[Any]] = [[], [], []]
+    for found, names in zip(ended, ("ab", "bc", "b"), strict=True):
+        objects = [_object(name) for name in names]
+        Deferred.fromCoroutine(converter.fetch(objects, "g/v2")).addBoth(found.append)
+    assert [_names(asked) for asked in webhook.asked] == [["a", "b"], ["c"]]
+    assert webhook.given == [({"url": "https://x/"}, 30.0)] * 2
+    webhook.waiting[1].callback(None)
+    assert ended == [[], [], []]
+    if fails:
+        webhook.waiting[0].errback(ValueError("gone"))
+        texts = [found[0].value.message for found in ended]
+        assert texts == ["conversion webhook for g/v1, Kind=W failed: gone"] * 3
+        Deferred.fromCoroutine(converter.fetch([_object("b"), _object("c")], "g/v2"))
+        assert _names(webhook.asked[-1]) == ["b"], "it is asked for again, and only that"
+    else:
+        webhook.waiting[0].callback(None)
+        assert ended == [[None], [None], [None]]
+        assert [converter.convert(_object(name), "g/v2")["spec"]["a"] for name in "abc"] == ["a", "b", "c"]
+
+
+def test_a_request_that_goes_takes_nothing_from_the_others() -> None:
+    webhook = Slow()
+    converter = WebhookConverter(CRD, webhook)
+    first, second = (Deferred.fromCoroutine(converter.fetch([_object("a")], "g/v2")) for _ in range(2))
+    ended: list[Any] = []
+    first.addErrback(lambda failure: None).cancel()
+    second.addBoth(ended.append)
+    assert not ended
+    webhook.waiting[0].callback(None)
+    assert ended == [None]
+
+
+@pytest.mark.parametrize("works", [False, True])
+def test_the_time_of_a_call_is_measured_by_its_versions(works: bool) -> None:
+    label = ("ws.g", "v1", "v2", str(works).lower())
+    outcome = ("success", "") if works else ("failure", "conversion_webhook_partial_response_failure")
+
+    def counts() -> list[float]:
+        return [sum(meter.rows.get(key, [0])[:-1]) for meter, key in ((CONVERSION_SECONDS, label), (SECONDS, outcome))]
+
+    before = counts()
+    try:
+        _run(WebhookConverter(CRD, Webhook(**({} if works else {"response": {"convertedObjects": []}}))), ["a"])
+    except StatusError:
+        assert not works
+    assert [after - earlier for after, earlier in zip(counts(), before, strict=True)] == [1, 1]
