@@ -183,3 +183,17 @@ def test_the_build_step_needs_nothing_that_is_installed() -> None:
     code = f"import runpy; runpy.run_path({derive.__file__!r})"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_definition_of_a_version_that_ended_is_that_of_the_later_one() -> None:
+    package = "io.k8s.api.admissionregistration"
+    names = derive.ENDED[f"{package}.v1beta1"][1].split()
+    kinds = [{"group": "admissionregistration.k8s.io", "version": "v1", "kind": "Validation"}]
+    before = {f"{package}.v1.{name}": {"$ref": f"#/$defs/{package}.v1.Other"} for name in names}
+    definitions = {**before, f"{package}.v1.Validation": {"x-kubernetes-group-version-kind": kinds}}
+    derive.add_ended(definitions)
+    assert definitions[f"{package}.v1beta1.Validation"] == {
+        "x-kubernetes-group-version-kind": [{**kinds[0], "version": "v1beta1"}]
+    }
+    assert definitions[f"{package}.v1beta1.AuditAnnotation"] == {"$ref": f"#/$defs/{package}.v1beta1.Other"}
+    assert kinds[0]["version"] == "v1" and len(definitions) == 2 * len(names)

@@ -9,6 +9,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
+from kapi.resources.shared.affinity import pod_terms
 from tests.resources.strategy_kit import CTX, problems
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -254,3 +255,14 @@ def test_tolerations_that_compare_with_their_gate(operator: str, value: str, tex
     spec = {"containers": [{"name": "c", "image": "i:1"}], "tolerations": [toleration]}
     found = problems(RESOURCE, ctx, spec=spec)
     assert found == [f'spec.tolerations[0].value: Invalid value: "{value}": {text}' for text in texts]
+
+
+def test_all_terms_of_pods() -> None:
+    both = {
+        "podAffinity": {REQUIRED: ["a", "b"], PREFERRED: [{"podAffinityTerm": {"c": 1}}, {}]},
+        "podAntiAffinity": {PREFERRED: [{"podAffinityTerm": {"d": 1}}]},
+        "nodeAffinity": {REQUIRED: ["x"]},
+    }
+    assert pod_terms(both) == ["a", "b", {"c": 1}, {}, {"d": 1}]
+    assert pod_terms({"podAntiAffinity": {REQUIRED: ["e"]}, "podAffinity": None}) == ["e"]
+    assert pod_terms({}) == pod_terms(None) == []
