@@ -95,11 +95,11 @@ class ServiceAccount(InitializedPlugin):
         if problems:
             why = f'invalid resource name "{name}": [{", ".join(problems)}]'
             raise denied(attributes, f"error looking up service account {attributes.namespace}/{name}: {why}")
-        for attempt in range(_MAX_ATTEMPTS if name == "default" else 1):
+        reactor = self.initializer.reactor
+        for attempt in range(1 if name != "default" or reactor is None else _MAX_ATTEMPTS):
             if attempt:
-                if self.initializer.reactor is None:
-                    break
-                await deferLater(self.initializer.reactor, pause)
+                assert reactor is not None
+                await deferLater(reactor, pause)
             found = await self.initializer.live("", "serviceaccounts", name, attributes.namespace)
             if found is not None:
                 return found

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from kapi.cel.sizes import Range
+from kapi.cel.types import STRING
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
 from kapi.resources.resource.devices import check_set
-from kapi.resources.resource.expressions import check_expression
+from kapi.resources.resource.expressions import _size_of, check_expression
 
 CTX = StrategyContext("default", "a", now="2024-01-01T00:00:00Z")
 REQUEST: Object = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
@@ -348,3 +350,17 @@ def test_the_form_of_the_id_of_a_share(share: str, text: str) -> None:
     found = [str(error) for error in strategy.validate_update(new, claim, CTX)]
     path = "status.allocation.devices.results[0].shareID"
     assert found == ([f'{path}: Invalid value: "{share}": {text}'] if text else [])
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("device", 0), ("device.driver", 63), ("device.attributes", 32), ("device.capacity", 32), ("device.attributes.@keys", 63),
+        ("device.capacity.@keys", 63), ("device.attributes.@values", 32), ("device.capacity.@values", 32),
+        ("device.attributes.@values.@keys", 32), ("device.capacity.@values.@keys", 32), ("device.attributes.@values.@values", 64),
+        ("device.capacity.@values.@values", 64), ("device.allowMultipleAllocations", 64), ("device.driver.x", 64),
+    ],
+)  # fmt: skip
+def test_the_largest_sizes_of_the_parts_of_a_device(path: str, most: int) -> None:
+    assert _size_of(tuple(path.split(".")), STRING) == Range(0, most)
+    assert _size_of(("other", *path.split(".")[1:]), STRING) is None
