@@ -380,6 +380,7 @@ def test_the_mode_that_last_served_a_requestor_is_tried_first_for_him_alone() ->
     assert verbs("jane") == [plain], "it costs no more than before there were others"
     assert verbs(PREFIX + "app") == [plain]
     assert verbs("jane", AGENT) == [on, plain]
+    assert verbs("jane") == verbs("jane", AGENT) == [plain], "each requestor has his own"
 
 
 @pytest.mark.parametrize(

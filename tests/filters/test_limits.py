@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kapi.filters.max_in_flight import max_in_flight
@@ -125,3 +126,16 @@ def test_what_lasts_long_takes_no_seat_unless_it_is_a_watch(method: str, uri: st
         end(ctx)
         assert [counted.executing[kind].now for kind in ("readOnly", "mutating")] == [0, 0]
     assert not any(level.queues.running for level in made.levels.values()) and ctx.seats is None
+
+
+def test_a_request_without_a_deadline_waits_a_quarter_of_the_usual_one() -> None:
+    made = controller()
+    made.levels["global-default"].set_current(1)
+    check: Any = priority_and_fairness(made, lambda resource: None, made._reactor)
+    assert check(request(PODS, user=ALICE)) is None
+    answers: list[Any] = []
+    Deferred.fromCoroutine(check(request(PODS, user=ALICE))).addCallback(answers.append)
+    made._reactor.advance(14.9)
+    assert answers == []
+    made._reactor.advance(0.2)
+    assert answers[0].status == 429

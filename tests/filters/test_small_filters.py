@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -116,20 +117,36 @@ def test_a_timeout_that_cannot_be_read() -> None:
     )
 
 
-def test_the_unexpected_becomes_a_500_without_its_text() -> None:
-    events: list[dict[str, object]] = []
+@pytest.mark.parametrize(
+    ("uri", "info", "told"),
+    [
+        ("/api/v1/namespaces/x/pods", True, True), ("/api/v1/namespaces/x/secrets/s", True, False),
+        ("/api/v1/namespaces/x/secrets/s", False, True), ("/version", True, True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("audited", [True, False])
+def test_the_unexpected_becomes_a_500_without_its_text(uri: str, info: bool, told: bool, audited: bool) -> None:
+    events: list[dict[str, Any]] = []
     globalLogPublisher.addObserver(events.append)  # type: ignore[arg-type]
-    ctx = request()
+    ctx = request(uri, info=info)
     ctx.audit_id = "id-1"
+    panics: list[BaseException] = []
+    ctx.audit = SimpleNamespace(panicked=panics.append) if audited else None  # type: ignore[assignment]
     try:
         try:
             raise KeyError("secret detail")
-        except KeyError:
-            error = recover(ctx, Failure())
+        except KeyError as problem:
+            failure, raised = Failure(), problem
+        error = recover(ctx, failure)
     finally:
         globalLogPublisher.removeObserver(events.append)  # type: ignore[arg-type]
-    assert error.code == 500 and "secret detail" not in error.message
-    assert events[-1]["audit_id"] == "id-1" and events[-1]["log_failure"]
+    assert error.code == 500
+    assert error.message == "This request caused apiserver to panic. Look in the logs for details."
+    assert panics == [raised] * audited
+    assert events[-1]["audit_id"] == "id-1"
+    failure = events[-1]["log_failure"]
+    assert failure.getErrorMessage() == ("'secret detail'" if told else "KeyError, whose text is withheld")
+    assert "test_small_filters.py" in failure.getTraceback()
 
 
 def test_an_api_error_passes_the_recovery() -> None:

@@ -141,3 +141,16 @@ def test_what_has_no_trace_is_not_traced() -> None:
     tracing = RequestTracing(TracerProvider().get_tracer("test"), lambda: 0.0)
     assert tracing.step("step", lambda ctx: None)(request()) is None
     assert tracing.around(lambda ctx: Response(200, b"{}"))(request()).body == b"{}"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("received", "late"), [(0.0, 0.0), (99.75, 0.25), (100.0, 0.0), (101.0, 0.0)])
+def test_the_span_begins_when_the_request_came(received: float, late: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 5_000_000_000)
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    ctx = request(PODS)
+    ctx.received = received
+    RequestTracing(provider.get_tracer("test"), lambda: 100.0).filter(ctx)
+    ctx.finishers[0](ctx, 200)
+    (span,) = exporter.get_finished_spans()
+    assert span.start_time == 5_000_000_000 - int(late * 1e9)

@@ -401,6 +401,17 @@ def test_a_stream_that_is_reset_here() -> None:
     assert len(found.lost) == 1 and "the stream was reset" in str(found.lost[0].value)
 
 
+def test_an_application_may_end_an_answer_by_its_connection() -> None:
+    bench = Bench()
+    found = bench.ask(1)
+    assert found is not None
+    bench.connection.sending.head(found.stream, b"block")
+    bench.frames()
+    for _ in range(2):
+        found.stream.loseConnection()
+    assert bench.frames() == [(wire.DATA, 1, b"")] and found.stream.request is None
+
+
 # -- ends
 
 

@@ -101,6 +101,11 @@ class Split(SynchronousTestCase):
         self.made.pass_time(0.1)
         self.successResultOf(waiting)
         self.assertEqual(observer.names, ["s"])
+        self.caches.ignore(observer)
+        self.write(self.made.other, "core/secrets/ns/t")
+        self.write(self.made.main, "core/configmaps/ns/t")
+        self.made.pass_time(0.1)
+        self.assertEqual(observer.names, ["s"])
         self.successResultOf(Deferred.fromCoroutine(caught_up(self.caches.main)))  # one store: at once
 
     def test_observers_are_told_first_though_many_watches_take_several_turns(self) -> None:
