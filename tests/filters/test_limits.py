@@ -129,7 +129,7 @@ def test_what_lasts_long_takes_no_seat_unless_it_is_a_watch(method: str, uri: st
 
 
 def test_a_request_without_a_deadline_waits_a_quarter_of_the_usual_one() -> None:
-    made = controller()
+    made = controller(total=2)
     made.levels["global-default"].set_current(1)
     check: Any = priority_and_fairness(made, lambda resource: None, made._reactor)
     assert check(request(PODS, user=ALICE)) is None
