@@ -39,7 +39,7 @@ class Range:
 
     @property
     def is_everything(self) -> bool:
-        return not self.start and self.end == _MAX_KEY
+        return not self.start  # a range with an end begins with its namespace
 
     def __contains__(self, key: str) -> bool:
         return self.start <= key < self.end
