@@ -634,7 +634,7 @@ class Channel(protocol.Protocol):
         self._since, self._max_wait = self.owner.now, IDLE_TIMEOUT
         if request.streamed is not None:
             if not request.streamed.complete:
-                self._body, self._deaf = None, True
+                self._body = None  # the connection ends, since ``stream_body`` has said so
                 self._abort_at = self.owner.now + CLOSE_TIMEOUT
             request.end_streaming()
         if self._unwatched:

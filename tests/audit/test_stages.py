@@ -114,7 +114,8 @@ def test_a_strict_back_end_that_fails_refuses_the_request() -> None:
     assert bench.meter.rejected == 1
 
 
-def test_a_back_end_that_makes_the_request_wait() -> None:
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_back_end_that_makes_the_request_wait(stored: bool) -> None:
     outcome: Deferred[bool] = Deferred()
     bench = Bench(outcome=outcome)
     ctx = request()
@@ -125,8 +126,11 @@ def test_a_back_end_that_makes_the_request_wait() -> None:
     waiting = audit(bench.auditor)(ctx)
     assert isinstance(waiting, Deferred)
     assert not waiting.called
-    outcome.callback(True)
-    assert waiting.called
+    failures: list[object] = []
+    waiting.addErrback(lambda why: failures.append(why.value.message))
+    outcome.callback(stored)
+    assert waiting.called and bench.meter.rejected == (not stored)
+    assert failures == ([] if stored else ["Internal error occurred: failed to store audit event"])
 
 
 def test_an_event_is_gone_when_its_request_is() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,3 +140,28 @@ def test_a_request_without_a_deadline_waits_a_quarter_of_the_usual_one() -> None
     assert answers == []
     made._reactor.advance(0.2)
     assert answers[0].status == 429
+
+
+@pytest.mark.parametrize(
+    ("method", "uri", "counted"),
+    [(method, uri, True) for method, uri in WRITES[:-1]]  # not for the deletion of a collection, as upstream
+    + [
+        ("DELETE", PODS, False),
+        ("GET", POD, False),
+        ("GET", PODS, False),
+        ("POST", "/version", False),
+        ("GET", PODS + "?watch=1", False),
+    ],
+)
+def test_the_watches_of_writes_are_counted(method: str, uri: str, counted: bool) -> None:
+    made = controller()
+    cache: Any = SimpleNamespace(watches=7, __len__=lambda: 0)
+    check: Any = priority_and_fairness(made, lambda resource: cache if counted else None, made._reactor)
+    check(request(uri, method, user=ALICE))
+    found = [
+        (sample.value, sample.labels)
+        for family in made.meter.collect()
+        for sample in family.samples
+        if sample.name == "apiserver_flowcontrol_watch_count_samples_sum"
+    ]
+    assert found == [(7.0, {"priority_level": "global-default", "flow_schema": "global-default"})] * counted

@@ -375,6 +375,22 @@ def test_between_watches_others_are_served(size: int, turns: list[int], monkeypa
     assert not fan.behind(next(iter(watches)))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("concerned", [(), (True,), (False,), (False, True), (True, False)])
+def test_events_are_kept_for_those_whom_they_concern(concerned: tuple[bool, ...]) -> None:
+    observers, told = Observers(), []  # type: ignore[var-annotated]
+    for concerns in concerned:
+        observer: Any = Due(0.0)
+        observer.concerns = lambda event, concerns=concerns: concerns
+        observer.changed = lambda events: told.append(list(events))
+        observers.add(observer)
+    assert bool(observers) is bool(concerned)
+    cache, event = object(), object()
+    assert observers.note(cache, event) is any(concerned)  # type: ignore[arg-type]
+    for _ in range(2):
+        observers.flush()
+    assert told == [[(cache, event)]] * sum(concerned)
+
+
 # -- bookmarks
 
 
