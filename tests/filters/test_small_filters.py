@@ -310,6 +310,11 @@ def test_shutdown_waits_for_requests_and_watches_and_lets_none_join(
 
 def test_shutdown_waits_for_nothing_when_nothing_runs() -> None:
     group = RequestWaitGroup()
+    for _ in range(2):  # requests come and go
+        assert group.add()
+        group.done()
+    assert group.add() and not group._idle.called
+    group.done()
     done: list[object] = []
     group.wait().addCallback(done.append)
     assert done == [None]
