@@ -7,6 +7,7 @@ bytes per second in each direction may be limited (upstream: apimachinery ``util
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,7 @@ class Throttle:
         self._transport = transport
         self._rate = bytes_per_second
         self._clock = clock
-        self._free = 0.0  # when more bytes are within the limit
+        self._free = -math.inf  # when more bytes are within the limit
         self._timer: IDelayedCall | None = None
         self._full = False  # whether the consumer has paused
         self._over = False
@@ -172,13 +173,11 @@ class _Direction:
         self._sink = sink
         self._reactor = reactor
         self._paused = False
-        self._pauses = 0
-        self._left_at = 0  # the number of the pause in which the peer's end was seen
+        self._left = False  # whether the peer's end was seen during this pause
         self._timer: IDelayedCall | None = None
 
     def pauseProducing(self) -> None:
         self._paused = True
-        self._pauses += 1
         if self._pending is not None:
             self._held = PendingBytes(self._pending, BACKEND_BYTES)
         self._producer.pauseProducing()
@@ -186,7 +185,7 @@ class _Direction:
             self._timer = self._reactor.callLater(departure.LOOK_SECONDS, self._look)
 
     def resumeProducing(self) -> None:
-        self._paused = False
+        self._paused = self._left = False
         self._held = None
         self._producer.resumeProducing()
 
@@ -212,11 +211,11 @@ class _Direction:
             return
         wait = departure.LOOK_SECONDS
         if departure.has_left(self._source):
-            if self._left_at == self._pauses:
+            if self._left:
                 self._source.abortConnection()
                 self._sink.abortConnection()
                 return
-            self._left_at = self._pauses
+            self._left = True
             wait = CLOSE_TIMEOUT
         self._timer = self._reactor.callLater(wait, self._look)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
@@ -11,11 +13,23 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.endpoints.tunnel import CLOSE_TIMEOUT, MAX_BODY_BYTES, TunnelBackend
+from kapi.endpoints import tunnel as tunnels
+from kapi.endpoints.tunnel import (
+    NotUpgradable,
+    TakenConnection,
+    Throttle,
+    TunnelBackend,
+    wants_upgrade,
+    wants_websocket,
+)
 from kapi.wire.answer import MAX_HEAD, BadAnswer
+from tests.filters.requests import request
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n"
 GONE = Failure(ConnectionDone())
+LOOK_SECONDS = 5  # between looks at an end that is paused
+CLOSE_TIMEOUT = 60  # seconds for the last bytes
+MAX_BODY_BYTES = 65_536
 
 
 class Transport(StringTransport):
@@ -27,12 +41,25 @@ class Transport(StringTransport):
         self.aborted = True
 
 
+class Read(Transport):
+    """One whose reading is seen in ``producerState``; ``StringTransport`` allows no second pause."""
+
+    def pauseProducing(self) -> None:
+        self.producerState = "paused"
+
+    def resumeProducing(self) -> None:
+        self.producerState = "producing"
+
+    def stopProducing(self) -> None:
+        self.producerState = "stopped"
+
+
 class Http:
     """A request whose connection can be taken over."""
 
-    def __init__(self) -> None:
+    def __init__(self, transport: Any = None) -> None:
         self.channel = self
-        self.transport: Any = Transport()
+        self.transport: Any = transport or Transport()
         self.transport.wrappedProtocol = self
         self.transport.registerProducer(self, True)
 
@@ -141,3 +168,216 @@ class Tunnels(SynchronousTestCase):
             self.failureResultOf(self.tunnel.decided, BadAnswer)
             self.assertTrue(self.backend.aborted)
             self.assertEqual(self.client.value(), b"")
+
+    def test_what_comes_after_the_decision_changes_nothing(self) -> None:
+        for first, outcome in (
+            (b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno", (403, b"no")),
+            (b"nonsense\n\n", None),
+        ):
+            for later in (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", b"nonsense\n\n"):
+                self.setUp()
+                self.tunnel.dataReceived(first)
+                self.tunnel.dataReceived(later)
+                self.tunnel.connectionLost(GONE)
+                if outcome is None:
+                    self.failureResultOf(self.tunnel.decided, BadAnswer)
+                else:
+                    self.assertEqual(self.refused(), outcome)
+                self.assertEqual(self.client.value(), b"")
+
+    def test_a_client_whose_connection_cannot_be_taken_over_is_told_so(self) -> None:
+        self.http.transport = None
+        self.upgrade()
+        failure = self.failureResultOf(self.tunnel.decided, NotUpgradable)
+        self.assertEqual(str(failure.value), "the connection cannot be upgraded")
+        self.assertTrue(self.backend.aborted)
+
+    def test_a_request_that_was_given_up_before_its_backend_is_there_ends_nothing(self) -> None:
+        tunnel = TunnelBackend(self.http, b"", self.clock)  # type: ignore[arg-type]
+        tunnel.decided.cancel()
+        self.failureResultOf(tunnel.decided, CancelledError)
+        self.assertFalse(self.backend.aborted)
+
+    def test_the_ends_close_once_and_keep_no_timer_for_one_that_has_gone(self) -> None:
+        """A client's end that is still open when its backend goes is closed when its last bytes are sent."""
+        self.upgrade()
+        self.http.channel.connectionLost(GONE)  # type: ignore[attr-defined]
+        self.tunnel.connectionLost(GONE)
+        self.assertFalse(self.client.disconnecting)
+        self.setUp()
+        self.upgrade()
+        self.tunnel.connectionLost(GONE)
+        self.http.channel.connectionLost(GONE)  # type: ignore[attr-defined]
+        self.assertFalse(self.backend.disconnecting)
+        self.clock.advance(CLOSE_TIMEOUT)
+        self.assertEqual((self.client.aborted, self.backend.aborted), (False, False))
+
+    def test_a_stopping_server_does_not_wait_for_a_tunnel(self) -> None:
+        self.upgrade()
+        taken: Any = self.http.channel
+        self.assertTrue(taken.endless)
+        taken.close_when_idle()
+        self.assertFalse(self.client.disconnecting)
+
+
+class Paused(SynchronousTestCase):
+    """A tunnel whose one end takes no more while the other one may have gone, which a paused connection does not tell."""
+
+    def setUp(self) -> None:
+        self.clock, self.backend, self.client = Clock(), Read(), Read()
+        self.http = Http(self.client)
+        self.client.pauseProducing()
+        self.gone: set[Transport] = set()
+        self.patch(tunnels.departure, "has_left", lambda transport: transport in self.gone)
+        self.tunnel = TunnelBackend(self.http, b"", self.clock, self.limit)  # type: ignore[arg-type]
+        self.tunnel.makeConnection(self.backend)
+        self.tunnel.dataReceived(UPGRADED)
+
+    limit: Any = None
+
+    def producers(self) -> tuple[tuple[Any, Read, Read], ...]:
+        """Each direction: what its sink pauses, its source, and its sink."""
+        return (self.backend.producer, self.client, self.backend), (self.client.producer, self.backend, self.client)
+
+    def aborted(self) -> tuple[bool, bool]:
+        return self.client.aborted, self.backend.aborted
+
+    def test_one_that_has_gone_ends_both_when_its_bytes_are_not_taken_in_time(self) -> None:
+        for number in (0, 1):
+            self.setUp()
+            producer, source, _ = self.producers()[number]
+            producer.pauseProducing()
+            self.assertEqual(source.producerState, "paused")
+            self.clock.advance(LOOK_SECONDS)
+            self.gone.add(source)
+            self.clock.advance(LOOK_SECONDS)  # it is seen
+            self.clock.advance(CLOSE_TIMEOUT - 1)
+            self.assertEqual(self.aborted(), (False, False))
+            self.clock.advance(1)
+            self.assertEqual((self.aborted(), self.clock.getDelayedCalls()), ((True, True), []))
+
+    def test_both_ends_are_read_from_then_on_and_pause_each_other(self) -> None:
+        for producer, source, sink in self.producers():
+            self.assertEqual((source.producerState, sink.streaming), ("producing", True))
+            producer.pauseProducing()
+            self.assertEqual(source.producerState, "paused")
+            producer.resumeProducing()
+
+    def test_one_that_takes_some_meanwhile_has_its_time_again(self) -> None:
+        for number in (0, 1):
+            self.setUp()
+            producer, source, _ = self.producers()[number]
+            self.gone.add(source)
+            producer.pauseProducing()
+            self.clock.advance(LOOK_SECONDS)
+            producer.resumeProducing()
+            self.assertEqual(source.producerState, "producing")
+            producer.pauseProducing()
+            self.clock.advance(CLOSE_TIMEOUT)
+            self.assertEqual(self.aborted(), (False, False))
+            self.clock.advance(CLOSE_TIMEOUT)
+            self.assertEqual(self.aborted(), (True, True))
+
+    def test_one_that_is_read_again_is_looked_at_no_more(self) -> None:
+        producer, source, _ = self.producers()[0]
+        self.gone.add(source)
+        producer.pauseProducing()
+        producer.resumeProducing()
+        self.clock.advance(LOOK_SECONDS)
+        self.assertEqual((self.aborted(), self.clock.getDelayedCalls()), ((False, False), []))
+
+    def test_the_end_of_either_ends_the_look(self) -> None:
+        for number in (0, 1):
+            for end in ("stop", "client", "backend"):
+                self.setUp()
+                producer, source, _ = self.producers()[number]
+                producer.pauseProducing()
+                if end == "stop":
+                    producer.stopProducing()
+                    self.assertEqual(source.producerState, "stopped")
+                    self.assertEqual(self.clock.getDelayedCalls(), [])
+                    continue
+                (self.http.channel if end == "client" else self.tunnel).connectionLost(GONE)  # type: ignore[attr-defined]
+                [call] = self.clock.getDelayedCalls()  # the last bytes to the other end
+                self.assertEqual(call.getTime(), CLOSE_TIMEOUT)
+
+    def test_a_backend_that_cannot_take_what_was_sent_early_is_not_sent_more(self) -> None:
+        backend, client = Read(), Read()
+        backend.write = lambda data: data == b"sent early" and backend.producer.pauseProducing()  # type: ignore
+        tunnel = TunnelBackend(Http(client), b"", self.clock)  # type: ignore[arg-type]
+        tunnel.makeConnection(backend)
+        tunnel.dataReceived(UPGRADED)
+        self.assertEqual(client.producerState, "paused")
+
+
+class Limited(Paused):
+    """The same with a limit of bytes a second for each end."""
+
+    def limit(self, transport: Any) -> Throttle:
+        return Throttle(transport, 100, self.clock)
+
+    def test_each_end_waits_for_its_own_limit(self) -> None:
+        taken: Any = self.http.channel
+        for received, source, other in (
+            (taken.dataReceived, self.client, self.backend),
+            (self.tunnel.dataReceived, self.backend, self.client),
+        ):
+            other.clear()
+            received(b"x" * 200)
+            self.assertEqual((source.producerState, other.producerState), ("paused", "producing"))
+            self.assertEqual(other.value(), b"x" * 200)
+            self.clock.advance(1.9)
+            self.assertEqual(source.producerState, "paused")
+            self.clock.advance(0.1)
+            self.assertEqual(source.producerState, "producing")
+
+    def test_when_one_end_has_gone_the_other_is_read_without_a_limit(self) -> None:
+        for client_goes in (True, False):
+            self.setUp()
+            taken: Any = self.http.channel
+            taken.dataReceived(b"x" * 200)
+            self.tunnel.dataReceived(b"x" * 200)
+            (taken if client_goes else self.tunnel).connectionLost(GONE)
+            self.assertEqual((self.backend if client_goes else self.client).producerState, "producing")
+            [call] = self.clock.getDelayedCalls()  # the last bytes
+            self.assertEqual(call.getTime(), CLOSE_TIMEOUT)
+
+
+@pytest.mark.parametrize("missing", ["channel", "transport", "owner", "unread"])
+def test_only_a_connection_of_http_1_can_be_taken_over(missing: str) -> None:
+    """Its channel has the bytes that are not read yet, and its transport says to whom bytes go."""
+    owner = SimpleNamespace()
+    transport = SimpleNamespace(wrappedProtocol=owner, unregisterProducer=lambda: None)
+    channel = SimpleNamespace(transport=transport, unread=lambda: b"early")
+    http: Any = SimpleNamespace(channel=channel)
+    taken = TakenConnection(http)
+    assert (owner.channel, owner.dataReceived) == (taken, taken.dataReceived)
+    assert (taken.early(), taken.early()) == (b"early", b"")
+    if missing == "channel":
+        del http.channel
+    elif missing == "transport":
+        channel.transport = None
+    elif missing == "owner":
+        del transport.wrappedProtocol
+    else:
+        del channel.unread
+    with pytest.raises(NotUpgradable):
+        TakenConnection(http)
+
+
+@pytest.mark.parametrize(
+    ("headers", "upgrade", "websocket"),
+    [
+        ({"Connection": "Upgrade", "Upgrade": "websocket"}, True, True),
+        ({"Connection": "keep-alive, upgrade", "Upgrade": "WebSocket"}, True, True),
+        ({"Connection": ["keep-alive", "UPGRADE"], "Upgrade": "SPDY/3.1"}, True, False),
+        ({"Connection": "keep-alive", "Upgrade": "websocket"}, False, False),
+        ({"Upgrade": "websocket"}, False, False),
+        ({"Connection": "Upgrade"}, False, False),
+        ({"Connection": "Upgrade", "Upgrade": ""}, False, False),
+        ({}, False, False),
+    ],
+)
+def test_what_asks_for_an_upgrade(headers: Any, upgrade: bool, websocket: bool) -> None:
+    ctx = request(headers=headers)
+    assert (wants_upgrade(ctx), wants_websocket(ctx)) == (upgrade, websocket)
