@@ -52,7 +52,6 @@ class ListOptions(msgspec.Struct):
 
     label_selector: str
     field_selector: str
-    watch: bool
     allow_watch_bookmarks: bool
     resource_version: str
     resource_version_match: str | None
@@ -63,13 +62,12 @@ class ListOptions(msgspec.Struct):
     shard_selector: str
 
 
-def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
+def list_options(ctx: RequestContext) -> ListOptions:
     """The options of a request.  Raises BadRequest when one cannot be parsed, and Invalid for forbidden combinations."""
     match = ctx.query.get("resourceVersionMatch")
     options = ListOptions(
         label_selector=ctx.first("labelSelector"),
         field_selector=ctx.first("fieldSelector"),
-        watch=watch or bool(boolean(ctx, "watch")),
         allow_watch_bookmarks=bool(boolean(ctx, "allowWatchBookmarks")),
         resource_version=ctx.first("resourceVersion"),
         resource_version_match=match[0] if match and match[0] else None,

@@ -54,7 +54,7 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
         media = output_media_type(ctx, "watch")
     except status.NotAcceptable as refused:  # a form that lists accept is refused only after all other checks
         media, refusal = output_media_type(ctx, "list"), refused
-    options = list_options(ctx, watch=True)
+    options = list_options(ctx)
     name = path_name(ctx)
     predicate = predicate_of(scope, options, name)
     since = parse_revision(options.resource_version)
@@ -222,7 +222,8 @@ class WatchStream:
         key, encode = self._form_and_encoder()
         counted = SentBatch([])
         for event in batch.events:
-            if event.entry is None or len(event.entry.data) < MIN_SHARED_BYTES:
+            assert event.entry is not None  # a bookmark is a batch of its own
+            if len(event.entry.data) < MIN_SHARED_BYTES:
                 parts: Sequence[bytes] = (event.encoded(key, encode),)
             else:
                 parts = form.parts(event.type, event.entry.data, self._framing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import pytest
@@ -22,6 +22,9 @@ from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.endpoints.test_watch import MAPS, TABLE, put
 from tests.filters.requests import request as http_request
+
+Kind = TypeVar("Kind", bound=MemoryRequest)
+CALLS = {"pause": "pauseProducing", "resume": "resumeProducing", "hold": "hold", "release": "release"}
 
 
 class Framed(MemoryRequest):
@@ -52,8 +55,8 @@ def begun(api: MemoryAPI, query: str = "", headers: dict[str, str] | None = None
     return request, stream
 
 
-def framed(api: MemoryAPI, kind: type[Framed], headers: dict[str, str] | None = None) -> Framed:
-    request = kind("GET", f"{MAPS}?watch=1", {"User-Agent": "tests/1", **(headers or {})})
+def framed(api: MemoryAPI, kind: type[Kind], headers: dict[str, str] | None = None, query: str = "") -> Kind:
+    request = kind("GET", f"{MAPS}?watch=1{query}", {"User-Agent": "tests/1", **(headers or {})})
     api.runner.serve(request)
     api.turn()
     return request
@@ -67,17 +70,37 @@ def framed(api: MemoryAPI, kind: type[Framed], headers: dict[str, str] | None = 
         ("hold pause resume release", True),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("converting", [False, True])
-def test_events_wait_for_the_client_the_server_and_the_batch_before(
-    api: MemoryAPI, calls: str, goes_on: bool, converting: bool
+@pytest.mark.parametrize("calls_before", [False, True])
+def test_events_wait_for_the_client_and_the_server(
+    api: MemoryAPI, calls: str, goes_on: bool, calls_before: bool
 ) -> None:
+    request, stream = begun(api)
+    if not calls_before:
+        put(api, "first")
+        api.turn()
+    for call in calls.split():
+        getattr(stream, CALLS[call])()
+    if calls_before:
+        put(api, "first")
+    put(api, "second")
+    api.turn()
+    assert len(request.events) == (2 if goes_on else int(not calls_before))
+    for call in ("resumeProducing", "release"):
+        getattr(stream, call)()
+    api.turn()
+    assert [event["object"]["metadata"]["name"] for event in request.events] == ["first", "second"]
+
+
+@pytest.mark.parametrize(("calls", "goes_on"), [("", True), ("pause", False), ("pause resume", True), ("hold", False)])
+@pytest.mark.parametrize("converting", [False, True])
+def test_events_wait_for_the_batch_before(api: MemoryAPI, calls: str, goes_on: bool, converting: bool) -> None:
     waiting = slices(api)
     put(api, "first", annotations={"a": "x" * 20_000})
     request, stream = begun(api, headers=TABLE)
     if not converting:
         waiting.pop()()
     for call in calls.split():
-        getattr(stream, {"pause": "pauseProducing", "resume": "resumeProducing"}.get(call, call))()
+        getattr(stream, CALLS[call])()
     put(api, "second")
     api.turn()
     before = request.written
@@ -190,6 +213,84 @@ def test_events_are_framed_for_the_connection(api: MemoryAPI, kind: type[Framed]
         (True, "small"),
         (False, "large"),
     ]
+
+
+@pytest.mark.parametrize("kind", [MemoryRequest, Framed, Messages])
+def test_a_table_that_begins_later_names_its_columns_too(api: MemoryAPI, kind: type[MemoryRequest]) -> None:
+    """Beside one that gets the same event without them."""
+    before = framed(api, kind, TABLE)
+    put(api, "a")
+    api.turn()
+    now = api.ask("GET", MAPS).json["metadata"]["resourceVersion"]
+    after = framed(api, kind, TABLE, f"&resourceVersion={now}")
+    put(api, "b")
+    api.turn()
+
+    def columns(request: MemoryRequest) -> list[bool]:
+        frames = request.framed if isinstance(request, Framed) else request.written.splitlines()
+        return [b'"columnDefinitions":[{' in each for each in frames]
+
+    assert (columns(before), columns(after)) == ([True, False], [True])
+
+
+def test_what_was_encoded_for_one_is_not_encoded_again(api: MemoryAPI) -> None:
+    """Not even in its turn: the second watch has read nothing meanwhile."""
+    waiting = slices(api)
+    (first, _), (second, paused) = begun(api, headers=TABLE), begun(api, headers=TABLE)
+    for name in ("headers", "large"):
+        if name == "large":
+            paused.pauseProducing()
+        put(api, name, annotations={"a": "x" * 20_000})
+        api.turn()
+        while waiting:
+            waiting.pop()()
+            api.turn()
+    paused.resumeProducing()
+    api.turn()
+    assert (second.written, waiting, second.written.count(b"\n")) == (first.written, [], 2)
+
+
+def test_a_version_that_is_not_reached_is_waited_for_only_with_its_objects(api: MemoryAPI) -> None:
+    put(api, "a")
+    match = "&resourceVersionMatch=NotOlderThan&resourceVersion=999999&sendInitialEvents="
+    objects, changes = (begun(api, f"{match}{value}")[0] for value in ("true", "false"))
+    assert (objects.startedWriting, changes.startedWriting) == (False, True)
+    for _ in range(40):
+        api.turn(0.1)
+    assert [event["object"]["reason"] for event in objects.events] == ["Timeout"]
+    assert objects.events[0]["object"]["message"].startswith("Timeout: Too large resource version: 999999, current: ")
+    assert (bool(objects.finished), changes.written, bool(changes.finished)) == (True, b"", False)
+
+
+def test_one_that_lasts_for_ever_has_no_timer(api: MemoryAPI) -> None:
+    api.environment.min_request_timeout = 0
+    calls = len(api.clock.getDelayedCalls())
+    begun(api)
+    assert len(api.clock.getDelayedCalls()) == calls
+
+
+@pytest.mark.parametrize(
+    ("include", "kind"), [("", "PartialObjectMetadata"), ("Metadata", "PartialObjectMetadata"), ("Object", "ConfigMap")]
+)
+def test_rows_include_what_is_asked_for(api: MemoryAPI, include: str, kind: str) -> None:
+    put(api, "a")
+    query = f"&includeObject={include}" if include else ""
+    [event] = begun(api, query, TABLE)[0].events
+    assert event["object"]["rows"][0]["object"]["kind"] == kind
+    [plain] = begun(api, query)[0].events
+    assert plain["object"]["kind"] == "ConfigMap"
+
+
+def test_without_rows_what_they_include_is_not_looked_at(api: MemoryAPI) -> None:
+    put(api, "a")
+    query = "&includeObject=Nonsense"
+    assert begun(api, query)[0].code == 200
+    refused = api.ask("GET", f"{MAPS}?watch=1{query}", headers=TABLE)
+    assert (refused.code, refused.json["message"]) == (
+        400,
+        "Unable to convert to Table as requested: includeObject: Invalid value: "
+        "\"Nonsense\": must be 'Metadata', 'Object', 'None', or empty",
+    )
 
 
 def test_what_is_sent_is_counted_by_its_size_for_each_watch(api: MemoryAPI) -> None:
