@@ -68,7 +68,7 @@ class Connections:
         except UnsuitableStore:
             raise
         except Exception as error:
-            raise StoreUnavailable(f"{address}: cannot connect: {error or type(error).__name__}") from None
+            raise StoreUnavailable(f"{address}: cannot connect: {str(error) or type(error).__name__}") from None
         return connection
 
     async def any_lost(self) -> str:
