@@ -91,21 +91,18 @@ class Connections:
         received, silent = self._silent.get(connection, (-1, 0))
         return silent * CHECK_SECONDS if received == connection.received and connection.pending else 0.0
 
-    def end_silent(self) -> bool:
-        """Ends connections that get no reply: the server is stopped, or the network broken.  Returns whether any was ended.
+    def end_silent(self) -> None:
+        """Ends connections that get no reply: the server is stopped, or the network broken.
 
         Must be called every ``CHECK_SECONDS``.  Calls are counted and not seconds: after a pause of this process itself, the
         reply may have arrived but not been read yet.
         """
-        ended = False
         for connection in self.open:
             received, silent = self._silent.get(connection, (-1, 0))
             silent = silent + 1 if received == connection.received and connection.pending else 0
             self._silent[connection] = (connection.received, silent)
             if silent * CHECK_SECONDS >= REPLY_TIMEOUT:
-                ended = True
                 connection.abort(f"no answer for {REPLY_TIMEOUT:.0f} s{connection.advice}")
-        return ended
 
 
 def _too_late(result: object, seconds: float) -> NoReturn:

@@ -24,7 +24,7 @@ from kapi.process.timers import Repeated
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone
-from kapi.store.connections import CHECK_SECONDS, REPLY_TIMEOUT, Connections, GivenUp
+from kapi.store.connections import CHECK_SECONDS, Connections, GivenUp
 from kapi.store.entries import Skipped
 from kapi.store.errors import StoreError, StoreFull, StoreLoading, StoreUnavailable
 from kapi.store.failover import Sentinels, find_primary
@@ -376,8 +376,7 @@ class PrimaryConnection:
                 )
             if not self._connection.pending:
                 self._connection.execute_command("PING").addErrback(lambda _: None)
-        if self._connections.end_silent():
-            self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
+        self._connections.end_silent()
 
     async def _look(self, connection: Connection) -> None:
         """Looks at the server's settings and memory, which may have changed."""

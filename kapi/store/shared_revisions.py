@@ -65,7 +65,7 @@ class SharedRevisions:
         self._shown = self._words[slot]
         self._agreed = -1  # the number of connections when the store was last found to have our history
         self._checked = b""  # the memory at the last complete check
-        self._newest = 0  # the newest revision then
+        self._newest: int  # the newest revision then
 
     def show(self, revision: int) -> None:
         """Must be called before data of that revision leave this process."""
@@ -84,7 +84,7 @@ class SharedRevisions:
 
     def is_current(self, revision: int) -> bool:
         """Whether no process has shown a newer revision; False also when only a request to the store can tell."""
-        if revision >= self._newest and self._memory[:] == self._checked:
+        if self._memory[:] == self._checked and revision >= self._newest:
             return True
         words = self._words.tolist()
         newest = max(words[: self._count])

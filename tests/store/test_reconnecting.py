@@ -208,6 +208,16 @@ class Running(Case):
         self.assertIn("store not available: there: connection lost: no answer for 8 s", "\n".join(self.lines))
         self.assertIn("store available again: there", self.lines)
 
+    def test_silence_of_a_server_that_is_tried_again_is_told_once(self) -> None:
+        """Attempt after attempt: whoever reads the log knows it by then."""
+        self.started()
+        self.server.silent = True
+        self.lose()
+        self.lines.clear()
+        self.run_for(60)
+        [told] = self.lines
+        self.assertTrue(told.startswith("store not available: there: the connection was lost: no answer for 8 s"), told)
+
     def test_its_settings_are_looked_at_every_five_seconds(self) -> None:
         self.started()
         for seconds, looks in ((4.9, 1), (0.2, 2), (4.7, 2), (0.2, 3)):
@@ -391,3 +401,30 @@ class Primaries(Case):
         self.server.tried.clear()
         self.run_for(2.2)
         self.assertIn(len(self.server.tried), (4, 5))
+
+
+class Silence(Case):
+    """Counted in checks, which come once a second; the first one finds what has been asked."""
+
+    def test_only_one_that_owes_a_reply_is_ended_and_after_eight_checks(self) -> None:
+        connections = self.store()._connections
+        for _ in range(3):
+            self.successResultOf(Deferred.fromCoroutine(connections.connect()))
+        silent, answering, idle = connections.open
+        self.server.answers = {"ECHO": ...}
+        silent.execute_command("ECHO", "x").addErrback(lambda _: None)
+        for number in range(8):
+            answering.execute_command("PING")
+            self.clock.advance(0)
+            answering.execute_command("ECHO").addErrback(lambda _: None)
+            connections.end_silent()
+            self.assertEqual([connections.silence(each) for each in (silent, idle)], [float(number), 0.0])
+            answering.pending.pop()
+            self.assertEqual(len(self.server.open), 3)
+        connections.end_silent()
+        self.clock.advance(0)
+        self.assertEqual(self.successResultOf(silent.lost), "no answer for 8 s; if the port speaks TLS, use rediss://")
+        self.assertEqual([each.gone for each in (answering, idle)], [False, False])
+        self.assertEqual(connections.silence(idle), 0.0)
+        connections.drop()
+        self.assertEqual((connections.open, self.server.open), ([], []))

@@ -22,7 +22,7 @@ _NO_OPINION = Verdict(Decision.NO_OPINION)
 class RBACAuthorizer:
     def __init__(self, index: PolicyIndex) -> None:
         self.index = index
-        self._generation = -1
+        self._generation = index.generation
         self._recent: dict[tuple[object, ...], Verdict] = {}
 
     def authorize(self, attributes: Attributes) -> Verdict:
