@@ -107,6 +107,17 @@ def test_both_identities_of_an_impersonated_request() -> None:
     assert event["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
 
 
+def test_the_policy_is_asked_once_and_for_the_authenticated_user() -> None:
+    bench = Bench({"level": "Metadata", "users": ["alice"]}, {"level": "None"}, omitStages=["RequestReceived"])
+    ctx = bench.begin()
+    ctx.original_user, ctx.user = ctx.user, UserInfo("bob")
+    bench.finish(ctx, Response(200, b"{}"))
+    assert bench.stages == ["ResponseComplete"] and bench.meter.levels == {"Metadata": 1}
+    early = bench.begin(user=None, info=False)
+    bench.finish(early, Response(500, b"{}"))
+    assert bench.stages == ["ResponseComplete"], "nothing is known of it"
+
+
 def test_a_strict_back_end_that_fails_refuses_the_request() -> None:
     bench = Bench(outcome=False)
     with pytest.raises(status.InternalError, match="failed to store audit event"):

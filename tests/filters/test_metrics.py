@@ -62,16 +62,17 @@ def test_impersonations_by_mode() -> None:
     assert attempt("impersonate") == "jane"
     assert attempt("impersonate-on:user-info:list", "impersonate:user-info") == "jane"
     assert attempt() == "refused"
+    assert attempt("impersonate") == "jane"
     assert counted(registry, "apiserver_impersonation_attempts_total") == {
-        ("allowed", "legacy"): 1,
+        ("allowed", "legacy"): 2,
         ("allowed", "user-info"): 1,
         ("denied", ""): 1,
     }
     assert counted(registry, "apiserver_impersonation_authorization_attempts_total") == {
-        ("allowed", "legacy"): 1,
+        ("allowed", "legacy"): 2,
         ("allowed", "user-info"): 2,
         ("denied", "legacy"): 1,
-        ("denied", "user-info"): 2,
+        ("denied", "user-info"): 3,
     }
 
 
