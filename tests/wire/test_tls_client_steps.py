@@ -220,9 +220,10 @@ def test_a_lost_connection_is_ended_in_order_where_it_can_be(established: bool, 
 def test_without_a_handshake_there_is_nothing_to_end() -> None:
     transport = Transport(established=False)
     transport.write(b"early")
+    protocol = transport.protocol
     transport.loseConnection()
     transport.reactor.advance(0)
-    assert transport.unsent_bytes == 0 and len(transport.protocol.lost) == 1
+    assert transport.unsent_bytes == 0 and len(protocol.lost) == 1
     transport = Transport()
     transport.loseConnection()
     assert transport.disconnecting and transport.polled[1]
