@@ -478,6 +478,13 @@ def test_the_memory_of_verified_tokens_is_bounded(world: World) -> None:
     assert len(known) <= signed._CACHE_SIZE
 
 
+def test_the_user_of_a_token_is_made_once(world: World) -> None:
+    """Each request has a token; what is made of it is shared by all of them, while others come in between."""
+    one, other = (world.issue(audience) for audience in (ISSUER, "https://old"))
+    users = [world.user(token, ISSUER, "https://old").user for token in (one, other, one, other)]
+    assert users[0] is users[2] and users[1] is users[3] and users[0] is not users[1]
+
+
 @pytest.mark.parametrize(
     ("uri", "cluster", "keys"),
     [

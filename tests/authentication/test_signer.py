@@ -21,11 +21,12 @@ from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.service_account.authenticator import ACCOUNTS, BoundTokenAuthenticator
 from kapi.authentication.service_account.issuer import RefreshingTokens, SigningError
 from kapi.authentication.service_account.metrics import SignerMeter
-from kapi.authentication.service_account.signer import ExternalIssuer, ExternalSigner
+from kapi.authentication.service_account.signer import ExternalIssuer, ExternalSigner, read_keys
 from kapi.endpoints.issuer_discovery import IssuerDiscovery
 from kapi.machinery.tree import Object
 from kapi.wire.plugin_messages import encode
 from tests.authentication.token_signer import TokenSigner, public
+from tests.rsa_keys import rsa_key
 from tests.waiting import eventually
 
 pytest.importorskip("grpc")
@@ -253,3 +254,28 @@ class Signers(TestCase):
             self.assertEqual([key.key_id for key in signer.keys.keys], ["one"])
 
         return ensureDeferred(run())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanoseconds", "wanted"),
+    [
+        (1, 0, 1.0),
+        (1, 999_999_999, 1.999999999),
+        (1, 1_000_000_000, None),
+        (1, -1, None),
+        (-1, 1, -0.999999999),
+        (0, 1, 1e-9),
+    ],
+)
+def test_the_time_of_keys(seconds: int, nanoseconds: int, wanted: float | None) -> None:
+    key = encode([(1, b"k" * 1024), (2, public(rsa_key("one")))])
+    at = encode([(1, seconds % (1 << 64)), (2, nanoseconds % (1 << 64))])
+    message = encode([(1, key), (2, at), (3, 1)])
+    if wanted is not None:
+        found = read_keys(message)
+        assert (found.data_timestamp, found.refresh_seconds, len(found.keys)) == (wanted, 1, 1)
+    else:
+        with pytest.raises(SigningError, match=f"^invalid data timestamp: {seconds}s and {nanoseconds}ns$"):
+            read_keys(message)
+    with pytest.raises(SigningError, match="^found invalid public key id"):
+        read_keys(encode([(1, encode([(1, b"k" * 1025), (2, public(rsa_key("one")))])), (2, at), (3, 1)]))

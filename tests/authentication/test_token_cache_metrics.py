@@ -7,6 +7,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.authentication.cache import TokenCache, TokenCacheFigures
 from kapi.authentication.interface import AuthenticationError
+from kapi.machinery.meters import DEFAULT_BOUNDS
 
 
 def value(figures: TokenCacheFigures, name: str, status: str) -> float:
@@ -54,3 +55,15 @@ def test_a_token_that_is_refused_is_an_error() -> None:
     with pytest.raises(AuthenticationError):
         figures.fetching(refuse()).send(None)
     assert value(figures, "fetch_total", "error") == 1
+
+
+def test_hits_take_no_time() -> None:
+    figures = TokenCacheFigures()
+    figures.hits += 3
+    (family,) = (each for each in figures.collect() if each.name.endswith("request_duration_seconds"))
+    found = [(sample.name, sample.value) for sample in family.samples if sample.labels["status"] == "hit"]
+    buckets = [value for name, value in found if name.endswith("_bucket")]
+    assert len(buckets) == len(DEFAULT_BOUNDS) + 1 and set(buckets) == {3}
+    assert [(name.rpartition("_")[2], value) for name, value in found if not name.endswith("_bucket")] == [
+        ("count", 3), ("sum", 0),
+    ]  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from kapi.registry import environment
 from kapi.registry.environment import Identities
+from kapi.testing.memory_api import MemoryAPI, succeed
 
 KEY = "core/pods/ns/a"
 
@@ -37,3 +38,19 @@ def test_what_is_counted_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Identities("x")
     made = [one.uid(KEY), *(one.uid(f"core/pods/ns/{number}") for number in range(30)), one.uid(KEY)]
     assert len(set(made)) == len(made)
+
+
+@pytest.mark.parametrize(("name", "dry"), [("a", False), ("", False), ("a", True)])
+def test_objects_get_them(name: str, dry: bool) -> None:
+    metadata = {"name": name} if name else {"generateName": "a-"}
+    path = "/api/v1/namespaces/ns/configmaps"
+    made = []
+    for _ in range(2):
+        api: MemoryAPI = succeed(MemoryAPI.started())
+        api.environment.identities = Identities("x")
+        for number in range(2):
+            body = {"metadata": {**metadata, **({"name": f"{name}{number}"} if name else {})}}
+            answer = api.ask("POST", f"{path}?dryRun=All" if dry else path, body)
+            made.append((answer.json["metadata"]["name"], answer.json["metadata"]["uid"]))
+    assert made[0] != made[1]
+    assert (made[:2] == made[2:]) != dry

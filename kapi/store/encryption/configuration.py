@@ -5,15 +5,13 @@ Upstream: ``apis/apiserver/validation/validation_encryption.go``, ``server/optio
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kapi.codecs import yaml_reading
 from kapi.machinery.field import format_value
-from kapi.machinery.golang import parse_duration
+from kapi.machinery.golang import base64_bytes, parse_duration
 from kapi.machinery.shape import shape_errors
 from kapi.machinery.tree import Object, Tree
 from kapi.store.encryption.kms import Kms
@@ -243,17 +241,17 @@ class _Reader:
             for field, given in (("name", name), ("secret", text)):
                 if not given:
                     self.errors.append(f"{here}.{field}: Required value: {field} is a mandatory field for a key")
-            if not name or not text:
+            if not text:
                 continue
             try:
-                secret = base64.b64decode(text, validate=True)
-            except (binascii.Error, ValueError):
-                self.errors.append(f"{here}.secret: Invalid value: secrets must be base64 encoded")
+                secret = base64_bytes(text)
+            except ValueError:
+                self._invalid(f"{here}.secret", "REDACTED", "secrets must be base64 encoded")
                 continue
             if len(secret) not in lengths:
                 shown = " ".join(map(str, lengths))
-                text = f"secret is not of the expected length, got {len(secret)}, expected one of [{shown}]"
-                self.errors.append(f"{here}.secret: Invalid value: {text}")
+                why = f"secret is not of the expected length, got {len(secret)}, expected one of [{shown}]"
+                self._invalid(f"{here}.secret", "REDACTED", why)
                 continue
             try:
                 found.append(make(str(name), secret))
