@@ -361,6 +361,9 @@ class ServiceResolverCase(TestCase):
         self.assertEqual(resolver.resolve("n", "s", 443), ("10.0.0.9", 443))
         self.assertEqual(resolver.resolve("n", "mapped", 8443), ("127.0.0.1", 1))
         self.assertEqual(resolver.resolve("n", "any", 443), ("::1", 2))
+        for kind in ("ClusterIP", "NodePort", "LoadBalancer"):
+            typed = self.resolver(type=kind, clusterIP="10.0.0.9", ports=[{"port": 80}, {"port": 443}])
+            self.assertEqual(typed.resolve("n", "s", 443), ("10.0.0.9", 443))
         external = self.resolver(type="ExternalName", externalName="hooks.example.com")
         self.assertEqual(external.resolve("n", "s", 99), ("hooks.example.com", 99))
 
@@ -379,6 +382,14 @@ class ServiceResolverCase(TestCase):
             {"addresses": ["192.0.2.3"], "conditions": {"ready": False}},
         ]
         ports = [{"name": "a", "port": 8443}, {"name": "b", "port": 8444}]
+        for name, other in (("r-1", "r"), ("r-2", "")):  # of other services
+            labels = {"labels": {"kubernetes.io/service-name": other}} if other else {}
+            others = {
+                "metadata": {"name": name, "namespace": "n", **labels},
+                "endpoints": endpoints,
+                "ports": [{"port": 1}],
+            }
+            client.put("discovery.k8s.io", "endpointslices", others)
         metadata = {"name": "s-1", "namespace": "n", "labels": {"kubernetes.io/service-name": "s"}}
         client.put("discovery.k8s.io", "endpointslices", {"metadata": metadata, "endpoints": endpoints, "ports": ports})
         with self.assertRaises(ServiceError) as caught:
@@ -390,11 +401,16 @@ class ServiceResolverCase(TestCase):
     def test_what_leads_nowhere(self) -> None:
         for spec, port, said in (
             ({"clusterIP": "10.0.0.9", "ports": [{"port": 443}]}, 444, 'no service port 444 found for service "s"'),
+            ({"clusterIP": "10.0.0.9"}, 443, 'no service port 443 found for service "s"'),
+            ({"clusterIP": "", "ports": [{"port": 443}]}, 443, 'cannot route to service with ClusterIP "None"'),
+            ({"ports": [{"port": 443}]}, 443, 'cannot route to service with ClusterIP "None"'),
             ({"clusterIP": "None", "ports": [{"port": 443}]}, 443, 'cannot route to service with ClusterIP "None"'),
             ({"type": "Odd"}, 443, 'unsupported service type "Odd"'),
         ):
             with self.assertRaises(ServiceError) as caught:
                 self.resolver(**spec).resolve("n", "s", port)  # type: ignore[arg-type]
             self.assertEqual(str(caught.exception), said)
-        with self.assertRaises(ServiceError):
-            self.resolver().resolve("n", "other", 443)
+        for resolver in (self.resolver(), ServiceResolver(None)):
+            with self.assertRaises(ServiceError) as caught:
+                resolver.resolve("n", "other", 443)
+            self.assertEqual(str(caught.exception), 'service "other" not found')

@@ -74,6 +74,21 @@ def test_errors_without_a_value_stay_as_they_are() -> None:
     assert [str(error) for error in errors] == before
 
 
+def test_an_error_that_stays_as_it_is_leaves_the_next_ones_to_be_completed() -> None:
+    ordered = '{"matchLabels":{"a":"2","b":"1"},"matchExpressions":[{"key":"k","operator":"In","values":["a"]}]}'
+    same = invalid("spec.selector", SELECTOR, "")
+    errors = [
+        required(Path("metadata").child("name")), invalid("spec.replicas", 1, ""), invalid("spec.paused", "x", ""),
+        invalid("nowhere", {"b": 1, "a": 2}, ""), same, same, invalid("spec.selector", SELECTOR, ""),
+        invalid("spec.template.metadata.labels", None, ""), invalid("spec.minReadySeconds", None, ""),
+    ]  # fmt: skip
+    complete(errors, DEPLOYMENT, lambda: {"spec": {"template": {"metadata": {"labels": {}}}}})
+    assert [error.body() for error in errors] == [
+        "Required value", "Invalid value: 1", 'Invalid value: "x"', 'Invalid value: {"b":1,"a":2}',
+        *[f"Invalid value: {ordered}"] * 3, "Invalid value: {}", "Invalid value: 0",
+    ]  # fmt: skip
+
+
 def test_floats_are_written_as_go_writes_them() -> None:
     assert shown("spec", 1e20) == "Invalid value: 1e+20"
     assert shown("spec", 1.5) == "Invalid value: 1.5"

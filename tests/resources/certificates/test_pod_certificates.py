@@ -434,3 +434,43 @@ def test_only_those_decide_who_may_sign(names: tuple[str, ...], decision: str) -
     ]
     labelled = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
     assert api.ask("PUT", f"{REQUESTS}/r/status", labelled).code == 200  # the status stays
+
+
+SECOND = datetime.timedelta(seconds=1)
+
+
+def refreshed(after: datetime.timedelta, **more: Any) -> Object:
+    return issued(beginRefreshAt=(NOW + after).strftime("%Y-%m-%dT%H:%M:%SZ"), **more)
+
+
+@pytest.mark.parametrize(
+    ("status", "good"),
+    [
+        (issued(start=NOW - 299 * SECOND), True), (issued(start=NOW - 300 * SECOND), False),
+        (issued(start=NOW + 299 * SECOND), True), (issued(start=NOW + 300 * SECOND), False),
+        (issued(life=HOUR), True), (issued(life=HOUR - SECOND), False),
+        (issued(life=24 * HOUR), True), (issued(life=24 * HOUR + SECOND), False),
+        (refreshed(HOUR / 6), True), (refreshed(HOUR / 6 - SECOND), False),
+        (refreshed(8 * HOUR - HOUR / 6), True), (refreshed(8 * HOUR - HOUR / 6 + SECOND), False),
+    ],
+)  # fmt: skip
+def test_times_of_a_certificate_at_their_limits(api: MemoryAPI, status: Object, good: bool) -> None:
+    made = api.ask("POST", REQUESTS, request()).json
+    assert (api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": status}).code == 200) is good
+
+
+def test_a_chain_is_read_up_to_its_largest_size(api: MemoryAPI) -> None:
+    made = api.ask("POST", REQUESTS, request()).json
+    for size, text in ((100 << 10, "must contain at least one certificate"), ((100 << 10) + 1, "Too long")):
+        status = issued(certificateChain="c" * size)
+        (found,) = texts(api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": status}))
+        assert text in found
+    chain = issued()["certificateChain"]
+    for more, text in (
+        (pem("CERTIFICATE", b"x"), "intermediate certificate does not parse as valid X.509"),
+        (pem("KEY", b"x"), "must consist entirely of CERTFICATE PEM blocks"),
+        (chain + pem("KEY", b"x"), "must consist entirely of CERTFICATE PEM blocks"),
+    ):
+        status = issued(certificateChain=chain + more)
+        (found,) = texts(api.ask("PUT", f"{REQUESTS}/r/status", {**made, "status": status}))
+        assert found.endswith(text)
