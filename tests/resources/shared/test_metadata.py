@@ -119,6 +119,21 @@ def test_what_a_change_of_metadata_may_not_be(metadata: Object, text: str) -> No
     assert [str(error) for error in errors] == ([text] if text else [])
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (None, None, None), (0, None, None), (None, 0, None), (1, None, 0), (1, 0, 0), (1, 1, None), (1, 2, None), (2, 1, 1),
+        (None, 1, None),
+    ],
+)  # fmt: skip
+def test_generations_only_grow(before: int | None, after: int | None, shown: int | None) -> None:
+    old, new = ({"resourceVersion": "1", **({} if each is None else {"generation": each})} for each in (before, after))
+    errors: list[Any] = []
+    validate_metadata_update({"metadata": new}, {"metadata": old}, errors)
+    text = f"metadata.generation: Invalid value: {shown}: must not be decremented"
+    assert [str(error) for error in errors] == ([] if shown is None else [text])
+
+
 CONDITION = {"type": "Ready", "status": "True", "reason": "Good", "lastTransitionTime": "2024-01-01T00:00:00Z"}
 
 

@@ -285,6 +285,15 @@ def test_replicas_are_counted_from_zero(api: MemoryAPI, size: int, found: list[s
     ]
 
 
+def test_finalizers_need_no_domain(api: MemoryAPI) -> None:
+    install(api, definition(version(subresources={"status": {}})))
+    obj = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a", "finalizers": ["b"]}}
+    made = api.ask("POST", FOOS, obj)
+    assert made.code == 201
+    for path in (f"{FOOS}/a", f"{FOOS}/a/status"):
+        assert api.ask("PUT", path, made.json).code == 200
+
+
 def test_finalizers_that_may_be_mistaken_for_others_are_warned_of(api: MemoryAPI) -> None:
     """Only those that an update adds; those of Kubernetes itself have no domain."""
     install(api, definition())
