@@ -87,8 +87,8 @@ def signing_request(der: bytes) -> x509.CertificateSigningRequest:
 _SEQUENCE, _INTEGER, _BITS, _OCTETS, _OBJECT, _BOOLEAN, _SET = 0x30, 0x02, 0x03, 0x04, 0x06, 0x01, 0x31
 _ZONE = rb"(?:Z|[+-][0-9]{4})"
 _TIMES = {
-    0x17: ("UTCTime", re.compile(rb"[0-9]{10}(?:[0-9]{2})?" + _ZONE)),
-    0x18: ("GeneralizedTime", re.compile(rb"[0-9]{14}" + _ZONE)),
+    b"\x17": ("UTCTime", re.compile(rb"[0-9]{10}(?:[0-9]{2})?" + _ZONE)),
+    b"\x18": ("GeneralizedTime", re.compile(rb"[0-9]{14}" + _ZONE)),
 }
 _NAME = "invalid RDNSequence"
 
@@ -205,9 +205,10 @@ def _check_certificate(der: bytes) -> int:
     _check_name(fields.inner(_SEQUENCE, "malformed issuer"))
     validity = fields.inner(_SEQUENCE, "malformed validity")
     for _ in range(2):
-        kind, pattern = _TIMES.get(validity.data[validity.at] if validity else 0, ("", None))
-        if pattern is None:
+        tag = validity.data[validity.at : validity.at + 1]
+        if tag not in _TIMES:
             raise ValueError("x509: unsupported time format")
+        kind, pattern = _TIMES[tag]
         if not pattern.fullmatch(validity.take(None, f"malformed {kind}")):
             raise ValueError(f"x509: malformed {kind}")
     _check_name(fields.inner(_SEQUENCE, "malformed subject"))

@@ -285,8 +285,9 @@ def read_template(text: str, allow_missing: bool, limit: int | None = None) -> l
     while place < len(text):
         checkpoint()
         start = text.find("{", place)
-        if start != place:
-            found.append(Chain([constant_text(text[place : start if start >= 0 else len(text)])]))
+        end = start if start >= 0 else len(text)
+        if end > place:
+            found.append(Chain([constant_text(text[place:end])]))
         if start < 0:
             break
         reader = _Reader(text, start + 1, allow_missing, limit or sys.maxsize, once=limit is not None)

@@ -178,14 +178,13 @@ def _go_name(field: str, schema: Object) -> str:
 
 def _map_reader(schema: Object) -> Reader:
     if schema.get("type") == "array":
-        read, wire = _items_reader(schema["items"]), BYTES
+        read = _items_reader(schema["items"])
     else:
-        read, wire = _reader(schema)
-    key_slot, value_slot = Slot("Key", BYTES), Slot("Value", wire)
-    empty: Value = b"" if wire == BYTES else 0
+        read, _ = _reader(schema)  # no map has values of another wire type
+    key_slot, value_slot = Slot("Key", BYTES), Slot("Value", BYTES)
 
     def pair(value: Value, depth: int) -> tuple[str, Tree]:
-        key, found = b"", empty
+        key, found = b"", b""
         for slot, part in entry(value, key_slot, value_slot):
             if slot is key_slot:
                 key = part

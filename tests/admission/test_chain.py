@@ -6,9 +6,25 @@ import pytest
 
 from kapi.admission.catalogue import PLUGINS, enabled_names
 from kapi.admission.chain import Chain
-from kapi.admission.interface import Attributes, Plugin
-from kapi.machinery.tree import Tree
+from kapi.admission.interface import Attributes, Plugin, denied
+from kapi.machinery.tree import Object, Tree
 from tests.admission.fakes import attributes, finish
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata", "shown"),
+    [
+        ("a", {"name": "b"}, "a"), ("", {"name": "b", "generateName": "c"}, "b"), ("", {"generateName": "c-"}, "c-"),
+        ("", {}, "Unknown"), ("", None, "Unknown"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_object(name: str, metadata: Object | None, shown: str) -> None:
+    request = attributes({"metadata": metadata})
+    request.name = name
+    assert denied(request, "why").message == f'pods "{shown}" is forbidden: why'
+    request.obj = None
+    assert denied(request, "why").message == f'pods "{name or "Unknown"}" is forbidden: why'
+
 
 KNOWN = [
     {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}

@@ -68,6 +68,31 @@ def test_what_is_evaluated_exempted_and_misunderstood_is_counted() -> None:
     assert cluster.meter.pod_errors.rows == {("false", "create", "pod", ""): 1}
 
 
+@pytest.mark.parametrize("free", [False, True])
+def test_each_mode_is_counted(free: bool) -> None:
+    """Of audit and warnings only what violates them; of exempted users nothing."""
+    cluster = Cluster({"exemptions": {"usernames": ["free"]}}, enforce="privileged", audit="baseline", warn="restricted",
+                      audit_version="v1.20", warn_version="v1.35")  # fmt: skip
+    for obj in (BAD, pod()):
+        cluster.ask(attributes(obj, user=UserInfo("free" if free else "other")))
+    labels = ("create", "pod", "")
+    found = {key: count for key, count in cluster.meter.pod_evaluations.rows.items() if count}
+    assert found == ({} if free else {
+        ("allow", "privileged", "latest", "enforce", *labels): 2,
+        ("deny", "baseline", "v1.20", "audit", *labels): 1,
+        ("deny", "restricted", "v1.35", "warn", *labels): 2,
+    })  # fmt: skip
+
+
+def test_a_policy_that_refuses_nothing_has_no_version() -> None:
+    request = Cluster(enforce="privileged", enforce_version="v1.20").ask(attributes(BAD))
+    assert request.annotations == {PREFIX + "enforce-policy": "privileged:latest"}
+    request = Cluster(enforce="privileged", enforce_version="v1.20", warn="baseline").ask(attributes(pod()))
+    assert request.annotations == {PREFIX + "enforce-policy": "privileged:v1.20"}
+    request = Cluster(enforce="privileged", enforce_version="x").ask(attributes(pod()))
+    assert request.annotations[PREFIX + "error"].startswith("Failed to parse policy: ")
+
+
 def test_audit_and_warn_let_pass() -> None:
     request = Cluster(audit="baseline", warn="restricted").ask(attributes(BAD))
     assert request.annotations[PREFIX + "audit-violations"] == f'would violate PodSecurity "baseline:latest": {SAID}'

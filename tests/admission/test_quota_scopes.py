@@ -23,6 +23,11 @@ def affinity(**term: Any) -> Object:
     return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
+def preferred(*terms: Object | None) -> Object:
+    weighted = [{} if term is None else {"podAffinityTerm": term} for term in terms]
+    return {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}}
+
+
 @pytest.mark.parametrize(
     ("requirement", "spec", "selected"),
     [
@@ -51,6 +56,9 @@ def affinity(**term: Any) -> Object:
         (scope("CrossNamespacePodAffinity"), affinity(), False),
         (scope("CrossNamespacePodAffinity"), affinity(namespaces=["n"]), True),
         (scope("CrossNamespacePodAffinity"), affinity(namespaceSelector={}), True),
+        (scope("CrossNamespacePodAffinity"), preferred({"namespaces": ["n"]}), True),
+        (scope("CrossNamespacePodAffinity"), preferred(None, {}, {"namespaceSelector": {}}), True),
+        (scope("CrossNamespacePodAffinity"), preferred(None, {}), False),
         (scope("VolumeAttributesClass"), {"priorityClassName": "a"}, False),
     ],
 )

@@ -94,6 +94,15 @@ def test_what_has_not_changed_is_not_read_again() -> None:
     assert again is not None and again[0].bindings[0] is not kept
 
 
+def test_only_what_is_bound_is_read() -> None:
+    client = FakeClient()
+    client.put(GROUP, POLICIES, *map(policy, "dcba"))
+    client.put(GROUP, BINDINGS, binding("x", "b"), binding("w", "d"), binding("y", "none"), binding("v", "d"))
+    found = source(client).get()
+    assert found is not None
+    assert [(each.name, [bound.name for bound in each.bindings]) for each in found] == [("b", ["x"]), ("d", ["v", "w"])]
+
+
 class Changes(SynchronousTestCase):
     """Each checkpoint suspends: what is read takes turns of the reactor."""
 

@@ -9,7 +9,7 @@ import pytest
 from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.previews import PREVIEWS
-from tests.resources.strategy_kit import changes, made, short
+from tests.resources.strategy_kit import CTX, changes, made, short
 
 ROWS = {row.plural: row for row in (*BUILT_IN, *PREVIEWS)}
 POD: Object = {"containers": [{"name": "c", "image": "i"}]}
@@ -319,3 +319,32 @@ def test_change(plural: str, before: Object, after: Object, texts: list[str]) ->
     parts = {key: value for key, value in new.items() if key not in ("metadata", "status")}
     found = short(changes(row, {key: value for key, value in old.items() if value is not None}, **parts))
     assert [text.partition("\n")[0] for text in found] == texts
+
+
+CRD: Object = {"group": "example.com", "scope": "Cluster", "names": {"plural": "as", "kind": "A"}, "versions": []}
+
+
+@pytest.mark.parametrize(
+    ("plural", "before", "after"),
+    [
+        ("deployments", {"spec": WORKLOAD}, {"spec": {**WORKLOAD, "replicas": 2}}),
+        ("statefulsets", {"spec": WORKLOAD}, {"spec": {**WORKLOAD, "replicas": 2}}),
+        ("daemonsets", {"spec": WORKLOAD}, {"spec": {**WORKLOAD, "minReadySeconds": 2}}),
+        ("jobs", {"spec": {"template": JOB_POD}}, {"spec": {"template": JOB_POD, "parallelism": 2}}),
+        ("pods", {"spec": POD}, {"spec": {**POD, "activeDeadlineSeconds": 2}}),
+        ("customresourcedefinitions", {"spec": CRD}, {"spec": {**CRD, "scope": "Namespaced"}}),
+        ("endpointslices", {"addressType": "IPv4", "endpoints": []},
+         {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}]}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("generation", [None, 0, 1, 7])
+def test_a_change_raises_the_generation(plural: str, before: Object, after: Object, generation: int | None) -> None:
+    row = ROWS[plural]
+    for changed in (after, before):
+        old, obj = made(row, **before), made(row, **changed)
+        for each in (old, obj):
+            del each["metadata"]["generation"]
+            if generation is not None:
+                each["metadata"]["generation"] = generation
+        row.strategy.prepare_for_update(obj, old, CTX)
+        assert obj["metadata"].get("generation") == ((generation or 0) + 1 if changed is after else generation)

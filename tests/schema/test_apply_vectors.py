@@ -224,3 +224,29 @@ def test_items_of_a_list_differ_by_their_element(
     parts = [sorted(".".join(path[1:]) for path in fieldset.walk(part) if len(path) > 1)
              for part in (found.removed, found.modified, found.added)]  # fmt: skip
     assert parts == [sorted(removed), sorted(modified), sorted(added)]
+
+
+HOLDER = struct("Holder", Field("l", Type(Kind.LIST, elem=ITEM, list_type="map", list_map_keys=("port",))),
+                Field("in", ITEM), Field("m", Type(Kind.MAP, elem=ITEM)))  # fmt: skip
+KEY = 'k:{"port":1}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "grown"),
+    [
+        ({"f:l": {}}, {"f:l": {}}),
+        ({"f:l": {KEY: {}}}, {"f:l": {".": {}, KEY: {}}}),
+        ({"f:l": {KEY: {"f:note": {}}}}, {"f:l": {".": {}, KEY: {"f:note": {}}}}),
+        ({"f:in": {"f:note": {"f:x": {}}}}, {"f:in": {".": {}, "f:note": {".": {}, "f:x": {}}}}),
+        ({"f:m": {"f:a": {"f:note": {}}}}, {"f:m": {".": {}, "f:a": {"f:note": {}}}}),
+        ({"f:none": {"f:a": {}}}, {"f:none": {"f:a": {}}}),
+        # what does not fit the shape leads nowhere
+        ({"f:l": {"f:a": {"f:port": {"f:x": {}}}}}, {"f:l": {".": {}, "f:a": {"f:port": {"f:x": {}}}}}),
+        ({"f:in": {KEY: {"f:port": {"f:x": {}}}}}, {"f:in": {".": {}, KEY: {"f:port": {"f:x": {}}}}}),
+        ({"f:none": {KEY: {"f:a": {"f:b": {}}}}}, {"f:none": {KEY: {"f:a": {"f:b": {}}}}}),
+        ({"f:l": {".": {}, "v:1": {"f:a": {"f:b": {}}}}}, {"f:l": {".": {}, "v:1": {"f:a": {"f:b": {}}}}}),
+    ],
+)
+def test_declared_fields_above_a_member_are_members(fields: Any, grown: Any) -> None:
+    assert typed.with_named_fields(shape_of(HOLDER, Shapes()), fields) == grown
+    assert typed.with_named_fields(None, fields) == fields

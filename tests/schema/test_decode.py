@@ -104,7 +104,11 @@ def test_wrong_types_are_refused_with_gos_words(text: str, why: str) -> None:
 
 
 def test_bytes_may_be_given_as_numbers() -> None:
-    assert decoded('{"binaryData":{"k":[104,105,null],"e":[]}}')[0]["binaryData"] == {"k": "aGkA", "e": ""}
+    found = decoded('{"binaryData":{"k":[104,105,null],"e":[],"f":[0,255,0]}}')[0]["binaryData"]
+    assert found == {"k": "aGkA", "e": "", "f": "AP8A"}
+    for number in ("-1", "256", "true", "1.5"):
+        with pytest.raises(DecodingError, match="of type uint8$"):
+            decoded(f'{{"binaryData":{{"k":[{number}]}}}}')
 
 
 @pytest.mark.parametrize("number", ["80.5", "1e2", "2147483648", "-2147483649", "3000000000", "99999999999999999999"])
@@ -390,6 +394,7 @@ PLACES = [
     (CONFIG_MAP, '{"immutable":%s}'), (CONFIG_MAP, '{"data":{"k":%s}}'), (CONFIG_MAP, '{"binaryData":{"k":%s}}'),
     (CONFIG_MAP, '{"metadata":{"name":%s}}'), (CONFIG_MAP, '{"metadata":{"labels":%s}}'), (CONFIG_MAP, '{"metadata":%s}'),
     (CONFIG_MAP, '{"metadata":{"finalizers":%s}}'), (CONFIG_MAP, '{"metadata":{"deletionTimestamp":%s}}'),
+    (CONFIG_MAP, '{"metadata":{"creationTimestamp":%s}}'), (DEPLOYMENT, '{"spec":{"strategy":%s}}'),
     (CONFIG_MAP, '{"metadata":{"generation":%s}}'), (CONFIG_MAP, '{"metadata":{"managedFields":[{"fieldsV1":%s}]}}'),
     (CONFIG_MAP, '{"metadata":{"ownerReferences":[{"controller":%s}]}}'), (CONFIG_MAP, '{"data":%s}'),
     (LEASE, '{"spec":{"renewTime":%s}}'), (LEASE, '{"spec":{"leaseDurationSeconds":%s}}'), (REVISION, '{"data":%s}'),
@@ -404,9 +409,12 @@ PLACES = [
     (DEFINITION, '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"additionalProperties":%s}}}]}}'),
 ]  # fmt: skip
 VALUES = [
-    "null", '""', '"a"', '"YQ=="', '"1Gi"', '"0.1m"', '"2020-01-01T02:00:00+02:00"', '"2020-01-01T00:00:00.123456789Z"', "true",
-    "false", "0", "-1", "1.0", "1.5", "1e3", "2147483647", "2147483648", "-2147483648", "-2147483649", "9223372036854775807",
-    "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "1e400", "[]", "[null]", '["a"]', "[1]", "[300]",
+    "null", '""', '"a"', '"YQ=="', '"1Gi"', '"0.1m"', '"2020-01-01T02:00:00+02:00"', '"2020-01-01T00:00:00.123456789Z"',
+    '"0001-01-01T00:00:00Z"', "true", "false", "0", "-1", "1.0", "1.5", "1e3",
+    "2147483647", "2147483648", "-2147483648", "-2147483649", "9223372036854775807",
+    "9007199254740992", "-9007199254740992", "9007199254740993", "-9007199254740993", "9223372036854775808",
+    "-9223372036854775808", "-9223372036854775809",
+    "1e400", "[]", "[null]", '["a"]', "[1]", "[300]",
     "[{}]", '[{"name":"a","emptyDir":{}}]', "{}", '{"a":"b"}', '{"a":null}', '{"a":1}', '{"name":"a","image":""}', '{"type":"a"}',
 ]  # fmt: skip
 

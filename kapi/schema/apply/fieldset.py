@@ -102,8 +102,7 @@ def intersection(one: Set, other: Set) -> Set:
         theirs = other.get(element)
         if theirs is None:
             continue
-        children = intersection(node, theirs) if node and theirs else {}
-        kept = make_node(is_member(node) and is_member(theirs), children)
+        kept = make_node(is_member(node) and is_member(theirs), intersection(node, theirs))
         if kept is not None:
             common[element] = kept
     return common

@@ -93,7 +93,7 @@ def _coerce_meta(path: Path, obj: Object, name: str, drop: bool, unknown: list[s
             meta = _fitting(value)
         if unknown is not None:
             prefix = f"{path.child('metadata')}."
-            unknown.extend(text.replace(UNKNOWN, prefix, 1).removesuffix('"') for text in decoder.problems)
+            unknown.extend(prefix + text.removeprefix(UNKNOWN).removesuffix('"') for text in decoder.problems)
         if meta.get("creationTimestamp") is None:
             meta.pop("creationTimestamp", None)
         obj["metadata"] = meta

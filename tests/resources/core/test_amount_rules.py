@@ -8,6 +8,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.core.limitranges import RESOURCE as RANGES
+from kapi.resources.core.limitranges import _ratio
 from kapi.resources.core.pods import RESOURCE as PODS
 from kapi.resources.core.resourcequotas import RESOURCE as QUOTAS
 from tests.resources.strategy_kit import changes, made, problems, short
@@ -190,3 +191,17 @@ def test_amounts_in_the_status_of_a_quota(part: str) -> None:
     old = made(QUOTAS, spec={"hard": {"pods": "1"}})
     found = changes(QUOTAS, old, subresource="status", status={part: {"pods": "-1"}})
     assert found == [f'status.{part}[pods]: Invalid value: "-1": must be greater than or equal to 0']
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "text"),
+    [
+        ("2", "1", "2", None), ("1999m", "1", "2", None), ("2001m", "1", "2", "2.000000"), ("3", "1m", "2m", "2.000000"),
+        ("3", "0", "2", None), ("2", "2", "1", "0.500000"), ("2", "3", "4", "1.333333"), ("3", "1", "0", "0.000000"),
+        # in whole units where thousandths do not fit into 64 bits
+        ("1500m", "9000P", "9000P", "1.000000"), ("900m", "9223372036854776", "9223372036854776", None),
+        ("900m", "9223372036854774", "9223372036854774", None), ("1100m", "9223372036854774", "9223372036854774", "1.000000"),
+    ],
+)  # fmt: skip
+def test_the_ratio_of_a_limit_range(ratio: str, low: str, high: str, text: str | None) -> None:
+    assert _ratio(ratio, low, high) == text
