@@ -124,6 +124,17 @@ def test_what_a_write_takes_and_gives_back(new: Any, old: Any, plan: AddressPlan
 
 
 @pytest.mark.parametrize(
+    ("stored", "owned"),
+    [
+        (service("10.0.0.9", "fd00::9"), {V4: "10.0.0.9", V6: "fd00::9"}), (service("None"), {}), (service(), {}),
+        (service("10.0.0.9", type_="ExternalName"), {}), (service("10.0.0.9", type_="NodePort"), {V4: "10.0.0.9"}),
+    ],
+)  # fmt: skip
+def test_the_addresses_of_a_stored_service(stored: Any, owned: Any) -> None:
+    assert allocation.owned_addresses(stored) == owned
+
+
+@pytest.mark.parametrize(
     ("before", "allocated", "after"),
     [
         (service(), {V4: "10.0.0.1"}, ["10.0.0.1"]),
