@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kapi.admission.podsecurity.levels import BASELINE, PRIVILEGED, RESTRICTED, LevelVersion, Policy
+from kapi.admission.podsecurity.levels import BASELINE, LATEST, PRIVILEGED, RESTRICTED, LevelVersion, Policy, policy_of
 from kapi.admission.quota.evaluators import claim_matches, pod_matches
 from kapi.machinery.tree import Object
 
@@ -107,3 +107,22 @@ def test_claims(requirement: Object, claim: Object, selected: bool) -> None:
 def test_a_version_of_privileged_is_no_difference(one: Any, other: Any, equivalent: bool) -> None:
     assert Policy(**one).equivalent(Policy(**other)) is equivalent
     assert Policy(**other).equivalent(Policy(**one)) is equivalent
+
+
+@pytest.mark.parametrize(
+    ("labels", "warn"),
+    [
+        ({}, LevelVersion(BASELINE, 20)),
+        ({"enforce": "baseline"}, LevelVersion(BASELINE, 20)),
+        ({"enforce": "baseline", "enforce-version": "v1.30"}, LevelVersion(BASELINE, 20)),
+        ({"enforce": "privileged", "enforce-version": "v1.30"}, LevelVersion(BASELINE, 20)),
+        ({"enforce": "restricted", "enforce-version": "v1.30"}, LevelVersion(RESTRICTED, 30)),
+        ({"enforce": "restricted"}, LevelVersion(RESTRICTED, LATEST)),
+        ({"enforce": "restricted", "enforce-version": "v1.30", "warn-version": "v1.25"}, LevelVersion(RESTRICTED, 25)),
+        ({"enforce": "restricted", "warn": "privileged"}, LevelVersion(PRIVILEGED, 20)),
+        ({"enforce": "x"}, LevelVersion(BASELINE, 20)),
+    ],
+)
+def test_a_stricter_level_that_is_enforced_warns_too(labels: dict[str, str], warn: LevelVersion) -> None:
+    given = {f"pod-security.kubernetes.io/{name}": value for name, value in labels.items()}
+    assert policy_of(given, Policy(warn=LevelVersion(BASELINE, 20)))[0].warn == warn

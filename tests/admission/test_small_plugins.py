@@ -425,6 +425,11 @@ def test_the_newest_default_class(mark: str, group: str, plural: str, resource: 
         return value
 
     assert chosen(made("a", 1), made("c", 2), made("b", 2), made("d", 3, "false")) == "b"
+    for more in ({"subresource": "status"}, {"group": "example.com"}):
+        kind = default_class.DefaultIngressClass if resource == "ingresses" else default_class.DefaultStorageClass
+        used = {"group": group if resource == "ingresses" else "", **more}
+        request = attributes({"metadata": {"name": "a"}, "spec": {}}, resource=resource, **used)
+        assert admit(kind(having(group, plural, made("a", 1))), request).obj == {"metadata": {"name": "a"}, "spec": {}}
     assert chosen(made("a", 1, "false")) is None
     assert chosen(made("a", 1), spec={field: ""}) == ""
     old = "kubernetes.io/ingress.class" if resource == "ingresses" else "volume.beta.kubernetes.io/storage-class"

@@ -58,6 +58,15 @@ def test_types_and_sizes(schema: dict[str, Any], type_: str, least: int, most: i
     assert (found.min_serialized_size, found.max_elements) == (least, most)
 
 
+def test_a_field_without_a_type_is_left_out() -> None:
+    found = declare(
+        {"type": "object", "properties": {"a": {}, "ü": BOOLEAN, "b": BOOLEAN, "if": BOOLEAN}, "required": ["ü", "a"]}
+    )
+    assert found is not None
+    assert sorted(found.fields) == ["__if__", "b", "if"]
+    assert found.min_serialized_size == 2 + 2 + 4 + 4  # of the field whose name is none of CEL's
+
+
 @pytest.mark.parametrize(
     "schema",
     [{}, {"type": "other"}, {"type": "array"}, {"type": "array", "items": [{}]}, {"type": "array", "items": {}},

@@ -220,6 +220,9 @@ def test_what_a_list_has_twice(schema: Object | None, value: Any, texts: list[st
             "p.metadata: Invalid value: []: json: cannot unmarshal array into Go value of type v1.ObjectMeta",
         ]),
         ({**OBJECT, **EMBEDDED}, {"metadata": None}, {"metadata": {}}, []),
+        ({**OBJECT, **EMBEDDED}, {"metadata": {"creationTimestamp": "2020-01-01T01:00:00+01:00"}},
+         {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}}, []),
+        ({**OBJECT, **EMBEDDED}, {"metadata": {"creationTimestamp": "0001-01-01T00:00:00Z"}}, {"metadata": {}}, []),
         ({"properties": {"x": {**OBJECT, **EMBEDDED}}, "additionalProperties": {**OBJECT, **EMBEDDED}},
          {"x": {"kind": 1}, "y": {"kind": 2}}, {"x": {}, "y": {}}, [
             "p.x.kind: Invalid value: 1: must be a string",
@@ -271,6 +274,8 @@ PATHS: Object = {
         (".a['\\z\\q']", '! invalid string literal: invalid escape char \\q'),
         (".a['b", "! expected single quoted string but got 'b"),
         (".a[']", "! expected single quoted string but got ']"),
+        (".a['']", "! does not refer to a valid field"),
+        (".n['']", "n[]"),
         (".a['\\a\\b\\f\\n\\r\\t\\v\\\\z']", 'a.\x07\x08\x0c\n\r\t\x0b\\z'),
         (".a['b\\\\']", "! expected single quoted string but got 'b\\\\']"),
         ('.s.x', '! does not refer to a valid field'),

@@ -200,6 +200,22 @@ def test_a_default_has_the_format_whatever_the_type(type_: str, format_: str) ->
     assert any(told in str(error) for error in value_errors("4", schema)) is (type_ == "string")
 
 
+@pytest.mark.parametrize(
+    ("value", "schema", "told"),
+    [
+        (5, {"type": "string", "format": "int64"}, "string"), (5, {"type": "string", "format": "int32"}, "int32"),
+        (1.5, {"type": "string", "format": "float64"}, "string"), (1.5, {"type": "string", "format": "double"}, "double"),
+        (5, {"type": "number", "format": "x"}, None), (2.0, {"type": "integer", "format": "x"}, None),
+        (2.5, {"type": "boolean", "format": "x"}, "x"), (True, {"type": "boolean", "format": "x"}, None),
+    ],
+)  # fmt: skip
+def test_the_format_of_a_default_is_told_unless_it_is_that_of_the_number(
+    value: Any, schema: Object, told: str | None
+) -> None:
+    found = [str(error) for error in value_errors(value, schema, either=False) if "must be of type" in str(error)]
+    assert [text.partition("must be of type ")[2].partition(":")[0] for text in found] == ([told] if told else [])
+
+
 def test_any_text_is_a_quantity() -> None:
     assert value_errors("no number", {"type": "string", "format": "quantity"}) == []
     assert recognized("quantity", "string")

@@ -94,8 +94,6 @@ def _coerce_meta(path: Path, obj: Object, name: str, drop: bool, unknown: list[s
         if unknown is not None:
             prefix = f"{path.child('metadata')}."
             unknown.extend(prefix + text.removeprefix(UNKNOWN).removesuffix('"') for text in decoder.problems)
-        if meta.get("creationTimestamp") is None:
-            meta.pop("creationTimestamp", None)
         obj["metadata"] = meta
     return None
 

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from kapi.cel import TimeExceeded
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
-from kapi.resources.apiextensions.customresourcedefinitions import RESOURCE
-from tests.resources.strategy_kit import changes, made, problems, short
+from kapi.resources.apiextensions.customresourcedefinitions import RESOURCE, _refuse_on_reactor
+from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 OBJECT: Object = {"type": "object"}
 STRINGS: Object = {"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(9)}}
@@ -828,3 +830,35 @@ def embedded(**metadata: Any) -> Object:
 )  # fmt: skip
 def test_defaults_in_metadata_of_embedded_objects(metadata: Object, texts: list[str]) -> None:
     assert short(below(embedded(**metadata)), "properties[metadata].properties") == texts
+
+
+def test_defaults_in_metadata_of_the_object_itself() -> None:
+    named = {"metadata": {"type": "object", "properties": {"name": {"type": "string", "default": "a/b"}}}}
+    path = "schema.properties[metadata].properties[name].default"
+    assert of_schema({"type": "object", "properties": named}) == [
+        f'{path}: Invalid value: "a/b": must result in valid metadata: metadata.name: Invalid value: "a/b": '
+        "may not contain '/'",
+        f"{path}: Forbidden: must not be set in top-level metadata",
+    ]
+
+
+def test_a_large_definition_is_not_validated_on_the_reactor() -> None:
+    """Where it may take less than a second there is no thread.  Its size is that of its schemas and rules."""
+    schema: Object = {
+        "type": "object",
+        "x-kubernetes-validations": [{"rule": "r" * 700, "messageExpression": "m" * 48}],
+    }
+    crd = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}, {}, {"schema": {"openAPIV3Schema": schema}}]}}
+    large = {"spec": {"versions": [*crd["spec"]["versions"], {"schema": {"openAPIV3Schema": {}}}]}}
+    for seconds, refused in ((0.0, False), (0.001, True), (0.999, True), (1.0, False)):
+        ctx = replace(CTX, validation_seconds=seconds)
+        _refuse_on_reactor(crd, ctx)  # 2 * (1 + 748)
+        for _ in range(2):
+            _refuse_on_reactor(large, ctx)
+        schema["x-kubernetes-validations"][0]["rule"] += "rr"
+        if refused:
+            with pytest.raises(TimeExceeded):
+                _refuse_on_reactor(crd, ctx)
+        else:
+            _refuse_on_reactor(crd, ctx)
+        schema["x-kubernetes-validations"][0]["rule"] = "r" * 700
