@@ -58,7 +58,7 @@ def _next(data: bytes, start: int) -> Block | None:
             if b":" not in header:
                 break
             content = following
-        if content >= len(data) or content > trailer:
+        if content > trailer:
             return None
         start = trailer
         if content > body and content > end or not data.startswith(line, trailer):

@@ -203,6 +203,11 @@ def deep(spec: Object, **parts: Any) -> Object:
              'nodeTopology: Invalid value: {"matchLabels":{"a":"b"}}: field is immutable',
          ]),
         ("runtimeclasses", {"handler": "h"}, {"handler": "i"}, ['handler: Invalid value: "i": field is immutable']),
+        ("priorityclasses", {}, {}, []),
+        ("priorityclasses", {"value": 0}, {}, []),
+        ("priorityclasses", {}, {"value": 0}, []),
+        ("priorityclasses", {"value": 1}, {}, ["value: Forbidden: may not be changed in an update."]),
+        ("priorityclasses", {}, {"value": 1}, ["value: Forbidden: may not be changed in an update."]),
         ("priorityclasses", {"value": 1}, {"value": 2}, ["value: Forbidden: may not be changed in an update."]),
         ("priorityclasses", {"value": 1}, {"value": 1, "preemptionPolicy": "Never"}, [
              'preemptionPolicy: Invalid value: "Never": field is immutable',

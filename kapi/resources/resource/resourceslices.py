@@ -186,11 +186,10 @@ def _places(spec: Object, errors: Errors) -> None:
         errors.append(invalid(_SPEC, text, f"{_PLACES}, but multiple fields are set"))
 
 
-def _shortened(key: str, limit: int) -> str:
-    limit = max(limit, 16)
-    if len(key) <= limit:
+def _shortened(key: str) -> str:
+    if len(key) <= _MAX_KEY:
         return key
-    rest = limit - len("...")
+    rest = _MAX_KEY - len("...")
     return key[: (rest + 1) // 2] + "..." + key[len(key) - rest // 2 :]
 
 
@@ -222,13 +221,11 @@ def _device(device: Object, old: Object | None, per_device: bool, path: Path, er
     for key in elements(ordered(attributes)):
         here = path.child("attributes")
         devices.check_qualified_name(key, here, errors)
-        _attribute(attributes[key], here.key(_shortened(key, _MAX_KEY)), errors)
+        _attribute(attributes[key], here.key(_shortened(key)), errors)
     for key in elements(ordered(capacity)):
         here = path.child("capacity")
         devices.check_qualified_name(key, here, errors)
-        _capacity(
-            capacity[key], bool(device.get("allowMultipleAllocations")), here.key(_shortened(key, _MAX_KEY)), errors
-        )
+        _capacity(capacity[key], bool(device.get("allowMultipleAllocations")), here.key(_shortened(key)), errors)
     taints = device.get("taints") or []
     if old is None or taints != (old.get("taints") or []):
         here = path.child("taints")

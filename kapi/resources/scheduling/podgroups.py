@@ -62,12 +62,10 @@ def _is_set(field: str, value: Tree) -> bool:
     return value not in (None, []) and (value != "" or field == "disruptionMode")  # a pointer in Go
 
 
-def check_fixed(new: Tree, old: Tree, path: Path, errors: Errors) -> bool:
-    """Appends an error when the field has changed.  Returns whether it is unchanged."""
-    if same(new, old):
-        return True
-    errors.append(invalid(path, NIL, _IMMUTABLE))
-    return False
+def check_fixed(new: Tree, old: Tree, path: Path, errors: Errors) -> None:
+    """Appends an error when the field has changed."""
+    if not same(new, old):
+        errors.append(invalid(path, NIL, _IMMUTABLE))
 
 
 def check_group(spec: Object, old: Object | None, path: Path, errors: Errors, ctx: object) -> None:

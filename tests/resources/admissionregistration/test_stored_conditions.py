@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from kapi.cel.errors import EvaluationError
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
+from kapi.resources.admissionregistration.expressions import CompileError, Composition, LazyVariables
 from kapi.resources.catalogue import BUILT_IN
 from tests.resources.strategy_kit import changes, made
 
@@ -57,3 +59,29 @@ def test_of_a_webhook(plural: str, after: Object, refused: bool) -> None:
     old, new = (made(row, webhooks=[tree.copy(hook)]) for hook in (webhook(), after))
     found = changes(row, old, webhooks=new["webhooks"])
     assert [text.partition(":")[0] for text in found] == ["webhooks[0].matchConditions[0].expression"] * refused
+
+
+def test_variables_cost_what_they_cost_once() -> None:
+    """Of a budget they may use all, and no more."""
+    composition = Composition()
+    composition.add("one", "[1, 2].all(x, x > 0)")
+    composition.add("two", "variables.one && variables.one")
+    with pytest.raises(CompileError):
+        composition.add("bad", "1 +")
+
+    def costs(name: str, budget: int = 10_000) -> int:
+        variables = LazyVariables(composition, {}, budget)
+        for _ in range(2):
+            assert variables[name] is True
+        return variables.cost
+
+    one, two = costs("one"), costs("two")
+    assert two > one > 0
+    assert (costs("one", one), costs("two", two)) == (one, two)
+    with pytest.raises(EvaluationError, match='composited variable "one" fails to evaluate: '):
+        costs("one", one - 1)
+    variables = LazyVariables(composition, {"a": 1}, 10_000)
+    for _ in range(2):
+        with pytest.raises(EvaluationError, match='composited variable "bad" fails to compile: '):
+            variables["bad"]
+    assert [name in variables for name in ("one", "bad", "three")] == [True, True, False]

@@ -9,7 +9,7 @@ import pytest
 
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
-from kapi.resources.resource.resourceslices import RESOURCE
+from kapi.resources.resource.resourceslices import RESOURCE, _shortened
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
 
 TERM: Object = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
@@ -497,3 +497,12 @@ def test_an_empty_list_that_a_client_sends_counts_beside_the_other(
     for given, count in ((sent, 1), (obj, 0), (None, 0)):
         context = msgspec.structs.replace(CTX, sent=lambda given=given: given)
         assert len(RESOURCE.strategy.validate(obj, context)) == count
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"),
+    [(95, "x" * 95), (96, "x" * 96), (97, "x" * 47 + "..." + "x" * 46), (500, "x" * 47 + "..." + "x" * 46)],
+)
+def test_long_names_in_paths_are_shortened(length: int, shown: str) -> None:
+    assert _shortened("x" * length) == shown
+    assert _shortened("a" + "x" * 200 + "b") == "a" + "x" * 46 + "..." + "x" * 45 + "b"

@@ -624,11 +624,13 @@ def test_owners_of_fields_go_when_the_type_of_a_value_has_changed(api: MemoryAPI
 
 
 def test_a_definition_that_changes_ends_the_watches_of_its_objects(api: MemoryAPI) -> None:
-    install(api, definition())
+    install(api, definition(version(), version("v2", storage=False)))
     create(api, "a", {"size": 1})
     watch = api.ask("GET", f"{FOOS}?watch=1&timeoutSeconds=600")
     path = f"{DEFINITIONS}/foos.example.com"
     assert api.ask("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, type=MERGE).code == 200
+    stored = {"status": {"storedVersions": ["v1", "v2"]}}
+    assert api.ask("PATCH", f"{path}/status", stored, type=MERGE).json["status"]["storedVersions"] == ["v1", "v2"]
     api.turn()
     assert not watch.finished
     replace_schema(api, {"size": {"type": "integer", "maximum": 5}})
