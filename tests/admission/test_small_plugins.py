@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 from unittest.mock import patch
 
@@ -314,7 +315,7 @@ class TestAccountOfAPod:
         assert "volumes" not in spec(containers=[with_own])
         found = spec(containers=[with_own], initContainers=[with_data], volumes=[volume])
         first, token = found["volumes"]
-        assert first == volume and token["name"].startswith("kube-api-access-")
+        assert first == volume and re.fullmatch("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}", token["name"])
         assert [mount["name"] for mount in found["initContainers"][0]["volumeMounts"]] == ["data", token["name"]]
         assert found["initContainers"][0]["volumeMounts"][1]["readOnly"] is True
         given = {"name": "kube-api-access-x", "projected": {"sources": []}}

@@ -79,6 +79,7 @@ def test_slices_that_there_are_not(slice: str, why: str) -> None:
         ('@.n=="b"', "b"), ("@.n!='b'", "ac"), ("@.n<'b'", "a"), ("@.n<='b'", "ab"), ("@.n>'b'", "c"), ("@.n>='b'", "bc"),
         ("@.w==1.5", "b"), ("@.w>=1.5", "b"), ("@.b==true", "c"), ("@.b!=false", "c"), ("@.b", "c"), ("@.none", ""),
         ("@.none==1", ""), ("@..v==1", "a"), ("@.v==@.v", "abc"), (".v==2", "b"), ("@.n==')'", ""), ("@.n[0]", ""),
+        ("@.n==\"a')b\"", ""), ("@.n=='a\")b'", ""), (r'@.n=="a\")b"', ""), (r"@.n=='a\')b'", ""), ("@.n!='(' ", "abc"),
     ],
 )  # fmt: skip
 def test_filters(condition: str, found: str) -> None:

@@ -16,3 +16,14 @@ from kapi.schema import protobuf, protobuf_writing
 )  # fmt: skip
 def test_a_duration_is_read_as_it_was_written(text: str) -> None:
     assert protobuf._duration(protobuf_writing._duration(text), 0) == text
+
+
+def test_parts_of_a_time_that_are_not_sent_are_zero() -> None:
+    seconds, nanos = b"\x08\x05", b"\x10\x07"
+    assert [protobuf._moment(sent) for sent in (b"", seconds, nanos, seconds + nanos)] == [None, (5, 0), (0, 7), (5, 7)]
+    assert protobuf._duration(b"", 0) == "0s"
+    assert (protobuf._quantity(b"", 0), protobuf._int_or_string(b"", 0), protobuf._int_or_string(b"\x08\x01", 0)) == (
+        "0",
+        0,
+        "",
+    )

@@ -842,6 +842,14 @@ def test_defaults_in_metadata_of_the_object_itself() -> None:
     ]
 
 
+@pytest.mark.parametrize("where", ["properties", "items", "additionalProperties"])
+def test_metadata_below_is_that_of_any_field(where: str) -> None:
+    named = {"metadata": {"type": "object", "properties": {"name": {"type": "string", "default": "a/b"}}}}
+    inner = {"type": "object", "properties": {**named, "kind": {"type": "string", "default": "K"}}}
+    outer = {"type": "array" if where == "items" else "object", where: {"a": inner} if where == "properties" else inner}
+    assert of_schema({"type": "object", "properties": {"b": outer}}) == []
+
+
 def test_a_large_definition_is_not_validated_on_the_reactor() -> None:
     """Where it may take less than a second there is no thread.  Its size is that of its schemas and rules."""
     schema: Object = {

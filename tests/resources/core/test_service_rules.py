@@ -185,6 +185,12 @@ BOTH: Object = {
     "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv4", "IPv6"],
     "ipFamilyPolicy": "PreferDualStack",
 }  # fmt: skip
+HEADLESS: Object = {
+    "clusterIP": "None",
+    "clusterIPs": ["None"],
+    "ipFamilies": ["IPv4"],
+    "ipFamilyPolicy": "SingleStack",
+}
 FIRST: Object = {**BOTH, "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
 
 
@@ -215,6 +221,20 @@ FIRST: Object = {**BOTH, "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ip
         ({"type": "ClusterIP"}, {"loadBalancerClass": "a/b"}, [f"loadBalancerClass: Forbidden: {ONLY}"] * 2),
         (BALANCER, {"loadBalancerClass": "a/b"}, [f'loadBalancerClass: Invalid value: "a/b": {IP}']),
         (BALANCER, {"healthCheckNodePort": 30002}, ["healthCheckNodePort: Forbidden: field is immutable"]),
+        (BALANCER, {"healthCheckNodePort": 0}, ["healthCheckNodePort: Forbidden: field is immutable"]),
+        (BALANCER, {"healthCheckNodePort": 30001}, []),
+        ({**BALANCER, "healthCheckNodePort": 0}, {"healthCheckNodePort": 0}, ["healthCheckNodePort: Required value"]),
+        ({**BALANCER, "healthCheckNodePort": 0}, {"healthCheckNodePort": 30001},
+         ["healthCheckNodePort: Forbidden: field is immutable"]),
+        (BALANCER, {"externalTrafficPolicy": "Cluster", "healthCheckNodePort": 0}, []),
+        (BALANCER, {"type": "NodePort", "healthCheckNodePort": 0}, []),
+        # what is headless has no families that are fixed
+        (HEADLESS, {"ipFamilies": ["IPv6"]}, []),
+        (HEADLESS, {"ipFamilies": ["IPv6", "IPv4"], "ipFamilyPolicy": "PreferDualStack"}, []),
+        (HEADLESS, {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv6"]},
+         [f'clusterIPs[0]: Invalid value: ["10.0.0.1"]: {IP}']),
+        (FIRST, {"clusterIP": "None", "clusterIPs": ["None"], "ipFamilies": ["IPv6"]},
+         [f'clusterIPs[0]: Invalid value: ["None"]: {IP}']),
     ],
 )  # fmt: skip
 def test_what_a_change_may_not_do(before: Object, part: Object, texts: list[str]) -> None:
