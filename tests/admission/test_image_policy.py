@@ -6,6 +6,7 @@ import base64
 import os
 import tempfile
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 import pytest
@@ -224,3 +225,15 @@ class ImagePolicyCase(TestCase):
             self.make(**right)
         with self.assertRaises(ValueError):
             image_policy_webhook.ImagePolicyWebhook(initializer(reactor=reactor), None)
+
+    def test_how_long_answers_are_kept_and_retries_wait(self) -> None:
+        for settings, wanted in (
+            ({"retryBackoff": 0}, (0.5, 300.0, 30.0)),
+            ({"retryBackoff": 2, "allowTTL": 3, "denyTTL": 4}, (0.002, 3.0, 4.0)),
+            ({"retryBackoff": -1, "allowTTL": -1, "denyTTL": -1}, (0.0, 0.0, 0.0)),
+        ):
+            with patch("kapi.admission.plugins.image_policy_webhook.ReviewClient") as reviews:
+                made = self.make(**settings)
+            assert isinstance(made, image_policy_webhook.ImagePolicyWebhook)
+            self.assertEqual((reviews.call_args.args[-1], made._allow_ttl, made._deny_ttl), wanted)
+        self.make()

@@ -234,3 +234,15 @@ def test_stored(plural: str, subresource: str, parts: Object, texts: list[str]) 
     assert found is not None and found.strategy is not None
     old = {**made(ROWS[plural], metadata={"uid": "u"}, **parts), **tree.copy(parts)}
     assert found.strategy.warnings_on_update(tree.copy(old), old, CTX) == texts
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "warned"), [(False, False, 0), (False, True, 1), (True, True, 0), (True, False, 0)]
+)
+def test_an_account_is_warned_of_its_annotation_when_it_gets_it(before: bool, after: bool, warned: int) -> None:
+    row = next(row for row in BUILT_IN if row.plural == "serviceaccounts")
+    name = "kubernetes.io/enforce-mountable-secrets"
+    old, new = ({"metadata": {"annotations": {name: "true"} if there else None}} for there in (before, after))
+    text = f"metadata.annotations[{name}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+    assert row.strategy.warnings_on_update(new, old, CTX) == [text] * warned
+    assert row.strategy.warnings_on_create(new, CTX) == [text] * after

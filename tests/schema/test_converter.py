@@ -66,6 +66,10 @@ def test_unknown_fields_are_sorted() -> None:
     assert converter.problems == ['unknown field "more"', 'unknown field "spec.aa"', 'unknown field "spec.zz"']
 
 
-def test_whole_numbers_beyond_64_bits_are_floats() -> None:
-    with pytest.raises(ValueError, match="^cannot restore struct from: float64$"):
-        Converter().decode({"spec": 1 << 63}, POD)
+@pytest.mark.parametrize(
+    ("number", "type_"),
+    [(1 << 63, "float64"), ((1 << 63) - 1, "int64"), (-(1 << 63), "int64"), (-(1 << 63) - 1, "float64"), (0, "int64")],
+)
+def test_whole_numbers_beyond_64_bits_are_floats(number: int, type_: str) -> None:
+    with pytest.raises(ValueError, match=f"^cannot restore struct from: {type_}$"):
+        Converter().decode({"spec": number}, POD)

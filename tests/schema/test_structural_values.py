@@ -216,6 +216,22 @@ def test_the_format_of_a_default_is_told_unless_it_is_that_of_the_number(
     assert [text.partition("must be of type ")[2].partition(":")[0] for text in found] == ([told] if told else [])
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ({"a": "x", "b": 1}, {"a": "x", "b": 1.5}, True), ({"a": "x"}, {"a": 1}, True),
+        ({"a": 1, "b": 1}, {"a": 2, "b": 1.5}, False),
+        ({"a": "x", "b": 1}, {"a": 1, "b": 1.5}, True), ({"a": 1}, {"a": 1}, False), ({"a": "x"}, {"a": "x"}, True),
+        ({"b": True}, {"b": 1}, True), ({"b": 1, "a": "x"}, {"b": 1, "a": "x"}, True),
+    ],
+)  # fmt: skip
+def test_an_old_value_of_a_wrong_type_is_told(old: Object, new: Object, told: bool) -> None:
+    schema = {"type": "object", "properties": {"a": INT, "b": NUM}}
+    calls: list[None] = []
+    assert value_errors(new, schema, None, old, mistyped=lambda: calls.append(None)) == []
+    assert bool(calls) is told
+
+
 def test_any_text_is_a_quantity() -> None:
     assert value_errors("no number", {"type": "string", "format": "quantity"}) == []
     assert recognized("quantity", "string")

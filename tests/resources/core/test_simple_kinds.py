@@ -387,3 +387,26 @@ def test_a_secret_without_a_type_keeps_the_one_it_has(before: Object, after: Obj
 
 def test_a_value_of_a_secret_that_is_null_is_empty() -> None:
     assert made(secrets.RESOURCE, data={"a": None, "b": "Yg=="})["data"] == {"a": "", "b": "Yg=="}
+
+
+@pytest.mark.parametrize(
+    ("options", "before", "after"),
+    [
+        ({}, ["orphan", "x"], ["orphan", "x"]),
+        ({"propagationPolicy": "Background"}, ["orphan", "foregroundDeletion", "x"], ["x"]),
+        ({"propagationPolicy": "Background"}, ["orphan"], None),
+        ({"propagationPolicy": "Orphan"}, ["x", "foregroundDeletion"], ["x", "orphan"]),
+        ({"propagationPolicy": "Orphan"}, ["orphan", "x"], ["orphan", "x"]),
+        ({"propagationPolicy": "Foreground"}, ["orphan"], ["foregroundDeletion"]),
+        ({"orphanDependents": True}, None, ["orphan"]),
+        ({"orphanDependents": False}, ["orphan"], ["foregroundDeletion"]),
+        ({"orphanDependents": True, "propagationPolicy": "Foreground"}, None, ["orphan"]),
+    ],
+)
+def test_the_finalizers_of_a_namespace_that_is_deleted(
+    options: Object, before: list[str] | None, after: list[str] | None
+) -> None:
+    obj = made(namespaces.RESOURCE, metadata={"finalizers": before} if before else {})
+    assert namespaces.RESOURCE.strategy.begin_deletion(obj, options, CTX)
+    assert obj["metadata"].get("finalizers") == after
+    assert (obj["metadata"]["deletionTimestamp"], obj["status"]["phase"]) == (CTX.now, "Terminating")
