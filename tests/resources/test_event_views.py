@@ -53,6 +53,12 @@ class Views(TestCase):
         }
         self.assertEqual(from_storage(to_storage(event)), event)
 
+    def test_a_reporter_that_is_empty_is_none(self) -> None:
+        for name, core in (("reportingController", "reportingComponent"), ("reportingInstance", "reportingInstance")):
+            for value in ("", None):
+                self.assertNotIn(name, from_storage({"metadata": {"name": "e"}, core: value}))
+            self.assertEqual(from_storage({"metadata": {"name": "e"}, core: "c"})[name], "c")
+
     def test_what_is_not_given_is_empty_and_shared_with_no_other_event(self) -> None:
         core: Object = {
             "involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None,
