@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 _UNWANTED = "PYTHONDONTWRITEBYTECODE"
@@ -38,9 +37,3 @@ class Bytecode:
 
     def _directories(self) -> set[Path]:
         return {found for package in _PACKAGES for found in (self._checkout / package).rglob("__pycache__")}
-
-
-def from_share(files: Sequence[Path], number: int, count: int) -> list[Path]:
-    """All of them, beginning with the share of one of so many workers."""
-    first = len(files) * number // count
-    return [*files[first:], *files[:first]]

@@ -20,11 +20,12 @@ from hypothesis import HealthCheck, settings
 
 from kapi.schema import derive
 from tests import fork_server
-from tests.bytecode import Bytecode, from_share
-from tests.distribution import DURATIONS, Distribution, Durations, Recorder
+from tests.bytecode import Bytecode
+from tests.distribution import DURATIONS, Durations, Recorder, pieces, shares_fixtures
 from tests.garbage import SetAside
 from tests.integration.server_process import ServerProcess
 from tests.quick import leaves_out
+from tests.workers import Workers
 
 _TESTS = Path(__file__).parent
 #: of one test, and of one of trial's: above what it waits for (tests/waiting.py), so that it can say what did not happen.
@@ -37,14 +38,14 @@ settings.register_profile("search", settings.get_profile("kapi"), derandomize=Fa
 settings.register_profile("few", settings.get_profile("kapi"), max_examples=20)
 settings.load_profile("kapi")
 
-_WORKERS = 2  # for each core: nearly half of its time a test waits for a server, a timer or a disk
+_WORKERS = 3  # for each core: half of its time a test waits for a server, a timer or a disk
 
 
 class _AsItIs:
     """Finds kapi's modules as everybody does.
 
     The checkout's own metadata name a plugin of pytest, so workers would rewrite the asserts of all thousand modules of
-    the package: three seconds of each worker, for another program than the one that is shipped.
+    the package: three seconds, for another program than the one that is shipped.
     """
 
     @staticmethod
@@ -66,7 +67,7 @@ def _remember_version_of_twisted() -> None:
 def _draw_no_constants_of_modules() -> None:
     """Hypothesis draws, among others, constants that it finds in those modules of this checkout that are imported.
 
-    Examples would differ with the tests that run, and each worker would parse nearly two thousand modules: four seconds.
+    Examples would differ with the tests that run, and nearly two thousand modules would be parsed: four seconds.
     """
     with contextlib.suppress(ImportError):  # earlier versions do not do this
         providers = importlib.import_module("hypothesis.internal.conjecture.providers")
@@ -108,25 +109,21 @@ _bytecode = Bytecode(_TESTS.parent)
 _bytecode.keep()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    return _WORKERS * (os.cpu_count() or 1)
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The workers of ``-n`` are forks, in place of xdist's."""
+    count, options = getattr(config.option, "numprocesses", None), config.option
+    if count and options.dist in ("no", "load") and not options.usepdb:
+        if isinstance(count, str):  # auto, logical
+            count = _WORKERS * (os.cpu_count() or 1)
+        if options.maxprocesses:
+            count = min(count, options.maxprocesses)
+        config.pluginmanager.register(Workers(count, functools.partial(_pieces, config.rootpath)))
+        options.numprocesses, options.dist, options.tx = 0, "no", []
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> Distribution | None:
-    if config.getoption("dist") != "load":
-        return None  # another is asked for
-    return Distribution(len(config.getoption("tx")), Durations.recorded(), config.rootpath)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_report_to_serializable(report: pytest.CollectReport | pytest.TestReport) -> Generator[None, object, object]:
-    """A worker sends no keywords of what has passed, which nothing reads: half of the bytes and of the time to pack them."""
-    data = yield
-    if isinstance(data, dict) and report.passed and "keywords" in data:
-        data["keywords"] = {}
-    return data
+def _pieces(root: Path, nodeids: Sequence[str], workers: int) -> list[list[int]]:
+    return pieces(nodeids, workers, Durations.recorded(), lambda file: shares_fixtures(root / file))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -144,29 +141,9 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """Without collections of garbage, which find none in modules and tests: a sixth of the time."""
     gc.disable()
     try:
-        _import_tests(session)
         return (yield)
     finally:
         gc.enable()
-
-
-def _import_tests(session: pytest.Session) -> None:
-    """Each worker begins to import the tests at another place, and finds what the others have compiled meanwhile.
-
-    In one order all would compile all of them, at the same time.
-    """
-    worker = getattr(session.config, "workerinput", None)
-    if (
-        worker is None
-        or session.config.getoption("quick")
-        or [Path(session.config.rootpath, each) for each in session.config.args] != [_TESTS]
-    ):
-        return
-    number = int(worker["workerid"].removeprefix("gw"))
-    for file in from_share(sorted(_TESTS.rglob("test_*.py")), number, worker["workercount"]):
-        # what is wrong with one is told when it is collected
-        with contextlib.suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(".".join(file.relative_to(_TESTS.parent).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:

@@ -1,6 +1,6 @@
 """RSA keys of tests, made when they are first needed.
 
-Finding two large primes takes a tenth of a second, and each worker of a run imports all tests.
+Finding two large primes takes a tenth of a second, and each run imports all tests.
 """
 
 from __future__ import annotations

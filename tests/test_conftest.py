@@ -19,7 +19,6 @@ from unittest.mock import patch
 import pytest
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from tests.bytecode import from_share
 from tests.garbage import SetAside
 from tests.waiting import MAX_WAIT
 
@@ -78,13 +77,6 @@ class Waiting(TestCase):
     def test_a_test_of_trial_ends_later_than_what_it_waits_for(self) -> None:
         """So that it says what did not happen."""
         self.assertGreater(self.getTimeout(), 2 * MAX_WAIT)
-
-
-def test_each_worker_begins_with_another_share() -> None:
-    files = [Path(str(number)) for number in range(10)]
-    orders = [from_share(files, number, 4) for number in range(4)]
-    assert [order[0].name for order in orders] == ["0", "2", "5", "7"]
-    assert all(sorted(order) == files for order in orders)
 
 
 def test_kapi_is_tested_as_it_is() -> None:

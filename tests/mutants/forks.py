@@ -29,6 +29,7 @@ from tests.distribution import Durations
 from tests.mutants.fate import Fate
 from tests.mutants.mutations import Mutation
 from tests.quick import leaves_out
+from tests.workers import new_reactor
 
 _PATIENCE = 10.0  # times as long as without a mutation may a test take, and so many seconds of processor more
 _MIN_PROCESSOR = 2.0
@@ -269,7 +270,7 @@ class _Fork:
             null = os.open(os.devnull, os.O_RDWR)
             for stream in range(3):
                 os.dup2(null, stream)
-            _new_reactor()
+            new_reactor()
         else:
             os.close(self._write)
         return self
@@ -314,14 +315,6 @@ class _Fork:
             pass
         self._end()
         os.close(self._read)
-
-
-def _new_reactor() -> None:
-    """Imported modules hold the reactor, which has not run yet: it gets a poller and a waker of its own."""
-    reactor: Any = getattr(sys.modules.get("twisted.internet"), "reactor", None)
-    if reactor is not None:
-        reactor._poller.close()
-        type(reactor).__init__(reactor)
 
 
 def import_source(name: str, path: Path, source: str) -> None:

@@ -133,7 +133,7 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(
         ROOT / "tests/mutants", tmp_path / "tests/mutants", ignore=shutil.ignore_patterns("test_*", "__pycache__")
     )
-    for name in ("distribution.py", "quick.py"):
+    for name in ("distribution.py", "workers.py", "quick.py"):
         shutil.copy2(ROOT / "tests" / name, tmp_path / "tests" / name)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
