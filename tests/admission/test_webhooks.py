@@ -68,6 +68,11 @@ class WebhookCase(WebhookTestCase):
         self.assertEqual([layer for layer, _ in waits], ["mutating-webhook", "validating-webhook"])
         self.assertTrue(all(0 < wait < 5 for _, wait in waits), waits)
 
+    async def test_one_of_several_may_refuse(self) -> None:
+        hooks = (self.hook(respond), self.hook(lambda review: respond(review, allowed=False)), self.hook(respond))
+        error = await self.refused(self.chain(check=hooks))
+        self.assertEqual(error.message, 'admission webhook "h1.example.com" denied the request without explanation')
+
     async def test_a_refusal_without_words(self) -> None:
         chain = self.chain(check=(self.hook(lambda review: respond(review, allowed=False)),))
         error = await self.refused(chain)

@@ -8,6 +8,7 @@ import pytest
 
 from kapi.schema.apply.conflict import Conflict, Conflicts, Manager, message
 from kapi.schema.apply.updater import Owned
+from kapi.schema.managedfields import is_reset, only_timestamps_differ
 from kapi.schema.managedfields_entries import MAX_UPDATE_MANAGERS, InvalidManagedFields, capped, decode, encode
 
 
@@ -165,3 +166,42 @@ def test_conflicts_are_told_by_manager(given: list[tuple[Manager, str]], text: s
         ("FieldManagerConflict", f".{n}") for _, n in given
     ]
     assert causes[0]["message"] == f"conflict with {given[0][0]}"
+
+
+def stored(fields: Any = None, time: str = "1", **more: Any) -> dict[str, Any]:
+    metadata = {
+        "name": "a",
+        "resourceVersion": time,
+        "managedFields": [entry(time=time), entry(manager="n", fieldsV1=fields or {})],
+    }
+    return {"metadata": {**metadata, **more.pop("metadata", {})}, "data": {"a": "1"}, **more}
+
+
+@pytest.mark.parametrize(
+    ("new", "alike"),
+    [
+        (stored(time="2"), True),
+        (stored(), False),  # nothing differs: the stored entries are the same ones
+        (stored(time="2", data={"a": "2"}), False),
+        (stored(time="2", more=1), False),
+        (stored({"f:b": {}}, time="2"), False),
+        (stored(time="2", metadata={"labels": {"a": "b"}}), False),
+        (stored(time="2", metadata={"name": "b"}), False),
+        (stored(time="2", metadata={"managedFields": [entry(time="2")]}), False),
+        (stored(time="2", metadata={"managedFields": []}), False),
+        (stored(time="2", metadata={"managedFields": None}), False),
+    ],
+)
+def test_a_write_that_changes_only_times(new: dict[str, Any], alike: bool) -> None:
+    assert only_timestamps_differ(new, stored()) is alike
+    assert only_timestamps_differ(stored(), new) is alike
+    assert not only_timestamps_differ({key: value for key, value in new.items() if key != "data"}, stored())
+
+
+@pytest.mark.parametrize(
+    ("entries", "resets"),
+    [([], True), ([{}], True), ([{"manager": "", "time": None}], True), ([{"manager": "a"}], False), ([{}, {}], False),
+     (None, False), ({}, False), ([None], False), ("x", False)],
+)  # fmt: skip
+def test_ownership_is_reset_by_no_entry_or_an_empty_one(entries: Any, resets: bool) -> None:
+    assert is_reset(entries) is resets
