@@ -186,6 +186,8 @@ def test_revisions_keep_their_data() -> None:
         ({"replicas": 1, "availableReplicas": 1},
          ["availableReplicas: Invalid value: 1: cannot be greater than readyReplicas"]),
         ({"collisionCount": 1}, ["collisionCount: Invalid value: 1: cannot be decremented"]),
+        ({"collisionCount": 0}, ["collisionCount: Invalid value: 0: cannot be decremented"]),
+        ({"collisionCount": None}, ["collisionCount: Invalid value: 0: cannot be decremented"]),
     ],
 )  # fmt: skip
 def test_status_counts_make_sense(status: Object, texts: list[str]) -> None:

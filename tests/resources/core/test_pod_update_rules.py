@@ -9,6 +9,7 @@ import pytest
 
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
+from kapi.resources.core.pod_update import _ordering
 from tests.resources.core.test_pods import CTX, STRATEGY, after, pod, strategy_of
 
 MIRROR, APP_ARMOR = "kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/c"
@@ -301,3 +302,19 @@ class TestResize:
         text = "spec: Forbidden: Pod running on node without support for resize"
         found = self.resized(old, {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}})
         assert found == ([text] if reported is None else [])
+
+
+def test_both_kinds_of_containers_keep_their_places_in_a_resize() -> None:
+    def one(*names: str) -> list[Object]:
+        return [{"name": name, "image": "i"} for name in names]
+
+    errors: list[Any] = []
+    new = {"containers": one("a", "b"), "initContainers": one("y", "x", "z")}
+    assert not _ordering(new, {"containers": one("a"), "initContainers": one("x", "y", "z")}, errors)
+    why = "name: Forbidden: initContainers may not be renamed or reordered on resize"
+    renamed = [f"spec.initContainers[{i}].{why}" for i in (0, 1)]
+    assert [str(error) for error in errors] == [
+        "spec.containers: Forbidden: containers may not be added or removed on resize", *renamed,
+    ]  # fmt: skip
+    errors.clear()
+    assert _ordering(new, new, errors) and _ordering({}, {}, errors) and not errors

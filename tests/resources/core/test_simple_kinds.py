@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.field import Path
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.resources.core import configmaps, endpoints, limitranges, namespaces, nodes, resourcequotas, secrets
 from kapi.resources.definition import Resource
 from kapi.resources.scheduling import priorityclasses
+from kapi.resources.shared.replicas import validate_collisions
 from tests.certificates import self_signed
 from tests.resources.shared.test_container_rules import KEY
 from tests.resources.strategy_kit import CTX, changes, made, problems, short
@@ -163,6 +166,36 @@ def test_endpoints_take_no_loopback_address() -> None:
     assert found == [
         'subsets[0].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'
     ]
+
+
+@pytest.mark.parametrize(
+    ("port", "good"), [(None, False), (0, False), (1, True), (65535, True), (65536, False), (-1, False)]
+)
+def test_ports_of_endpoints(port: int | None, good: bool) -> None:
+    given = {"protocol": "TCP"} if port is None else {"port": port, "protocol": "TCP"}
+    found = problems(endpoints.RESOURCE, subsets=[{"addresses": [{"ip": "10.0.0.1"}], "ports": [given]}])
+    text = f"subsets[0].ports[0].port: Invalid value: {port or 0}: must be between 1 and 65535, inclusive"
+    assert found == ([] if good else [text])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (None, None, None),
+        (0, None, None),
+        (1, None, 0),
+        (1, 0, 0),
+        (1, 1, None),
+        (1, 2, None),
+        (2, 1, 1),
+        (None, 1, None),
+    ],
+)
+def test_collisions_are_not_forgotten(before: int | None, after: int | None, shown: int | None) -> None:
+    errors: list[Any] = []
+    validate_collisions({"collisionCount": after}, {"collisionCount": before}, Path("s"), errors)
+    text = f"s.collisionCount: Invalid value: {shown}: cannot be decremented"
+    assert [str(error) for error in errors] == ([] if shown is None else [text])
 
 
 def test_system_priority_classes_are_kept() -> None:

@@ -506,3 +506,11 @@ def test_an_empty_list_that_a_client_sends_counts_beside_the_other(
 def test_long_names_in_paths_are_shortened(length: int, shown: str) -> None:
     assert _shortened("x" * length) == shown
     assert _shortened("a" + "x" * 200 + "b") == "a" + "x" * 46 + "..." + "x" * 45 + "b"
+
+
+@pytest.mark.parametrize("values", [["-"], ["b"], ["b" * 64]])
+def test_a_selector_of_nodes_has_values_of_labels(values: list[str]) -> None:
+    term = {"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}
+    found = of_spec(nodeName=None, nodeSelector={"nodeSelectorTerms": [term]})
+    path = "nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]"
+    assert [text.partition(": ")[0] for text in found] == ([] if values == ["b"] else [path])
