@@ -167,3 +167,33 @@ def test_the_summary_of_whole_passes_agrees_with_their_histogram(registry: Colle
     for kind, rejected in passes:
         for part in ("count", "sum"):
             assert found[f"{steps}_summary_{part}", kind, rejected] == found[f"{steps}_{part}", kind, rejected]
+
+
+STEPS = "0.005 0.025 0.1 0.5 1 2.5"
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("apiserver_admission_step_admission_duration_seconds", STEPS),
+        ("apiserver_admission_controller_admission_duration_seconds", STEPS),
+        ("apiserver_admission_webhook_admission_duration_seconds", f"{STEPS} 10 25"),
+        ("apiserver_admission_match_condition_evaluation_seconds", "0.001 0.005 0.01 0.025 0.1 0.2 0.25"),
+        ("apiserver_validating_admission_policy_check_duration_seconds", "5e-07 0.001 0.01 0.1 1"),
+        ("apiserver_mutating_admission_policy_check_duration_seconds", "5e-07 0.001 0.01 0.1 1"),
+    ],
+)
+def test_the_bounds_of_durations_are_those_of_upstream(registry: CollectorRegistry, name: str, bounds: str) -> None:
+    meter = Meter(registry)
+    ask(registry, Chain([Agrees()], meter), "fine")
+    meter.webhook("hook", "CREATE", "admit", 200, False, 1.0)
+    meter.conditions("p", "policy", "validate", "CREATE", 1.0, 0)
+    for kind in ("validating", "mutating"):
+        meter.policy(kind, "p", "b", "none", 1.0, *(["deny"] if kind == "validating" else []))
+    found = {
+        sample.labels["le"]: None
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == f"{name}_bucket"
+    }
+    assert list(found) == [*bounds.split(), "+Inf"]

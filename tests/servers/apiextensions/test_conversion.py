@@ -311,3 +311,15 @@ def test_the_time_of_a_call_is_measured_by_its_versions(works: bool) -> None:
     except StatusError:
         assert not works
     assert [after - earlier for after, earlier in zip(counts(), before, strict=True)] == [1, 1]
+
+
+def test_the_bounds_of_durations_are_those_of_upstream() -> None:
+    seconds = "0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 2 5 10 20 30 45 60"
+    _run(WebhookConverter(CRD, Webhook()), ["a"])
+    for meter, bounds in (
+        (SECONDS, list(map(float, seconds.split()))),
+        (CONVERSION_SECONDS, [0.001 * 2**power for power in range(15)]),
+    ):
+        samples = [sample for family in meter.collect() for sample in family.samples if "le" in sample.labels]
+        found = dict.fromkeys(float(sample.labels["le"]) for sample in samples)
+        assert list(found) == pytest.approx([*bounds, float("inf")])
