@@ -186,19 +186,18 @@ class _SettingsReader:
         self, tree: Object, key: str, path: Path, maximum: float, text: str, default: float | None = None
     ) -> float:
         """A duration in seconds; zero counts as absent."""
-        value = tree.get(key)
+        value, seconds = tree.get(key), 0.0
         try:
-            seconds = 0.0 if value is None else parse_duration(str(value))
+            if value is not None:
+                seconds = parse_duration(str(value))
         except ValueError as error:
             self.errors.append(invalid(path.child(key), value, str(error)))
-            return 0.0
-        if not seconds:
-            if default is None:
+        else:
+            if not seconds and default is None:
                 self.errors.append(required(path.child(key), ""))
-            return default or 0.0
-        if seconds < 0 or (maximum and seconds > maximum):
-            self.errors.append(invalid(path.child(key), duration_text(seconds), text))
-        return seconds
+            elif seconds < 0 or (maximum and seconds > maximum):
+                self.errors.append(invalid(path.child(key), duration_text(seconds), text))
+        return seconds or default or seconds
 
     def _choice(self, tree: Object, key: str, path: Path, values: Collection[str]) -> str:
         value = tree.get(key) or ""

@@ -467,6 +467,13 @@ def test_what_is_no_account(text: str) -> None:
     assert split_username(text) is None
 
 
+@pytest.mark.parametrize("foreign", ["!", "\n", "+", "/", "="])
+def test_a_token_with_a_character_that_is_none_of_a_token_is_no_opinion(world: World, foreign: str) -> None:
+    token = world.issue()
+    for place in (1, token.index(".") + 1):
+        assert world.tokens.authenticate_token(token[:place] + foreign + token[place:]) is None
+
+
 def test_the_memory_of_verified_tokens_is_bounded(world: World) -> None:
     """CVE-2020-8552: no cache grows with what clients send."""
     from kapi.authentication.service_account import signed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,27 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("timeout", "30s", ""), ("timeout", "1ns", ""), ("timeout", "0.5s", ""), ("timeout", "0s", "Required value"),
+        ("timeout", "30.001s", 'Invalid value: "30.001s": must be > 0s and <= 30s'),
+        ("timeout", "-1s", 'Invalid value: "-1s": must be > 0s and <= 30s'),
+        ("authorizedTTL", "0.5s", ""), ("authorizedTTL", "100h", ""), ("authorizedTTL", "0s", ""),
+        ("authorizedTTL", "-1ns", 'Invalid value: "-1ns": must be > 0s'), ("unauthorizedTTL", "0.5s", ""),
+        ("unauthorizedTTL", "-1s", 'Invalid value: "-1s": must be > 0s'),
+    ],
+)  # fmt: skip
+def test_times_of_a_webhook(field: str, value: str, wanted: str) -> None:
+    """0 is what upstream's defaults take for absent."""
+    before = next(line for line in GOOD.splitlines() if f" {field}: " in line)
+    text = GOOD.replace(before, f"    {field}: {value}")
+    if wanted:
+        assert problems(text) == f"authorizers[0].{field}: {wanted}"
+    else:
+        load_authorization(text.encode(), is_file=lambda path: True)
+
+
 def test_several_webhooks_and_their_defaults(tmp_path: Path) -> None:
     """Without a conditions' version there need be no conditions; times have defaults."""
     file = tmp_path / "webhook.conf"
@@ -199,6 +221,29 @@ def test_abac() -> None:
     assert path(ALICE, "/metrics/slis") and not path(ALICE, "/metrics", "post") and not path(bob, "/metrics")
     assert allowed(ask(bob, "list", "pods", "any", "any.group")) and not allowed(ask(bob, "delete", "pods", "any"))
     assert path(ALICE, "/public") and not path(UserInfo("system:anonymous"), "/public")
+
+
+def test_an_abac_policy_matches_what_it_names_and_no_more() -> None:
+    alice, group = UserInfo("alice", groups=("dev",)), {"group": "dev"}
+    for fields, asked, wanted in (
+        ({"user": "alice"}, ask(alice, "get", "pods", "x"), False),
+        ({"user": "alice", "resource": "pods"}, ask(alice, "get", "pods", "x"), False),
+        ({"user": "alice", "resource": "pods", "namespace": "x"}, ask(alice, "get", "pods", "x"), True),
+        ({"user": "alice", "resource": "pods", "namespace": "x"}, ask(alice, "delete", "pods", "x"), True),
+        ({"user": "alice", "resource": "pods", "namespace": "x"}, ask(alice, "get", "pods", "x", "apps"), False),
+        ({"user": "alice", "resource": "pods", "namespace": "x", "apiGroup": "apps"}, ask(alice, "get", "pods", "x", "apps"),
+         True),
+        ({"user": "alice", "resource": "*", "namespace": "*"}, ask(alice, "get", "pods", "x"), True),
+        ({"user": "bob", "resource": "*", "namespace": "*"}, ask(alice, "get", "pods", "x"), False),
+        ({**group, "resource": "*", "namespace": "*"}, ask(alice, "get", "pods", "x"), True),
+        ({**group, "user": "bob", "resource": "*", "namespace": "*"}, ask(alice, "get", "pods", "x"), False),
+        ({"user": "alice", "group": "ops", "resource": "*", "namespace": "*"}, ask(alice, "get", "pods", "x"), False),
+        ({"resource": "*", "namespace": "*"}, ask(alice, "get", "pods", "x"), False),
+        ({**group, "resource": "*", "namespace": "*", "readonly": True}, ask(alice, "watch", "pods", "x"), True),
+        ({**group, "resource": "*", "namespace": "*", "readonly": True}, ask(alice, "update", "pods", "x"), False),
+    ):  # fmt: skip
+        policies = parse_policies(_VERSIONED % json.dumps(fields)[1:-1])
+        assert (ABACAuthorizer(policies).authorize(asked).decision is Decision.ALLOW) == wanted, fields
 
 
 def test_abac_rules_can_be_listed() -> None:
@@ -301,3 +346,44 @@ def test_conditions_that_take_long_are_not_decided_at_once() -> None:
     assert conditions is not None
     review = {"spec": {"groups": [f"g{number}" for number in range(100)]}}
     assert (conditions.quick(review), conditions.matches(review)) == (None, True)
+
+
+def test_what_absent_fields_of_a_review_are_for_conditions() -> None:
+    resource = "has(request.resourceAttributes)"
+    selectors = "request.resourceAttributes."
+    for spec, expressions in (
+        ({}, ["request.user == ''", "request.uid == ''", "request.groups == []", "request.extra == {}", f"!{resource}",
+              "!has(request.nonResourceAttributes)"]),
+        ({"user": "u", "uid": "1", "groups": ["g"], "extra": {"a": ["b"]}},
+         ["request.user + request.uid == 'u1'", "request.groups == ['g']", "request.extra == {'a': ['b']}"]),
+        ({"group": ["g"]}, ["request.groups == ['g']"]),  # of v1beta1
+        ({"resourceAttributes": {"verb": "get"}},
+         [resource, f"{selectors}verb == 'get'", f"{selectors}name == ''", f"!has({selectors}fieldSelector)",
+          f"!has({selectors}labelSelector)"]),
+        ({"resourceAttributes": {"fieldSelector": {"rawSelector": "a=b"}, "labelSelector": {"requirements": []}}},
+         [f"{selectors}fieldSelector.rawSelector == 'a=b'", f"!has({selectors}fieldSelector.requirements)",
+          f"!has({selectors}labelSelector)"]),
+        ({"resourceAttributes": {"labelSelector": {"requirements": [{"key": "k", "operator": "Exists"}]}}},
+         [f"{selectors}labelSelector.requirements[0].key == 'k'"]),
+        ({"nonResourceAttributes": {"path": "/x"}},
+         ["request.nonResourceAttributes.path == '/x'", "request.nonResourceAttributes.verb == ''"]),
+    ):  # fmt: skip
+        for expression in expressions:
+            conditions, errors = compile_conditions([{"expression": expression}], FieldPath("p"))
+            assert conditions is not None and errors == []
+            assert (conditions.matches({"spec": spec}), conditions.quick({"spec": spec})) == (True, True), expression
+
+
+def test_how_many_conditions_there_may_be_and_what_is_wrong_with_each() -> None:
+    many = [{"expression": f"request.user != '{number}'"} for number in range(65)]
+    assert compile_conditions(many[:64], FieldPath("p"))[1] == []
+    assert [str(error) for error in compile_conditions(many, FieldPath("p"))[1]] == [
+        "p.matchConditions: Too many: 65: must have at most 64 items"
+    ]
+    given = [{"expression": each} for each in ("true", " ", "true", "1", "false")]
+    found, errors = compile_conditions([*given, {}], FieldPath("p"))
+    assert [str(error).partition(":")[0] for error in errors] == [
+        f"p.matchConditions[{number}].expression" for number in (1, 2, 3, 5)
+    ]
+    assert found is not None and [expression for expression, _ in found.programs] == ["true", "false"]
+    assert compile_conditions([], FieldPath("p")) == (None, [])

@@ -62,6 +62,20 @@ class Signs(SynchronousTestCase):
         self.assertEqual(self.named[-1], NEXT)
         self.trusted()
 
+    def test_more_than_half_of_them_must_have_answered_lately(self) -> None:
+        contact = self.sentinels._contact
+        for answers, since, wanted in (
+            ((ONE, OTHER), contact - 0.25, ""),
+            ((ONE, OTHER), contact, "0 of 3 Sentinels can be reached"),
+            ((ONE,), 0, "1 of 3 Sentinels can be reached"),
+            ((ONE, OTHER), 0, ""),
+        ):
+            self.clock.advance(1000)
+            for each in answers:
+                self.sentinels._answered(each)
+            self.clock.advance(since)
+            self.assertEqual(self.sentinels.distrust(), wanted)
+
     def test_another_sentinel_may_lead_it(self) -> None:
         """We may not hear that one, so its fail-over has a while to show."""
         self.told(ONE, b"+odown", PRIMARY)
