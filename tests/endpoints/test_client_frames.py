@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from twisted.internet.testing import StringTransport
 from wsproto.frame_protocol import CloseReason, FrameProtocol
 
+from kapi.endpoints.watch_form import message
 from kapi.endpoints.watch_websocket import BadFrame, ClientFrames, WatchSocket
 from kapi.testing.memory_api import MemoryAPI
 from tests.growth.counting import lines
@@ -185,3 +186,16 @@ def test_the_end_of_a_watch_is_told_once(server: bool, reason: CloseReason) -> N
     for call in (socket.close_when_idle if server else socket.finish, socket.finish):
         call()
     assert (transport.value(), transport.disconnecting, events.stopped) == (closed(reason), True, int(server))
+
+
+@pytest.mark.parametrize("size", [1, 125, 126, 127, 65_535, 65_536, 70_000])
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_message_of_any_size_is_read_by_another_s_parser(size: int, binary: bool) -> None:
+    data = b"x" * size
+    reader = FrameProtocol(client=True, extensions=[])
+    for head in (0, 1):
+        reader.receive_bytes(message(b"h" * head + data, binary, head))
+        [frame] = reader.received_frames()
+        payload = frame.payload if binary else frame.payload.encode()
+        assert (frame.opcode.value, payload, frame.message_finished) == (2 if binary else 1, data, True)
+    assert message(b"", binary) == b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
@@ -239,3 +240,50 @@ def test_names_that_mean_nothing(text: str) -> None:
 def test_addresses_that_are_not_reached(text: str) -> None:
     with pytest.raises(StatusError):
         check_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "port"),
+    [
+        ("", "http", 80), ("", "https", 443), ("1", "https", 1), ("65535", "http", 65535), ("65536", "http", None),
+        ("0", "http", None), ("-1", "http", None), ("web", "http", None), ("080", "http", 80),
+    ],
+)  # fmt: skip
+def test_the_port_of_a_target(text: str, scheme: str, port: int | None) -> None:
+    if port is not None:
+        assert proxy._port(text, scheme) == port
+    else:
+        with pytest.raises(StatusError) as caught:
+            proxy._port(text, scheme)
+        assert (caught.value.code, caught.value.message) == (400, f'invalid port "{text}"')
+
+
+@pytest.mark.parametrize(
+    ("address", "known"),
+    [
+        ({"ip": "10.0.0.1", "targetRef": {"namespace": "n", "name": "p"}}, True),
+        ({"ip": "10.0.0.2", "targetRef": {"namespace": "n", "name": "p"}}, True),
+        ({"ip": "10.0.0.3", "targetRef": {"namespace": "n", "name": "p"}}, False),
+        ({"ip": "10.0.0.1", "targetRef": {"namespace": "m", "name": "p"}}, False),
+        ({"ip": "10.0.0.1", "targetRef": {"name": "p"}}, False), ({"ip": "10.0.0.1"}, False),
+        ({"ip": "10.0.0.1", "targetRef": {"namespace": "n", "name": "other"}}, False),
+        ({"ip": "10.0.0.1", "targetRef": {"namespace": "n", "name": "new"}}, False),
+    ],
+)  # fmt: skip
+def test_only_addresses_of_pods_of_the_namespace_are_reached(address: Any, known: bool) -> None:
+    pods = {"p": {"status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]}}, "new": {"metadata": {}}}
+    lister: Any = SimpleNamespace(get=lambda namespace, name: pods.get(name) if namespace == "n" else None)
+    assert proxy._is_of_pod(address, "n", lister) == known
+
+
+@pytest.mark.parametrize(
+    ("uri", "proxied"),
+    [
+        (b"/api/v1/namespaces/n/pods/p/proxy", True), (b"/api/v1/namespaces/n/services/s/proxy/x", True),
+        (b"/api/v1/nodes/n/proxy?x", True), (b"/clusters/c/api/v1/nodes/n/proxy", True), (b"/api/v1/nodes/n/proxyx", False),
+        (b"/api/v1/namespaces/n/configmaps/c/proxy", False), (b"/api/v1/nodes/proxy", False),
+        (b"/x?/api/v1/nodes/n/proxy", False),
+    ],
+)  # fmt: skip
+def test_what_is_a_request_to_another_server(uri: bytes, proxied: bool) -> None:
+    assert proxy.is_proxied(uri) == proxied

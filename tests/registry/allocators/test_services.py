@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import orjson
+import pytest
 from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers.servicerepair import ServiceRepairController
+from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.registry.allocators.addresses import addresses_in_use, is_ready
+from kapi.registry.allocators.addresses import ClusterAddresses, addresses_in_use, is_ready
+from kapi.registry.allocators.allocation import AllocationError, AlreadyAllocated
 from kapi.registry.allocators.services import install
 from kapi.resources.catalogue import BUILT_IN
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
-from kapi.testing.memory_api import MemoryAPI
+from kapi.testing.memory_api import MemoryAPI, succeed
 
 SERVICES = "/api/v1/namespaces/default/services"
 ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
@@ -34,6 +38,25 @@ def test_which_ranges_may_give_addresses() -> None:
         ({"deletionTimestamp": "2024-01-01T00:00:00Z"}, [ready], False),
     ):  # fmt: skip
         assert is_ready({"metadata": metadata, "status": {"conditions": conditions}}) is wanted
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (status.StatusError("why", code=499), AllocationError, "why"),
+        (status.StatusError("why", code=500), status.StatusError, "no address: why"),
+        (status.AlreadyExists("why"), AlreadyAllocated, "provided IP is already allocated"),
+    ],
+)
+def test_an_address_that_could_not_be_stored_may_be_free(error: Exception, kind: type[Exception], text: str) -> None:
+    def create(obj: Object) -> Any:
+        raise error
+
+    client: Any = SimpleNamespace(resource=lambda *of: SimpleNamespace(create=create))
+    with pytest.raises(kind) as caught:
+        succeed(ClusterAddresses(client)._create("10.0.0.1", "IPv4", "n", "s"))
+    assert (type(caught.value) is kind or kind is status.StatusError) and str(caught.value) == text
+    assert getattr(caught.value, "code", 503) == 503
 
 
 class ServiceAllocation(TestCase):
@@ -265,8 +288,8 @@ class ServiceAllocation(TestCase):
 
     async def test_only_ranges_that_are_ready_give_addresses(self) -> None:
         await self.api()
-        for status, code in (("False", 500), ("True", 201)):
-            conditions = [{"type": "Other", "status": "False"}, {"type": "Ready", "status": status}]
+        for ready, code in (("False", 500), ("True", 201)):
+            conditions = [{"type": "Other", "status": "False"}, {"type": "Ready", "status": ready}]
             path = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes"
             for each in conditions:
                 each.update(reason="r", message="m", lastTransitionTime="2024-01-01T00:00:00Z")
