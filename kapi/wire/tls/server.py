@@ -7,7 +7,6 @@ identity survives in a ticket.
 
 from __future__ import annotations
 
-import fnmatch
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +15,13 @@ from typing import Any
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import NameOID
 from OpenSSL import SSL, _util, crypto
 from twisted.logger import Logger
 
+from kapi.machinery.names import dns_subdomain
 from kapi.wire.tls.policy import CIPHERS, OLDEST, restrict
+from kapi.wire.tls.trust import is_address
 
 log = Logger()
 
@@ -33,7 +35,7 @@ class CertificateError(ValueError):
 
 
 class KeyPair(msgspec.Struct, frozen=True):
-    """Files of a certificate chain and its key; ``names`` are host patterns, by default the certificate's DNS names."""
+    """Files of a certificate chain and its key; ``names`` are hosts and wildcards for the first label, by default its own."""
 
     certificate: str
     key: str
@@ -85,6 +87,13 @@ def host_names(certificate: x509.Certificate) -> tuple[str, ...]:
     return tuple(names.get_values_for_type(x509.DNSName))
 
 
+def _own_names(certificate: x509.Certificate) -> tuple[str, ...]:
+    """The names for which a certificate is chosen when none are configured: also its common name, if that is a host's."""
+    common = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[-1:]]
+    hosts = [name for name in common if name == "*" or not (is_address(name) or dns_subdomain(name.removeprefix("*.")))]
+    return *hosts, *host_names(certificate)
+
+
 class ServerContexts:
     """Makes a TLS connection for each client, with the current certificates."""
 
@@ -92,7 +101,8 @@ class ServerContexts:
         self.settings = settings
         self._authorities: tuple[x509.Certificate, ...] = ()
         self._stamp: tuple[object, ...] = ()
-        self._named: list[tuple[tuple[str, ...], SSL.Context]] = []
+        #: by names and wildcards: those of the flag and else of certificates, then those that certificates are valid for
+        self._named: tuple[dict[str, SSL.Context], dict[str, SSL.Context]] = {}, {}
         self._default: SSL.Context
         self._load()
 
@@ -117,12 +127,15 @@ class ServerContexts:
 
     def _load(self) -> None:
         stamp = self._fingerprint()
-        default = self._context(self.settings.default)[0]
-        named = []
-        for pair in self.settings.sni:
+        default, default_chain = self._context(self.settings.default)
+        found: tuple[dict[str, SSL.Context], ...] = {}, {}, {}
+        own, flagged, valid = found
+        for pair in reversed(self.settings.sni):  # earlier ones take precedence
             context, chain = self._context(pair)
-            named.append((tuple(name.lower() for name in pair.names or host_names(chain[0])), context))
-        self._default, self._named, self._stamp = default, named, stamp
+            (flagged if pair.names else own).update(_by_name(pair.names or _own_names(chain[0]), context))
+            valid.update(_by_name(host_names(chain[0]), context))
+        valid.update(_by_name(host_names(default_chain[0]), default))
+        self._default, self._named, self._stamp = default, ({**own, **flagged}, valid), stamp
 
     def reload(self) -> bool:
         """Reads the files again.  Open connections stay.  Returns False when they are unchanged, or invalid (logged)."""
@@ -171,9 +184,11 @@ class ServerContexts:
         name = (connection.get_servername() or b"").decode("ascii", "replace").lower().rstrip(".")
         if not name:
             return
-        for patterns, context in self._named:
-            if any(_matches(name, pattern) for pattern in patterns):
-                connection.set_context(context)
+        wildcard = "*" + name[len(name.partition(".")[0]) :]  # for the first label
+        for contexts in self._named:
+            found = contexts.get(name) or contexts.get(wildcard)
+            if found is not None:
+                connection.set_context(found)
                 return
 
     def connection(self, sock: socket.socket | None) -> SSL.Connection:
@@ -181,11 +196,8 @@ class ServerContexts:
         return SSL.Connection(self._default, sock)
 
 
-def _matches(name: str, pattern: str) -> bool:
-    """A wildcard stands for exactly the first label."""
-    if pattern.startswith("*."):
-        return "." in name and name.split(".", 1)[1] == pattern[2:]
-    return name == pattern or ("*" in pattern and fnmatch.fnmatchcase(name, pattern))
+def _by_name(names: Sequence[str], context: SSL.Context) -> dict[str, SSL.Context]:
+    return dict.fromkeys(map(str.lower, names), context)
 
 
 def _accept_any(connection: object, certificate: object, error: int, depth: int, ok: int) -> bool:
