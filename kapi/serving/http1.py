@@ -398,7 +398,6 @@ class Channel(protocol.Protocol):
     _early: bytes | bytearray = b""  # the beginning of a head, or the bytes after the current request
     _early_bytes: PendingBytes | None = None  # counts a large head that is not complete
     _line_checked = False  # the request line of an incomplete head is valid
-    _receiving = False  # in ``_receive``
     _deaf = False  # all further bytes are dropped
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _max_wait = IDLE_TIMEOUT
@@ -428,7 +427,6 @@ class Channel(protocol.Protocol):
 
     def _receive(self, data: bytes) -> None:
         """Parses requests until one waits for its answer, or for more bytes."""
-        self._receiving = True
         try:
             while data and not self._deaf:
                 if self._body is not None:
@@ -444,8 +442,6 @@ class Channel(protocol.Protocol):
                     data = self._read_head(data)
         except Refused as refusal:
             self._refuse(refusal.status, refusal.text)
-        finally:
-            self._receiving = False
 
     def _keep(self, data: bytes) -> None:
         """Keeps the bytes after a request until it is answered."""
@@ -641,7 +637,7 @@ class Channel(protocol.Protocol):
             self._watch()
         if not self.persistent:
             self.loseConnection()
-        elif (self._early or self._paused) and not self._receiving:
+        elif self._early or self._paused:
             self._receive_early()
 
     def unread(self) -> bytes:

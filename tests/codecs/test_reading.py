@@ -18,6 +18,7 @@ from kapi.codecs.reading import (
 )
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.status import BadRequest
 
 MANY_ALIASES = b"a: &a " + b"x" * 100_000 + b"\nb: [" + b", ".join([b"*a"] * 40) + b"]\n"
 LESS = 100_000  # bytes; parts are read one by one, and as many as there may be take a second
@@ -101,6 +102,7 @@ def test_a_body_that_is_no_object_of_a_kind(media: str, data: bytes, why: str) -
         (YAML, b"KIND: L\nkind: K", {"kind": "K", "KIND": "L"}, ("", "K")), (YAML, b"", {}, ("", "")),
         (CBOR, b"\xa1\x44kind\x41K", {"kind": "K"}, ("", "K")), (CBOR, b"\xa1\x44KIND\x41K", {"KIND": "K"}, ("", "")),
         (CBOR, b"\xa1\x4aapiVersion\x45a/b/c", {}, ("", "")), (CBOR, b"\xf6", {}, ("", "")),
+        (CBOR, b"\xa1\x4aapiVersion\x43a/b", {"apiVersion": "a/b"}, ("a/b", "")),
     ],
 )  # fmt: skip
 def test_a_body_and_its_kind(media: str, data: bytes, tree: object, meta: tuple[str, str]) -> None:
@@ -149,3 +151,19 @@ def test_patches_and_their_duplicate_fields(
     with pytest.raises(status.BadRequest) as caught:
         read_patch(data[:-1], validation, json_patch=json_patch, prefix="why: ")
     assert caught.value.message == "why: unexpected end of JSON input"
+
+
+@pytest.mark.parametrize(
+    ("media", "data", "why"),
+    [
+        (YAML, b"a: [", "error converting YAML to JSON: yaml: line 1: did not find expected node content"),
+        (YAML, b"- a", "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type "
+         "map[string]interface {}"),
+        (CBOR, b"\x80", "cbor: cannot unmarshal array into Go value of type map[string]interface {}"),
+        (CBOR, b"\x81", "unexpected EOF"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_applied(media: str, data: bytes, why: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_apply_body(data, media)
+    assert caught.value.message == f"error decoding YAML: {why}"

@@ -198,6 +198,20 @@ def test_the_authority_may_have_an_rsa_key(tmp_path: Path) -> None:
         issued.verify_directly_issued_by(ca)
 
 
+def test_what_the_keys_are_for(files: pki.Files) -> None:
+    """As the certificates of kubeadm."""
+
+    def usages(path: Path) -> set[str]:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+        names = "digital_signature key_encipherment key_cert_sign crl_sign content_commitment data_encipherment key_agreement"
+        return {name for name in names.split() if getattr(usage, name)}
+
+    signs = {"digital_signature", "key_cert_sign", "crl_sign"}
+    uses = {"digital_signature", "key_encipherment"}
+    assert [usages(path) for path in (files.ca, files.serving, files.admin)] == [signs, uses, uses]
+
+
 def test_the_admin_is_in_system_masters(files: pki.Files) -> None:
     certificate = x509.load_pem_x509_certificate(files.admin.read_bytes())
     assert certificate.subject.rfc4514_string() == "CN=kubernetes-admin,O=system:masters"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
@@ -15,7 +18,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.wire.http2 import frames
-from kapi.wire.konnectivity import by_call
+from kapi.wire.konnectivity import _Channel, by_call
 from kapi.wire.plugin_messages import decode, encode, last_bytes, last_number, last_text
 from kapi.wire.tunnel import ProxyError
 from tests.wire.konnectivity_server import packet
@@ -447,3 +450,22 @@ def test_whatever_a_server_sends_the_connection_ends_once_and_nothing_is_raised(
     assert [len(inner.lost) for inner in inners] == [1] * len(inners)
     assert len(inners) == (not isinstance(made[0], Failure))
     assert test.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize(("waiting", "paused"), [(128 * 1024, False), (128 * 1024 + 1, True)])
+def test_a_producer_waits_while_much_is_not_sent(waiting: int, paused: bool) -> None:
+    calls: list[str] = []
+    producer: Any = SimpleNamespace(
+        pauseProducing=lambda: calls.append("pause"), resumeProducing=lambda: calls.append("resume")
+    )
+    channel = _Channel(Mock())
+    channel.sent(waiting)
+    channel.registerProducer(producer, True)
+    for _ in range(2):
+        channel.sent(waiting)
+    assert calls == ["pause"] * paused
+    channel.sent(1)
+    assert calls == ["pause"] * paused
+    for _ in range(2):
+        channel.sent(0)
+    assert calls == ["pause", "resume"] * paused

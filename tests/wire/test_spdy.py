@@ -104,7 +104,7 @@ class SPDYTests(SynchronousTestCase):
         self.assertEqual(self.frames(), [(3, 0, b"some"), (3, 1, b"")])
         self.streams.close()
         cancelled = [(0x80030003, 0, bytes((0, 0, 0, number, 0, 0, 0, 5))) for number in (1, 3, 5)]
-        self.assertEqual(self.frames(), cancelled)
+        self.assertEqual((self.frames(), self.transport.disconnecting), (cancelled, True))
         self.failureResultOf(Deferred.fromCoroutine(self.streams.send(b"\0x")), WebSocketClosed)
 
     def test_pings_are_answered_and_refused_streams_end(self) -> None:
