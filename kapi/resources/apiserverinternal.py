@@ -26,7 +26,7 @@ _LABEL_TEXT = (
 _LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
 
 
-def _group_and_resource(name: str, prefix: bool = False) -> tuple[str, ...]:
+def _group_and_resource(name: str, prefix: bool) -> tuple[str, ...]:
     group, dot, resource = name.rpartition(".")
     if not dot:
         return ("name must be in the form of <group>.<resource>",)

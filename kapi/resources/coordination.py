@@ -69,7 +69,7 @@ LEASE = Resource(
 )
 
 
-def _key_name(name: str, prefix: bool = False) -> tuple[str, ...]:
+def _key_name(name: str, prefix: bool) -> tuple[str, ...]:
     """The rule for names; a generateName may end with any character."""
     return tuple(is_config_map_key(name))
 

@@ -67,7 +67,7 @@ def _embedded(path: Path, obj: Object, errors: list[FieldError]) -> None:
         )
 
 
-def _segment(name: str, prefix: bool = False) -> list[str]:
+def _segment(name: str, prefix: bool) -> list[str]:
     return list(names.path_segment(name))
 
 

@@ -125,7 +125,7 @@ def fill_transition_times(new: list[Object], before: list[Object], now: str) -> 
             item["lastTransitionTime"] = times.get((item.get("type"), item.get("status")), now)
 
 
-def _any_name(name: str, prefix: bool = False) -> tuple[str, ...]:
+def _any_name(name: str, prefix: bool) -> tuple[str, ...]:
     """The rule for names, which allows every name."""
     return ()
 

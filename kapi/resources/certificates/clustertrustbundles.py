@@ -27,7 +27,7 @@ MAX_BUNDLE_BYTES = 1024 * 1024
 _OMITTED = "<value omitted>"
 
 
-def _bundle_name(signer: str, name: str, prefix: bool = False) -> tuple[str, ...]:
+def _bundle_name(signer: str, name: str, prefix: bool) -> tuple[str, ...]:
     """The rule for names: the name of a signer's bundle begins with the signer's name."""
     if not signer:
         if ":" in name:

@@ -20,7 +20,7 @@ _INCLUDES = declare("includes", "dra_includes_dyn_dyn", "dyn.(dyn) bool", equal)
 
 
 @cache
-def _environment(shared: bool, lists: bool, stored: bool = False) -> Environment:
+def _environment(shared: bool, lists: bool, stored: bool) -> Environment:
     attributes = map_of(STRING, map_of(STRING, DYN if lists else ANY))
     fields = {
         "driver": StructField("driver", STRING),

@@ -187,11 +187,11 @@ def service_name(name: str, prefix: bool = False) -> Texts:
     return is_dns1035_label(_masked(name, prefix))
 
 
-def long_object_name(name: str, prefix: bool = False) -> Texts:
+def long_object_name(name: str, prefix: bool) -> Texts:
     """The rule for names of ReplicationControllers and DeviceClasses, whose generateName is not checked."""
     return () if prefix else long_name(name)
 
 
-def path_segment_name(name: str, prefix: bool = False) -> Texts:
+def path_segment_name(name: str, prefix: bool) -> Texts:
     """The rule for names and generateNames of RBAC objects, which only have to fit into a URL."""
     return path_segment(name)
