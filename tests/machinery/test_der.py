@@ -209,3 +209,83 @@ def test_an_extension_that_is_there_twice() -> None:
 )  # fmt: skip
 def test_a_damaged_request_is_described_as_by_go(content: bytes, text: str) -> None:
     assert request_error(base64.b64encode(pem("CERTIFICATE REQUEST", content)).decode()) == text
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        ("", None), ("00", ""), ("01", None), ("0000", "00"), ("00ff", "ff"), ("0780", "80"), ("07ff", None), ("0800", None),
+        ("0700", "00"), ("01fe", "fe"), ("01ff", None), ("04f0", "f0"), ("04f8", None), ("0101fe", "01fe"), ("0100ff", None),
+        ("80", None),
+    ],
+)  # fmt: skip
+def test_unused_bits_are_few_and_unset(content: str, read: str | None) -> None:
+    data = bytes.fromhex(content)
+    elements = der._Elements(bytes((3, len(data))) + data)
+    if read is None:
+        with pytest.raises(ValueError, match="^x509: wrong$"):
+            elements.bits("wrong")
+    else:
+        assert elements.bits("wrong").hex() == read and not elements
+
+
+@pytest.mark.parametrize(
+    ("content", "number"),
+    [
+        ("", None), ("00", 0), ("7f", 127), ("80", -128), ("ff", -1), ("0000", None), ("007f", None), ("0080", 128),
+        ("ff7f", -129), ("ff80", None), ("ffff", None), ("0100", 256), ("00ff", 255), ("fe80", -384),
+    ],
+)  # fmt: skip
+def test_integers_are_as_short_as_they_can_be(content: str, number: int | None) -> None:
+    data = bytes.fromhex(content)
+    elements = der._Elements(bytes((2, len(data))) + data + b"\x05\x00")
+    if number is None:
+        with pytest.raises(ValueError, match="^x509: wrong$"):
+            elements.integer("wrong")
+    else:
+        assert elements.integer("wrong") == number
+        assert elements and elements.take(5, "wrong") == b"" and not elements
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("", None), ("00", "0.0"), ("27", "0.39"), ("28", "1.0"), ("4f", "1.39"), ("50", "2.0"), ("78", "2.40"), ("7f", "2.47"),
+        ("8837", "2.999"), ("2a8648ce3d0201", "1.2.840.10045.2.1"), ("2a86", None), ("80", None), ("2a8100", "1.2.128"),
+        ("2a7f", "1.2.127"),
+    ],
+)  # fmt: skip
+def test_identifiers(content: str, shown: str | None) -> None:
+    data = bytes.fromhex(content)
+    elements = der._Elements(bytes((6, len(data))) + data)
+    if shown is None:
+        with pytest.raises(ValueError, match="^x509: wrong$"):
+            elements.identifier("wrong")
+    else:
+        assert der._dotted(elements.identifier("wrong")) == shown
+
+
+@pytest.mark.parametrize(
+    ("head", "length", "good"),
+    [
+        ("0400", 0, True), ("047f", 127, True), ("048180", 128, True), ("04817f", 127, False), ("0481ff", 255, True),
+        ("04820100", 256, True), ("048200ff", 255, False), ("0483010000", 65536, True), ("048300ffff", 65535, False),
+        ("0480", 0, False), ("04850000000001", 1, False), ("0484", 0, False), ("04", 0, False), ("1f00", 0, False),
+        ("3f00", 0, False), ("1e00", 0, False),
+    ],
+)  # fmt: skip
+def test_lengths_are_as_short_as_they_can_be(head: str, length: int, good: bool) -> None:
+    data = bytes.fromhex(head) + b"a" * length
+    for tag in (4, None):
+        if good:
+            assert len(der._Elements(data + b"x").take(tag, "wrong")) == length
+        elif (tag, head) != (None, "1e00"):
+            with pytest.raises(ValueError, match="^x509: wrong$"):
+                der._Elements(data).take(tag, "wrong")
+    with pytest.raises(ValueError, match="^x509: wrong$"):
+        der._Elements(data[:-1]).take(4, "wrong")
+
+
+def test_elements_that_may_be_absent() -> None:
+    elements = der._Elements(bytes.fromhex("810161" + "8200"))
+    assert [elements.optional(tag, "wrong") for tag in (0x82, 0x81, 0x81, 0x82, 0x82)] == [None, b"a", None, b"", None]
