@@ -16,6 +16,7 @@ from twisted.web.test.requesthelper import DummyRequest
 from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.serving import mounted
 from kapi.serving.generic import NotFound
 from kapi.serving.mounted import MountedResource
 from kapi.serving.run import RequestRunner
@@ -66,6 +67,18 @@ class Leaving(SynchronousTestCase):
             request.uri = uri
             MountedResource(lambda channel: self.fail("made")).render(request)
             self.assertEqual((request.responseCode, request.finished), (400, 1))
+
+    def test_a_body_is_passed_on_up_to_the_largest(self) -> None:
+        self.patch(mounted, "MAX_BODY", 5)
+        for size, body in ((0, b""), (4, b"xxxx"), (5, b"xxxxx"), (6, b"")):
+            chunks: list[bytes] = []
+            made = Mock(body_size=0, handleContentChunk=chunks.append)
+            request: Any = DummyRequest([])
+            request.uri, request.content, request.transport = b"/", io.BytesIO(b"x" * size), None
+            MountedResource(lambda channel, made=made: made).render(request)
+            self.assertEqual((b"".join(chunks), len(chunks)), (body, bool(body)))
+            self.assertEqual(made.body_size, 6 if size == 6 else 0)
+            made.gotLength.assert_called_once_with(size)
 
     def test_a_read_that_waits_is_given_up(self) -> None:
         request, _ = self.ask(b"GET")

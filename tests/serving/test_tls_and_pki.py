@@ -124,6 +124,25 @@ def test_certificates_are_due_before_they_expire(files: pki.Files, monkeypatch: 
     assert pki.now() < begin, "they are not valid yet"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "stays"),
+    [(-600, True), (-601, False), (0, True), (335 * 86400 - 1, True), (335 * 86400, False)],
+)
+def test_when_a_certificate_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, stays: bool
+) -> None:
+    """It is valid from five minutes ago for a year; a clock may be five minutes late, and 30 days are left for the renewal."""
+    moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    monkeypatch.setattr(pki, "now", lambda: moment)
+    files = pki.ensure(tmp_path / "pki", NAMES)
+    before = contents(files)
+    later = moment + datetime.timedelta(seconds=seconds)
+    monkeypatch.setattr(pki, "now", lambda: later)
+    pki.ensure(files.directory, NAMES)
+    assert (contents(files)["apiserver.crt"] == before["apiserver.crt"]) is stays
+    assert (contents(files)["admin.crt"] == before["admin.crt"]) is stays
+
+
 def test_a_key_of_another_authority_is_refused(files: pki.Files, tmp_path: Path) -> None:
     other = pki.ensure(tmp_path / "other", ["localhost"])
     files.ca_key.write_bytes(other.ca_key.read_bytes())

@@ -6,16 +6,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 
+from kapi.request.streamed_body import StreamedBody
 from kapi.wire import pool as module
 from kapi.wire.answer import BadAnswer
 from kapi.wire.http2 import pool as http2
 from kapi.wire.http2.client import Http2Client, Unprocessed
 from kapi.wire.http2.pool import NegotiatingPool
 from kapi.wire.pool import FRESH_SECONDS, MAX_IDLE, MAX_IDLE_SECONDS, Pool
+from tests.wire.http2_peer import Arriving
 
 
 class Idle:
@@ -175,6 +178,30 @@ def test_what_may_be_repeated_is_sent_again_when_an_idle_connection_has_ended(
     framing = b"" if body is None else b"Content-Length: %d\r\n" % len(body)
     assert asked == [(method + b" / HTTP/1.1\r\n" + framing + b"\r\n" + (body or b""), method == b"HEAD")]
     assert len(dials) == (again and not bad) and len(failures) == 1 - len(dials)
+
+
+@pytest.mark.parametrize(
+    ("idle_seconds", "length", "framing"),
+    [
+        (90.0, None, b""), (0.0, None, b"Connection: close\r\n"),
+        (90.0, 5, b"Connection: close\r\nContent-Length: 5\r\n"), (0.0, 5, b"Connection: close\r\nContent-Length: 5\r\n"),
+        (90.0, -1, b"Connection: close\r\nTransfer-Encoding: chunked\r\n"),
+    ],
+)  # fmt: skip
+def test_a_connection_is_used_once_for_a_body_that_arrives_or_where_none_is_kept(
+    idle_seconds: float, length: int | None, framing: bytes
+) -> None:
+    transport = StringTransport()
+
+    def connect(factory: Any) -> Deferred[Any]:
+        made = factory.buildProtocol(None)
+        made.makeConnection(transport)
+        return succeed(made)
+
+    found = Pool(Clock(), connect, idle_seconds)
+    body = None if length is None else StreamedBody(Arriving(), None if length < 0 else length, b"")
+    found.send_head(b"GET", b"GET / HTTP/1.1\r\n", body)
+    assert transport.value() == b"GET / HTTP/1.1\r\n" + framing + b"\r\n"
 
 
 def test_a_pool_that_ends_sends_nothing_again() -> None:
