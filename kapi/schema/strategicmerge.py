@@ -105,7 +105,7 @@ def in_order(
 
     def arranged(items: list[Tree], places: dict[Tree, int]) -> list[Tree]:
         placed = [(places.get(address(item), -1), item) for item in elements(items)]
-        if len(placed) > _MAX_INSERTION_SORTED or all(at >= 0 for at, _ in placed):
+        if len(placed) > _MAX_INSERTION_SORTED:
             return [item for _, item in elements(ordered(placed, _place_of))]
         # upstream's comparison returns "less" for items without a place; insertion sort then gives this result
         for i in range(1, len(placed)):

@@ -120,3 +120,20 @@ def test_spans_between_marks_are_observed_one_by_one() -> None:
     many.observe_spans([2.0, 2.02, 2.05], labels, known)
     assert {key: row[:-1] for key, row in many.rows.items()} == {key: row[:-1] for key, row in one.rows.items()}
     assert many.rows["a",][-1] == pytest.approx(one.rows["a",][-1])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (1, "1"), (-1, "-1"), (0.5, "0.5"), (999_999, "999999"), (999_999.0, "999999"), (1_000_000, "1e+06"),
+        (-999_999, "-999999"), (-1_000_000, "-1e+06"), (1_500_000, "1.5e+06"), (999_999.5, "999999.5"), (float("inf"), "+Inf"),
+        (0.0001, "0.0001"), (0.00001, "1e-05"), (-1.5, "-1.5"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_as_by_gos_library(value: float, text: str) -> None:
+    assert meters.number_text(value) == text
+
+
+def test_secrets_are_hashed() -> None:
+    sha = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert [meters.hashed(value) for value in ("abc", b"abc", "", b"")] == [sha, sha, "", ""]
