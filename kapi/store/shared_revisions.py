@@ -63,7 +63,8 @@ class SharedRevisions:
         self._count = len(self._words) // 2
         self._slot = slot
         self._shown = self._words[slot]
-        self._agreed = -1  # the number of connections when the store was last found to have our history
+        #: the number of connections when the store was last found to have our history; None: it may have another one
+        self._agreed: int | None = None
         self._checked = b""  # the memory at the last complete check
         self._newest: int  # the newest revision then
 
@@ -75,7 +76,7 @@ class SharedRevisions:
     def connected(self) -> None:
         """Must be called before a new connection to the store is used."""
         self._words[self._count + self._slot] += 1
-        self._agreed = -1
+        self._agreed = None
         self._checked = b""
 
     def loaded(self, revision: int) -> None:

@@ -223,8 +223,8 @@ class Replies:
         self._shared = shared
         self._show_newest = show_newest
         self._connection: Connection | None = None
-        self._compares = False
-        self._last_written = 0  # the revision of our latest write on this connection
+        self._compares: bool
+        self._last_written: int  # the revision of our latest write on this connection
         self._repairing = False
 
     def begin(self, connection: Connection, compares: bool) -> None:

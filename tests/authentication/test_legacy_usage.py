@@ -6,6 +6,8 @@ import base64
 from typing import Any
 from unittest import mock
 
+import pytest
+from twisted.internet.defer import succeed as succeeded
 from twisted.logger import globalLogPublisher
 
 from kapi.authentication.service_account.authenticator import LAST_USED
@@ -35,6 +37,25 @@ def test_a_use_is_labelled_once_a_day() -> None:
     usage(same)
     later = api.ask("GET", "/api/v1/namespaces/x/secrets/t").json
     assert later["metadata"]["labels"] == {LAST_USED: "2023-11-16"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "written"),
+    [
+        (None, True), ({}, True), ({"other": "2023-11-14"}, True), ({LAST_USED: "2023-11-14"}, False),
+        ({LAST_USED: "2023-11-13"}, True), ({LAST_USED: "2023-11-15"}, False), ({LAST_USED: "2023-11-16"}, True),
+    ],
+)  # fmt: skip
+def test_a_label_of_today_or_by_a_clock_that_is_ahead_of_tomorrow_is_left(labels: Any, written: bool) -> None:
+    _, usage = started()
+    metadata: dict[str, Any] = {"name": "t", "namespace": "x", "uid": "u"}
+    if labels is not None:
+        metadata["labels"] = labels
+    with mock.patch.object(usage._secrets, "patch") as patch:
+        patch.return_value = succeeded(None)
+        usage({"metadata": metadata})
+    wanted = mock.call("t", {"metadata": {"uid": "u", "labels": {LAST_USED: "2023-11-14"}}}, "x")
+    assert patch.call_args_list == ([wanted] if written else [])
 
 
 def test_a_secret_that_went_away_disturbs_nobody() -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store import dump
 from kapi.store.address import parse
-from kapi.store.dump import Contents, Dump, Record, Restore
+from kapi.store.dump import EXPIRY, GONE, OBJECT, Contents, Dump, Record, Restore
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict, StoreUnavailable, UnsuitableStore
 from kapi.store.factory import external_store
 from kapi.store.redis_store import RedisStore
@@ -268,3 +269,36 @@ class Dumps(ExternalCase):
         await self.fill(server, [Record(dump.OBJECT, b"c", b"1:0\n1")], 9)
         await self.begin(server)
         self.assertEqual(sorted(self.recorder.objects), ["c"])
+
+
+class Writing(SynchronousTestCase):
+    """What a restore writes: of several records of a key the last one counts."""
+
+    def test_expiry_belongs_to_the_object_before_it(self) -> None:
+        for records, wanted in (
+            ([(OBJECT, b"a", b"1")], [("HSET", b"a", b"1"), ("ZREM", b"a")]),
+            ([(OBJECT, b"a", b"1"), (EXPIRY, b"a", b"9")], [("HSET", b"a", b"1"), ("ZADD", b"9", b"a")]),
+            (
+                [(OBJECT, b"a", b"1"), (EXPIRY, b"a", b"9"), (OBJECT, b"a", b"2")],
+                [("HSET", b"a", b"2"), ("ZREM", b"a")],
+            ),
+            ([(OBJECT, b"a", b"1"), (GONE, b"a", b"")], [("HDEL", b"a"), ("ZREM", b"a")]),
+            ([(GONE, b"a", b""), (OBJECT, b"a", b"1")], [("HSET", b"a", b"1"), ("ZREM", b"a")]),
+            (
+                [(OBJECT, b"a", b"1"), (OBJECT, b"b", b"2"), (EXPIRY, b"b", b"9"), (GONE, b"c", b"")],
+                [("HDEL", b"c"), ("HSET", b"a", b"1", b"b", b"2"), ("ZREM", b"a", b"c"), ("ZADD", b"9", b"b")],
+            ),
+            ([], []),
+        ):
+            sent: list[tuple[object, ...]] = []
+
+            def execute(name: str, key: bytes, *words: bytes, sent: list[tuple[object, ...]] = sent) -> Deferred[None]:
+                self.assertEqual(key, b"{kapi}:new-" + (b"objects" if name.startswith("H") else b"expires"))
+                sent.append((name, *words))
+                return succeed(None)
+
+            connection: Any = SimpleNamespace(execute_command=execute)
+            restore = Restore(connection, Keys.under("kapi"), "there")
+            taking = Deferred.fromCoroutine(restore.take([Record(*record) for record in records]))
+            self.successResultOf(taking)
+            self.assertEqual(sent, wanted)

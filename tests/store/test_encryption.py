@@ -263,6 +263,8 @@ def test_a_follower_gets_plain_text_and_what_another_key_wrote_is_stale() -> Non
         (file(kms(), kms()), "duplicate KMS provider name one, names must be unique"),
         (file(kms(endpoint="tcp://x")), 'unsupported scheme "tcp" for KMS provider, only unix is supported'),
         (file(kms(timeout="0s")), "timeout should be a positive value"),
+        (file(kms(timeout="-1s")), "timeout should be a positive value"),
+        (file(kms(timeout="soon")), "timeout should be a positive value"),
         (file(kms(cachesize=1)), "cachesize is not supported in v2"),
         (file(kms(apiVersion="v3")), "only v1 and v2 are supported"),
         (

@@ -18,7 +18,8 @@ from kapi.store.entries import OBJECTS, ForeignEntry, Skipped, counter_of, read_
 from kapi.store.errors import OutcomeUnknown
 from kapi.store.feed import granted, written
 from kapi.store.interface import Change, StoredObject
-from kapi.store.writing import Replies
+from kapi.store.script import ALLOWED_SHA, DELETIONS_SHA, SCRIPTS, Keys
+from kapi.store.writing import Replies, Writing
 
 
 class Entries(SynchronousTestCase):
@@ -98,6 +99,28 @@ class Writes(SynchronousTestCase):
             [Change(number, "c", key, b"<%d>" % number) for number, key in ((5, "a"), (6, "d"), (7, "f"))],
         )
         self.assertEqual(granted(batch), [(5, 3), (6, 5), (7, 5)])
+
+
+class SentAgain(SynchronousTestCase):
+    """A write that the server refused and did not do: with its script, and as sent now."""
+
+    def test_it_is_the_same_write(self) -> None:
+        writing, connection, outcome = Writing(Keys.under("kapi")), Mock(), Deferred()  # type: ignore[var-annotated]
+        one = ("u", "k", 3, b"<", b">", 1.0, (b"5", b""), 7, ALLOWED_SHA)
+        several = [("d", key, 3, b"<", b">", 1.0, (b"", b""), 7, DELETIONS_SHA) for key in "ab"]
+        for write, script, words in (
+            (one, SCRIPTS[ALLOWED_SHA], ("u", "k", 3, b"<", b">", b"5", b"")),
+            (several, SCRIPTS[DELETIONS_SHA], ("a", 3, "b", 3)),
+        ):
+            writing.send_again(connection, (outcome, write))  # type: ignore[arg-type]
+            (command, (same, again)), _ = connection.send.call_args
+            self.assertEqual(command, (b"EVAL", script, 5, *Keys.under("kapi")[:5], *words))
+            self.assertIs(same, outcome)
+            for before, after in zip(
+                *((each if isinstance(each, list) else [each]) for each in (write, again)), strict=True
+            ):
+                self.assertEqual((after[:5], after[6:]), (before[:5], before[6:]))
+                self.assertGreater(after[5], 1.0)
 
 
 class Batches(SynchronousTestCase):

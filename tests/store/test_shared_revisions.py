@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.machinery.gvk import GroupResource
 from kapi.store.address import parse
-from kapi.store.connection import Pending, PendingWrite
+from kapi.store.connection import Connection, Pending, PendingWrite
 from kapi.store.entries import Skipped
 from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, RevisionConflict, StoreError, StoreUnavailable
 from kapi.store.feed import StreamReader
@@ -192,7 +192,7 @@ class Answers(SynchronousTestCase):
         self.replies = Replies(
             "here", keys, Skipped(), Writing(keys), None, lambda: None, self.back.append, self.one, show_newest
         )
-        self.replies._compares = True
+        self.replies.begin(Connection(), compares=True)
 
     def write(self, kind: str, *replies: object, known: int = 0) -> defer.Deferred[object]:
         """What becomes of a write, or of several that went together; whether the other one is current at revision 6 meanwhile."""
