@@ -215,6 +215,19 @@ def test_a_watch_is_a_sequence(on: MemoryAPI) -> None:
     assert all(event["object"]["kind"] == "ConfigMap" for event in events)
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_events_are_of_the_watched_version(on: MemoryAPI, version: str) -> None:
+    """Also where rows of a table are made from the stored version."""
+    path = "/namespaces/n/horizontalpodautoscalers"
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    body = {"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3}}
+    assert ask(on, "POST", f"/apis/autoscaling/v2{path}", body).code == 201
+    watch = ask(on, "GET", f"/apis/autoscaling/{version}{path}?watch=1")
+    on.turn()
+    [event] = items(watch.written)
+    assert event["object"]["apiVersion"] == f"autoscaling/{version}"
+
+
 def test_a_watch_that_cannot_begin_ends_with_a_status(on: MemoryAPI) -> None:
     options = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999999"
     watch = ask(on, "GET", f"{MAPS}?watch=1&{options}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kapi.endpoints.openapi import custom
+from kapi.endpoints.openapi import custom, handler
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import V2, V3
 from kapi.machinery.gvk import GroupVersionKind
@@ -170,3 +170,19 @@ def test_an_embedded_resource_has_a_type_and_metadata() -> None:
         assert set(found["properties"]) == {"apiVersion", "kind", "metadata"}
         assert found["properties"]["kind"]["description"].startswith("kind is a string value representing the type")
     assert "properties" not in v2_of({**part, **PRESERVES})
+
+
+def test_the_digest_of_all_schemas_changes_with_the_files_they_are_made_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It names documents that are made only when they are asked for; a file that is not there has no part in it."""
+    digest = handler._types_digest.__wrapped__
+    found = [digest()]
+    for content in (b"one", b"other", None):
+        file = tmp_path / "facts"
+        file.unlink(missing_ok=True)
+        if content is not None:
+            file.write_bytes(content)
+        monkeypatch.setattr(handler.derive, "FACTS", file)
+        found.append(digest())
+    assert len(set(found)) == 4
