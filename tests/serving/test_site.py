@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +11,11 @@ import pytest
 from twisted.internet.task import Clock
 
 from kapi.serving import site as module
-from kapi.serving.connections import HANDSHAKE_TIMEOUT, ConnectionErrors
+from kapi.serving.connections import HANDSHAKE_TIMEOUT, ConnectionErrors, max_connections
+from kapi.serving.generic import _group_of
 from kapi.serving.http1 import Channel
 from kapi.serving.http2 import Http2
+from kapi.serving.listen import raise_file_limit
 from kapi.serving.site import Connections, Negotiator
 
 
@@ -277,3 +281,56 @@ def test_one_line_tells_of_the_faults_of_ten_seconds(monkeypatch: pytest.MonkeyP
     assert lines[1:] == [("timeout", 1), ("request", 1)]
     errors.flush()
     assert len(lines) == 3 and errors.counter.rows == {("request",): 3, ("timeout",): 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "known", "short", "found"),
+    [
+        ("/a", True, True, "known"), ("/a", True, False, "tree"), ("/a", False, True, "tree"), ("//a", True, True, "known"),
+        ("//a", False, True, "end"), ("//a", True, False, "end"),
+    ],
+)  # fmt: skip
+def test_where_the_resource_of_a_path_is_found(path: str, known: bool, short: bool, found: str) -> None:
+    site = Bench().site
+    site.resource, site.short_cut = "tree", short  # type: ignore[assignment]
+    site.__dict__["_look_up"] = SimpleNamespace(find=lambda asked: "known" if known else None)
+    site._outermost = SimpleNamespace(end=lambda: "end")  # type: ignore[assignment]
+    assert site.getResourceFor(SimpleNamespace(context=SimpleNamespace(path=path))) == found  # type: ignore[arg-type, comparison-overlap]
+
+
+@pytest.mark.parametrize(
+    ("path", "group"),
+    [
+        ("/api", ""), ("/api/v1/pods", ""), ("/apis", None), ("/apis/", None), ("/apis/apps", "apps"),
+        ("/apis/apps/v1/deployments/d", "apps"), ("/version", None), ("/apix/apps", None),
+    ],
+)  # fmt: skip
+def test_the_group_of_a_path(path: str, group: str | None) -> None:
+    assert _group_of(path) == group
+
+
+@pytest.mark.parametrize(("soft", "hard", "told"), [(1024, 4096, [(4096, 4096)]), (4096, 4096, [])])
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_limit_of_open_files_is_raised_as_far_as_it_goes(
+    soft: int, hard: int, told: list[tuple[int, int]], refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[tuple[int, int]] = []
+
+    def set_limit(kind: int, limit: tuple[int, int]) -> None:
+        limits.append(limit)
+        if refused:
+            raise ValueError("not permitted")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    raise_file_limit()
+    assert limits == told
+
+
+@pytest.mark.parametrize(
+    ("files", "most"),
+    [(1024, 896), (384, 256), (383, 256), (300, 200), (3, 2), (resource.RLIM_INFINITY, sys.maxsize)],
+)
+def test_some_descriptors_are_kept_for_other_uses(files: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (files, files))
+    assert max_connections() == most

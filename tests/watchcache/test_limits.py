@@ -13,9 +13,10 @@ from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
 from kapi.watchcache import fan_out, watch
 from kapi.watchcache.backlog import Initial, past
-from kapi.watchcache.counts import LIST_SECONDS, SIZES, WAITS, Reads, Sent
+from kapi.watchcache.counts import LIST_SECONDS, SIZES, WAITS, Reads, Sent, SentBatch
 from kapi.watchcache.event import BOOKMARK, Batch, WatchEvent
 from kapi.watchcache.fan_out import FanOut
+from kapi.watchcache.metrics import _sent
 from kapi.watchcache.observers import Observers
 from kapi.watchcache.turns import Turns
 from kapi.watchcache.unreadable import Unreadable, problem_of
@@ -453,6 +454,26 @@ def test_initial_lists_are_counted_by_scope(seconds: float, place: int) -> None:
     sent = Sent()
     sent.listed("cluster", seconds)
     assert sent.lists == {"cluster": [float(number == place) for number in range(len(LIST_SECONDS) + 1)] + [seconds]}
+
+
+def test_what_watches_were_sent_is_told_with_its_sums() -> None:
+    sent = Sent()
+    sent.listed("cluster", 0.25)
+    sent.listed("cluster", 0.5)
+    batch = SentBatch([1000, 3000])
+    batch.times = 2
+    sent.begin(batch)
+    cache: Any = SimpleNamespace(resource=GroupResource("apps", "deployments"), sent={"v1": sent, "v2": Sent()})
+    found = {
+        sample.name: sample.value
+        for family in _sent([cache])
+        for sample in family.samples
+        if not sample.name.endswith(("_bucket", "_created"))
+    }
+    assert found == {
+        "apiserver_watch_events_total": 4, "apiserver_watch_events_sizes_count": 4, "apiserver_watch_events_sizes_sum": 8000,
+        "apiserver_watch_list_duration_seconds_count": 2, "apiserver_watch_list_duration_seconds_sum": 0.75,
+    }  # fmt: skip
 
 
 def test_buckets_are_those_of_upstream() -> None:

@@ -51,10 +51,12 @@ class Lookups(SynchronousTestCase):
         self.clock: Any = ClockWithThreads()
         self.begun: list[Callable[[], None]] = []
         self.asked: list[str] = []
+        self.how: list[tuple[object, ...]] = []
         self.lookups = NameLookups(self.clock, self.getaddrinfo, self.begun.append)
 
-    def getaddrinfo(self, name: str, *_: object) -> list[Any]:
+    def getaddrinfo(self, name: str, *how: object) -> list[Any]:
         self.asked.append(name)
+        self.how.append(how)
         if name.startswith("unknown"):
             raise socket.gaierror(-2, "Name or service not known")
         return [V4, V6]
@@ -76,6 +78,15 @@ class Lookups(SynchronousTestCase):
             receiver.found, [IPv4Address("TCP", "10.0.0.1", 443), IPv6Address("TCP", "fd00::1", 443, 7, 3)]
         )
         self.assertEqual((unknown.found, unknown.complete), ([], True))
+
+    def test_what_is_asked_for(self) -> None:
+        for kinds, family in (
+            (None, socket.AF_UNSPEC), ([IPv4Address], socket.AF_INET), ([IPv6Address], socket.AF_INET6),
+            ([IPv4Address, IPv6Address], socket.AF_UNSPEC),
+        ):  # fmt: skip
+            self.lookups.resolveHostName(Receiver(), "one.example", 443, kinds)  # type: ignore[arg-type]
+            self.run_all()
+            self.assertEqual(self.how.pop(), (0, family, socket.SOCK_STREAM))
 
     def test_a_name_is_looked_up_once_at_a_time(self) -> None:
         receivers = [self.resolve("one.example", port) for port in (1, 2, 3)]

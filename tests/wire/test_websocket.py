@@ -142,10 +142,12 @@ class WebSocketTests(SynchronousTestCase):
     def test_a_reader_that_is_slow_makes_the_server_wait(self) -> None:
         self.patch(upgrade, "MAX_BUFFERED", 10)
         self.answer()
-        self.socket.dataReceived(bytes(self.server.send_data(b"x" * 11, fin=True)))
-        self.assertEqual(self.transport.producerState, "paused")
-        self.successResultOf(self.read())
-        self.assertEqual(self.transport.producerState, "producing")
+        for size, state in ((6, "producing"), (4, "producing"), (1, "paused"), (1, "paused")):
+            self.socket.dataReceived(bytes(self.server.send_data(b"x" * size, fin=True)))
+            self.assertEqual(self.transport.producerState, state)
+        for state in ("paused", "producing", "producing", "producing"):  # 6, 2, 1 and no bytes are left
+            self.successResultOf(self.read())
+            self.assertEqual(self.transport.producerState, state)
 
     def test_a_server_that_is_slow_makes_the_writer_wait(self) -> None:
         self.answer()
