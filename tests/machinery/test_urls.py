@@ -17,6 +17,15 @@ from kapi.machinery.urls import ParsedURL, parse_request_uri, parse_url
         ("https://[::1]:443", ParsedURL("https", None, "[::1]:443")),
         ("https://[fe80::1%25en%30]", ParsedURL("https", None, "[fe80::1%25en%30]")),
         ('https://"<a>%25%c3%a4', ParsedURL("https", None, '"<a>%25%c3%a4')),
+        ("///x", ParsedURL(path="///x")),
+        ("s:///x", ParsedURL("s", path="/x")),
+        ("s:/x//y", ParsedURL("s", path="/x//y")),
+        ("https://h?q", ParsedURL("https", None, "h", "", "q")),
+        ("https://@h", ParsedURL("https", "", "h")),
+        ("/a?b?c#d#e", ParsedURL(path="/a", raw_query="b?c", fragment="d#e")),
+        ("a?b:c", ParsedURL(path="a", raw_query="b:c")),
+        ("s:o?q#f", ParsedURL("s", raw_query="q", fragment="f")),
+        ("", ParsedURL()),
     ],
 )
 def test_parts(text: str, parsed: ParsedURL) -> None:
@@ -46,6 +55,9 @@ def test_faults(text: str, why: str) -> None:
 
 def test_a_request_has_an_absolute_url_or_an_absolute_path() -> None:
     assert parse_request_uri("//a.b/c") == ParsedURL(path="//a.b/c")
+    assert parse_request_uri("s://h/x") == ParsedURL("s", None, "h", "/x")
+    assert parse_request_uri("///x?y") == ParsedURL(path="///x", raw_query="y")
+    assert parse_request_uri("s:o") == ParsedURL("s")
     with pytest.raises(ValueError, match="^empty url$"):
         parse_request_uri("")
     with pytest.raises(ValueError, match="^invalid URI for request$"):
