@@ -91,6 +91,26 @@ class TestNamespaceLifecycle:
             plugin = namespaces.NamespaceLifecycle(initializer(client))
             assert refusal(plugin, attributes(pod())) == "the store is not available"
 
+    def test_a_deleted_namespace_is_looked_up_for_half_a_minute(self) -> None:
+        """The cache may not know of its end yet, or have it from before that."""
+        now = [0.0]
+        client = cluster(namespace("n"), namespace("m"))
+        plugin = namespaces.NamespaceLifecycle(initializer(client, monotonic=lambda: now[0]))
+
+        def asks(name: str) -> bool:
+            waiting = plugin.admit(attributes(pod(), namespace=name))
+            finish(waiting)
+            return waiting is not None
+
+        assert not asks("n")
+        gone = attributes(None, namespace("n"), operation=DELETE, resource="namespaces", kind="Namespace", namespace="")
+        assert plugin.admit(gone) is None
+        found = []
+        for seconds in (0.0, 29.9, 30.0, 30.1, 30.0):
+            now[0] = seconds
+            found.append((asks("n"), asks("m")))
+        assert found == [(True, False)] * 3 + [(False, False)] * 2
+
     @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
     def test_namespaces_of_the_system_stay(self, name: str) -> None:
         plugin = namespaces.NamespaceLifecycle(initializer(cluster(namespace(name))))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kapi.machinery.pod_resources import of_containers, pod_resources
+from kapi.machinery.pod_resources import add_all, of_containers, pod_resources, raise_to
 
 
 def one(cpu: str = "", name: str = "c", always: bool = False, **more: str) -> dict[str, Any]:
@@ -78,3 +78,19 @@ def test_sidecars_that_run_and_limits() -> None:
     status = {"initContainerStatuses": [running("3", "2", "s")]}
     assert pod_resources(spec, "requests", status=status) == {"cpu": "3"}
     assert pod_resources(spec, "limits", status=status) == {"cpu": "9"}
+
+
+@pytest.mark.parametrize(
+    ("total", "more", "raised", "added"),
+    [
+        ({}, {"a": "1"}, {"a": "1"}, {"a": "1"}), ({"a": "1"}, None, {"a": "1"}, {"a": "1"}),
+        ({"a": "1k"}, {"a": "1000"}, {"a": "1k"}, {"a": "2k"}), ({"a": "1000"}, {"a": "1k"}, {"a": "1000"}, {"a": "2k"}),
+        ({"a": "1"}, {"a": "2", "b": "0"}, {"a": "2", "b": "0"}, {"a": "3", "b": "0"}),
+        ({"a": "2"}, {"a": "1"}, {"a": "2"}, {"a": "3"}), ({"a": "1Ki"}, {"a": "1024"}, {"a": "1Ki"}, {"a": "2Ki"}),
+    ],
+)  # fmt: skip
+def test_amounts_are_raised_and_added(total: Any, more: Any, raised: Any, added: Any) -> None:
+    one, other = dict(total), dict(total)
+    raise_to(one, more)
+    add_all(other, more)
+    assert (one, other) == (raised, added)
