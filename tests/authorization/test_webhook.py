@@ -16,7 +16,7 @@ from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.match_conditions import compile_conditions
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.union import Link, UnionAuthorizer
-from kapi.authorization.webhook import WebhookAuthorizer
+from kapi.authorization.webhook import WebhookAuthorizer, _cacheable, _verdict
 from kapi.client.endpoint_client import MAX_ANSWER, EndpointClient
 from kapi.client.kubeconfig import Endpoint
 from kapi.machinery.checkpoint import in_slices
@@ -336,3 +336,26 @@ def test_conditions_see_one_part_of_a_selector_that_is_not_empty(
         conditions, errors = compile_conditions([{"expression": expression}], Path("w"))
         assert conditions is not None and not errors
         assert conditions.matches({"spec": spec}) is expected, expression
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        ({"allowed": True, "reason": "r"}, Verdict(Decision.ALLOW, "r")),
+        ({"allowed": True, "denied": True, "reason": "r"},
+         Verdict(Decision.DENY, "r", "webhook subject access review returned both allow and deny response")),
+        ({"allowed": False, "denied": True, "reason": "r"}, Verdict(Decision.DENY, "r")),
+        ({"denied": True}, Verdict(Decision.DENY, "")),
+        ({"allowed": False, "denied": False, "reason": "r"}, Verdict(Decision.NO_OPINION, "r")),
+        ({"reason": None}, Verdict(Decision.NO_OPINION, "")),
+    ],
+)  # fmt: skip
+def test_what_an_answer_decides(status: Any, wanted: Verdict) -> None:
+    assert _verdict(status) == wanted
+
+
+@pytest.mark.parametrize("field", ["namespace", "verb", "group", "version", "resource", "subresource", "name", "path"])
+def test_a_question_is_remembered_below_ten_thousand_characters(field: str) -> None:
+    for more, cacheable in ((0, True), (1, False)):
+        texts: dict[str, str] = {"verb": "", field: "x" * (9_999 + more)}
+        assert _cacheable(Attributes(UserInfo("u"), **texts)) == cacheable  # type: ignore[arg-type]

@@ -76,6 +76,21 @@ class Signs(SynchronousTestCase):
             self.clock.advance(since)
             self.assertEqual(self.sentinels.distrust(), wanted)
 
+    def test_half_of_them_are_too_few(self) -> None:
+        sentinels = Sentinels(self.clock, parse("redis+sentinel://h1,h2/m"), self.named.append)
+        for sentinel, wanted in ((ONE, "1 of 2 Sentinels can be reached"), (OTHER, "")):
+            sentinels._answered(sentinel)
+            self.assertEqual(sentinels.distrust(), wanted)
+
+    def test_a_message_has_at_most_a_hundred_thousand_bytes(self) -> None:
+        head = b"$200000\r\n"
+        for size, ends in ((100_000, False), (100_001, True)):
+            subscription, transport = Subscription(), StringTransport()
+            subscription.makeConnection(transport)
+            subscription.dataReceived(head + b"x" * (size - len(head) - 1))
+            subscription.dataReceived(b"x")
+            self.assertEqual(transport.disconnected, ends)
+
     def test_another_sentinel_may_lead_it(self) -> None:
         """We may not hear that one, so its fail-over has a while to show."""
         self.told(ONE, b"+odown", PRIMARY)

@@ -16,7 +16,8 @@ from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import ClusterAddresses, addresses_in_use, is_ready
-from kapi.registry.allocators.allocation import AllocationError, AlreadyAllocated
+from kapi.registry.allocators.allocation import AllocationError, AlreadyAllocated, NotInRange
+from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.services import install
 from kapi.resources.catalogue import BUILT_IN
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
@@ -57,6 +58,22 @@ def test_an_address_that_could_not_be_stored_may_be_free(error: Exception, kind:
         succeed(ClusterAddresses(client)._create("10.0.0.1", "IPv4", "n", "s"))
     assert (type(caught.value) is kind or kind is status.StatusError) and str(caught.value) == text
     assert getattr(caught.value, "code", 503) == 503
+
+
+def test_which_ports_are_in_the_range_and_how_many_are_free() -> None:
+    cache: Any = [1, 2]
+    ports = NodePorts(MemoryAPI().store, lambda: cache, 30000, 30003)
+    for port, within in ((29999, False), (30000, True), (30003, True), (30004, False)):
+        if within:
+            ports.check(port)
+        else:
+            with pytest.raises(NotInRange) as caught:
+                ports.check(port)
+            text = "provided port is not in the valid range. The range of valid ports is 30000-30003"
+            assert str(caught.value) == text
+    assert [(each.name.rpartition("_")[0][-9:], each.samples[0].value) for each in ports.in_use()] == [
+        ("allocated", 2), ("available", 2),
+    ]  # fmt: skip
 
 
 class ServiceAllocation(TestCase):
