@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
+from unittest import mock
 
+import pytest
 from twisted.internet import reactor
+from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import TestCase
 
@@ -14,6 +17,7 @@ from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.webhook import WebhookTokenAuthenticator
 from kapi.client.endpoint_client import EndpointClient
 from kapi.client.kubeconfig import Endpoint
+from kapi.request.user import UserInfo
 from tests.authentication.identities import Authority, HTTPSServer
 
 CA = Authority()
@@ -159,3 +163,36 @@ class WebhookTokenTest(TestCase):
             globalLogPublisher.removeObserver(events.append)
         self.assertNotIn("verysecrettoken", repr(events))
         self.assertNotIn("own-credential", repr(events))
+
+
+JANE = {"username": "jane", "uid": "1", "groups": ["g"], "extra": {"k": ["v"], "n": None}}
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "wanted"),
+    [
+        ({"authenticated": True, "user": JANE}, (), ()), ({"authenticated": True, "user": JANE, "audiences": ["x"]}, (), ()),
+        ({"authenticated": True, "user": JANE}, ("api", "b"), ("api",)), ({"authenticated": True, "user": JANE}, ("b",), ""),
+        ({"authenticated": True, "user": JANE, "audiences": ["b", "c"]}, ("api", "b"), ("b",)),
+        ({"authenticated": True, "user": JANE, "audiences": ["c"]}, ("api", "b"), ""),
+        ({"error": "why"}, ("api",), "why"), ({"error": "why"}, ("b",), ""), ({"authenticated": False}, ("api",), ""),
+        ({"authenticated": False, "error": "why", "user": JANE}, (), "why"), ({"error": None}, (), ""),
+    ],
+)  # fmt: skip
+def test_what_an_answer_says_for_the_audiences_that_are_asked_for(status: Any, asked: Any, wanted: Any) -> None:
+    """Without audiences in the answer the token is for this server's."""
+    tokens = WebhookTokenAuthenticator(Clock(), mock.Mock(), api_audiences=("api",))
+    found = tokens._outcome_of(status, asked)
+    if isinstance(wanted, str):
+        assert found == wanted
+    else:
+        assert isinstance(found, Authenticated)
+        user = UserInfo("jane", "1", ("g",), {"k": ("v",), "n": ()})
+        assert (found.user, found.audiences) == (user, wanted)
+
+
+def test_a_user_of_whom_nothing_is_said_has_no_name() -> None:
+    tokens = WebhookTokenAuthenticator(Clock(), mock.Mock())
+    for status in ({"authenticated": True}, {"authenticated": True, "user": {"groups": None, "extra": None}}):
+        found = tokens._outcome_of(status, ())
+        assert isinstance(found, Authenticated) and found.user == UserInfo("", "", (), {})

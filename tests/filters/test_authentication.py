@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
 
-from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
+from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator, bearer_token
 from kapi.authentication.build import AnonymousAuthenticator
 from kapi.authentication.interface import Authenticated, AuthenticationError, Notes
 from kapi.authentication.static_tokens import StaticTokenAuthenticator, parse_token_file
@@ -300,3 +300,40 @@ def test_who_is_a_stranger(user: UserInfo, ends: bool) -> None:
     ctx.http.clientproto = b"HTTP/2"
     assert authentication(Answering(user, False, []))(ctx) is None
     assert ctx.connection_closing is ends
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer t", "t"), ("bearer t", "t"), ("BEARER t more", "t"), (" Bearer t ", "t"), ("Bearer", ""), ("Bearer  t", ""),
+        ("Basic t", ""), ("t", ""), ("", ""), ("Bearer\tt", ""),
+    ],
+)  # fmt: skip
+def test_the_token_of_a_header(header: str, token: str) -> None:
+    """Upstream: ``bearertoken.go``, which splits at single spaces."""
+    assert bearer_token(header) == token
+
+
+@pytest.mark.parametrize(
+    ("protocols", "wanted"),
+    [
+        (["base64url.bearer.authorization.k8s.io.c2VjcmV0dG9rZW4, v4"], "v4"),
+        (["v4", "base64url.bearer.authorization.k8s.io.c2VjcmV0dG9rZW4, v5"], "v4,v5"),
+        (["base64url.bearer.authorization.k8s.io.c2VjcmV0dG9rZW4"], None),
+        (["base64url.bearer.authorization.k8s.io.c2VjcmV0dG9rZW4, v4, base64url.bearer.authorization.k8s.io.eA"], None),
+        (["base64url.bearer.authorization.k8s.io.c2VjcmV0!G9rZW4, v4"], None),
+        (["base64url.bearer.authorization.k8s.io._w, v4"], None),
+        (["v4"], ""),
+    ],
+)  # fmt: skip
+def test_the_token_of_a_websocket(protocols: list[str], wanted: str | None) -> None:
+    headers: dict[str, Any] = {"Upgrade": "WebSocket", "Sec-WebSocket-Protocol": protocols}
+    if wanted is None:
+        with pytest.raises(Unauthorized):
+            run(headers)
+        return
+    ctx = run(headers)
+    assert name(ctx) == ("alice" if wanted else "system:anonymous")
+    assert first_header(ctx, "Sec-WebSocket-Protocol") == (wanted or "v4")
+    without = run({**headers, "Upgrade": "h2c"})
+    assert name(without) == "system:anonymous"
