@@ -134,6 +134,22 @@ def test_generations_only_grow(before: int | None, after: int | None, shown: int
     assert [str(error) for error in errors] == ([] if shown is None else [text])
 
 
+@pytest.mark.parametrize(
+    ("manager", "subresource", "texts"),
+    [
+        ("\U0001f600" * 32, "s" * 32, []), ("\U0001f600" * 33, "", ["manager: Too long: may not be more than 128 bytes"]),
+        ("m" * 128, "s" * 256, []), ("m" * 129, "", ["manager: Too long: may not be more than 128 bytes"]),
+        ("m", "s" * 257, ["subresource: Too long: may not be more than 256 bytes"]),
+    ],
+)  # fmt: skip
+def test_names_of_managers_are_short(manager: str, subresource: str, texts: list[str]) -> None:
+    entry = {"manager": manager, "subresource": subresource, "operation": "Update", "fieldsType": "FieldsV1"}
+    metadata = {"name": "a", "resourceVersion": "1", "managedFields": [entry]}
+    errors: list[Any] = []
+    validate_metadata_update({"metadata": metadata}, {"metadata": {**metadata, "managedFields": []}}, errors)
+    assert [str(error) for error in errors] == [f"metadata.managedFields[0].{text}" for text in texts]
+
+
 CONDITION = {"type": "Ready", "status": "True", "reason": "Good", "lastTransitionTime": "2024-01-01T00:00:00Z"}
 
 
