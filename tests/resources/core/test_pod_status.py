@@ -150,6 +150,21 @@ def test_policy_of_the_container(container: Object, code: int, may: bool) -> Non
     assert found == ([] if may else [f"containerStatuses[0].{FORBIDDEN}"])
 
 
+def test_a_code_that_is_not_told_is_zero() -> None:
+    old = {"containerStatuses": [{"name": "c", "state": {"terminated": {}}}]}
+    new = {"containerStatuses": [{"name": "c", "state": RUNNING}]}
+    values = {"restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [0]}}]}
+    for container, may in (
+        ({}, False),
+        (values, True),
+        ({"restartPolicy": "OnFailure"}, False),
+        ({"restartPolicy": "Always"}, True),
+    ):
+        containers = [{"name": "c", "image": "i:1", "restartPolicy": "Never", **container}]
+        found = errors(new, old, containers=containers, restartPolicy="OnFailure")
+        assert found == ([] if may else [f"containerStatuses[0].{FORBIDDEN}"])
+
+
 def test_other_states_may_change() -> None:
     def change(before: Object | None, after: Object | None) -> list[str]:
         entry = {"name": "c"}
