@@ -10,7 +10,8 @@ from twisted.logger import LogLevel, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store import primary_connection
-from kapi.store.errors import StoreLoading, StoreUnavailable
+from kapi.store.errors import KeyMissing, StoreError, StoreLoading, StoreUnavailable
+from kapi.store.interface import Deletion
 from kapi.store.primary_connection import PrimaryConnection
 from kapi.store.redis_store import RedisStore
 from kapi.store.shared_revisions import SharedRevisions, make_shared_file
@@ -428,3 +429,23 @@ class Silence(Case):
         self.assertEqual(connections.silence(idle), 0.0)
         connections.drop()
         self.assertEqual((connections.open, self.server.open), ([], []))
+
+
+class Together(Case):
+    def test_deletions_that_are_sent_one_by_one_have_their_outcomes_in_order(self) -> None:
+        """As with encryption, whose objects the server cannot write by itself."""
+        store = self.started()
+        outcomes: dict[str, int | StoreError] = {"a": 5, "b": KeyMissing("b"), "c": 7}
+        sent: list[str] = []
+
+        async def delete(key: str, *of: Any) -> int:
+            sent.append(key)
+            found = outcomes[key]
+            if isinstance(found, StoreError):
+                raise found
+            return found
+
+        self.patch(store, "delete", lambda *of: Deferred.fromCoroutine(delete(*of)))
+        deletions = [Deletion(key, 1, b"<", b">") for key in outcomes]
+        found = self.successResultOf(Deferred.fromCoroutine(store._delete_each(deletions)))
+        self.assertEqual((list(found), sent), (list(outcomes.values()), ["a", "b", "c"]))
