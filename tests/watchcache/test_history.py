@@ -11,6 +11,7 @@ import pytest
 from kapi.store.errors import Compacted
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, CacheEvent
 from kapi.watchcache.history import History, first_of
+from kapi.watchcache.sorted_entries import Former, Range
 
 HERE, ELSEWHERE = object(), object()
 
@@ -151,3 +152,17 @@ def test_former_states_are_those_before_the_first_change() -> None:
     assert incomplete.former(3).until == 5
     with pytest.raises(Compacted):
         incomplete.former(2)
+
+
+@pytest.mark.parametrize(("place", "more"), [(Range(), 0), (Range.of("a"), 1), (Range.of("b"), -1), (Range.of("c"), 0)])
+def test_how_many_more_objects_there_were(place: Range, more: int) -> None:
+    former = Former(0)
+    former.note("a/gone", 1, entry(), deleted=True)
+    former.note("a/back", 2, entry(), deleted=True)
+    former.note("a/back", 3, None, deleted=False)
+    former.note("b/new", 4, None, deleted=False)
+    former.note("b/short", 5, None, deleted=False)
+    former.note("b/short", 6, entry(), deleted=True)
+    former.note("c/changed", 7, entry(), deleted=False)
+    now = dict.fromkeys(("a/back", "b/new", "c/changed"), entry())
+    assert (former.more(place, now), former.until) == (more, 7)
