@@ -1,7 +1,7 @@
 """The quick part of the tests, ``pytest --quick``: under a minute on two cores, for a change in work and for each further Python.
 
-It leaves out directories whose tests start servers and programs, count every line that runs, or look at documents, and files
-that ``durations.json`` lists as long.  Of whole servers it has one start, with kubectl.
+It leaves out directories whose tests start servers and programs, count every line that runs, change lines, or look at documents,
+and files that ``durations.json`` lists as long.  Of whole servers it has one start, with kubectl.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tests.distribution import Durations
 
 _TESTS = Path(__file__).parent
 _LONG = frozenset({
-    "bench", "consistency", "console", "docs", "dropin", "firsthour", "golden", "growth", "integration", "kubectl", "platforms",
-    "security", "test_packaging.py", "testkit",
+    "bench", "consistency", "console", "docs", "dropin", "firsthour", "golden", "growth", "integration", "kubectl", "mutants",
+    "platforms", "security", "test_packaging.py", "testkit",
 })  # fmt: skip
 _SHORT = ("tests/golden/test_in_memory.py", "tests/integration/test_first_start.py")
 
