@@ -12,6 +12,8 @@ from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import LIST, MAP, Shape
 from kapi.schema.apply.typed import ABSENT, MEMBER, items_by_element
 
+_CONTAINERS = (dict, list)
+
 
 class Comparison:
     """The changes from one value to another: three disjoint sets of paths."""
@@ -78,7 +80,7 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
         if before is ABSENT:
             child = shape.child(name)
             if child is not None:
-                out.added["f:" + name] = _whole(child, after)
+                out.added["f:" + name] = _whole(child, after) if isinstance(after, _CONTAINERS) else MEMBER
         elif before is not after and not same(before, after):
             child = shape.child(name)
             if child is not None:
@@ -89,12 +91,12 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
         if name not in new:
             child = shape.child(name)
             if child is not None:
-                out.removed["f:" + name] = _whole(child, before)
+                out.removed["f:" + name] = _whole(child, before) if isinstance(before, _CONTAINERS) else MEMBER
 
 
 def _descend(shape: Shape, element: str, old: object, new: object, out: Comparison) -> None:
     """Adds the differences of two unequal values under ``element``."""
-    if not isinstance(old, (dict, list)) and not isinstance(new, (dict, list)):
+    if not isinstance(old, _CONTAINERS) and not isinstance(new, _CONTAINERS):
         out.modified[element] = MEMBER  # a leaf, whatever its shape
         return
     below = Comparison({}, {}, {})
@@ -118,7 +120,7 @@ def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparis
     for element, items in entries(before):
         others = after.get(element, ())
         if len(items) == 1 and len(others) == 1:
-            (item,), (other,) = items, others
+            item, other = items[0], others[0]
             if not same(item, other):
                 _descend(child, element, item, other, out)
         elif len(items) > 1 and len(others) > 1:
@@ -139,7 +141,7 @@ def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparis
 
 def _item(shape: Shape, items: list[Tree]) -> Set:
     """The set node of the items with one path element; of several only the element itself."""
-    return MEMBER if len(items) > 1 else _whole(shape, *items)
+    return _whole(shape, items[0]) if len(items) == 1 else MEMBER
 
 
 def _whole(shape: Shape, value: object) -> Set:
@@ -150,7 +152,7 @@ def _whole(shape: Shape, value: object) -> Set:
         for name, entry in entries(value):
             child = shape.child(name)
             if child is not None:
-                node["f:" + name] = _whole(child, entry)
+                node["f:" + name] = _whole(child, entry) if isinstance(entry, _CONTAINERS) else MEMBER
         return node
     if form == LIST and not shape.list_atomic and value and isinstance(value, list):
         node = {".": MEMBER}

@@ -60,8 +60,7 @@ class Conflicts(Exception):
 def message(conflicts: list[Conflict]) -> str:
     """``Apply failed with 1 conflict: conflict with "a": .data.k``"""
     if len(conflicts) == 1:
-        [one] = conflicts
-        return f"Apply failed with 1 conflict: conflict with {one.manager}: {show(one.path)}"
+        return f"Apply failed with 1 conflict: conflict with {conflicts[0].manager}: {show(conflicts[0].path)}"
     by_manager: dict[Manager, list[Path]] = {}
     for conflict in conflicts:
         by_manager.setdefault(conflict.manager, []).append(conflict.path)

@@ -78,7 +78,7 @@ def union_all(sets: Iterable[Set]) -> Set:
     while len(left) > 1:
         pairs = [union(one, other) for one, other in zip(left[::2], left[1::2], strict=False)]
         left = pairs + left[len(left) - len(left) % 2 :]
-    return next(iter(left), {})
+    return left[0] if left else {}
 
 
 def _union_nodes(one: Set, other: Set) -> Set:
@@ -102,7 +102,8 @@ def intersection(one: Set, other: Set) -> Set:
         theirs = other.get(element)
         if theirs is None:
             continue
-        kept = make_node(is_member(node) and is_member(theirs), intersection(node, theirs))
+        below = intersection(node, theirs) if node and theirs else {}
+        kept = make_node(is_member(node) and is_member(theirs), below)
         if kept is not None:
             common[element] = kept
     return common
@@ -198,23 +199,32 @@ def _show_value(value: object) -> str:
 def order(element: str) -> tuple[Tree, ...]:
     """The sort key of a path element: fields by name, then keys, then values, then positions."""
     kind, _, content = element.partition(":")
+    place = _KINDS.index(kind)
     if kind == "f":
-        return kind, content
+        return place, content
     if kind == "i":
-        return "z", int(content)
-    return kind, _value_order(orjson.loads(content))
+        return place, int(content)
+    return place, _value_order(orjson.loads(content))
 
 
-_ORDER = (float, str, bool, list, dict, type(None))
+_KINDS = "fkvi"
+_TYPES = (
+    float,
+    str,
+    bool,
+    list,
+    dict,
+    type(None),
+)  # in structured-merge-diff's order; integers are compared with floats
 
 
 def _value_order(value: object) -> tuple[Tree, ...]:
-    rank = _ORDER.index(float if isinstance(value, int) and not isinstance(value, bool) else type(value))
+    place = _TYPES.index(float if type(value) is int else type(value))
     if isinstance(value, list):
-        return rank, tuple(map(_value_order, value))
+        return place, tuple(map(_value_order, value))
     if isinstance(value, dict):
-        return rank, tuple((key, _value_order(value[key])) for key in sorted(value))
-    return rank, value
+        return place, tuple((key, _value_order(value[key])) for key in sorted(value))
+    return place, value
 
 
 def canonical(fields: Set) -> Set:

@@ -28,7 +28,7 @@ class SchemaError(ValueError):
 
     def __init__(self, errors: list[tuple[str, str]]) -> None:
         lines = [f"{path}: {text}" if path else text for path, text in errors]
-        super().__init__("\n".join(lines if len(lines) == 1 else ["errors:", *("  " + line for line in lines)]))
+        super().__init__(lines[0] if len(lines) == 1 else "\n".join(["errors:", *("  " + line for line in lines)]))
         self.errors = errors
 
 
@@ -192,7 +192,10 @@ def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
         return True, below
     if isinstance(value, list):
         for element, items in entries(items_by_element(shape, value)):
-            below[element] = MEMBER if len(items) > 1 else fieldset.make_node(True, field_set(shape.item, *items))
+            if len(items) > 1:
+                below[element] = MEMBER
+            else:
+                below[element] = fieldset.make_node(True, _fields(shape.item, items[0])[1])
     return False, below
 
 
