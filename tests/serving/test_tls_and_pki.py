@@ -421,7 +421,10 @@ def test_a_certificate_for_each_server_name(files: pki.Files, tmp_path: Path) ->
 
 
 def test_which_certificate_is_for_a_server_name(tmp_path: Path) -> None:
-    """As in Go: the exact name before a wildcard for the first label, the names of a flag before those of certificates."""
+    """As in Go: the exact name before a wildcard for the first label, the names of a flag before those of certificates.
+
+    Names that only certificates say come last, those of the default one first.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     (tmp_path / "key").write_bytes(key_pem(key))
 
@@ -430,7 +433,8 @@ def test_which_certificate_is_for_a_server_name(tmp_path: Path) -> None:
         return KeyPair(str(tmp_path / f"{common}.crt"), str(tmp_path / "key"), names)
 
     named = [
-        pair("wild", ("*.example", "both.test")), pair("flag", ("own.test", "default.test"), ("A.example", "both.test")),
+        pair("wild", ("*.example", "both.test")),
+        pair("flag", ("own.test", "default.test", "y.default.test"), ("A.example", "both.test")),
         pair("exact", ("c.example",)), pair("cn.test"), pair("*.common.test"), pair("192.0.2.1"), pair("no name"),
         pair("first", ("twice.test",)), pair("second", ("twice.test",)), pair("one", names=("*",)),
         pair("middle", names=("a*.inner", "a.*.inner")),
@@ -440,6 +444,7 @@ def test_which_certificate_is_for_a_server_name(tmp_path: Path) -> None:
         "unknown.test": "default", "a.example": "flag", "A.Example": "flag", "b.example": "wild", "x.b.example": "default",
         "host": "one", "c.example": "exact", "cn.test": "cn.test", "x.common.test": "*.common.test", "ab.inner": "default",
         "a.b.inner": "default", "own.test": "flag", "default.test": "default", "x.default.test": "default",
+        "y.default.test": "default",
         "both.test": "flag", "twice.test": "first", "a.example.": "flag",
     }  # fmt: skip
     assert {name: subject(handshake(contexts, name.encode())) for name in found} == {

@@ -88,10 +88,16 @@ def host_names(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def _own_names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """The names for which a certificate is chosen when none are configured: also its common name, if that is a host's."""
-    common = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[-1:]]
-    hosts = [name for name in common if name == "*" or not (is_address(name) or dns_subdomain(name.removeprefix("*.")))]
-    return *hosts, *host_names(certificate)
+    """The names for which a certificate is chosen when none are configured: also its common name, if that is a host's.
+
+    Upstream: ``dynamiccertificates/named_certificates.go``.
+    """
+    found = host_names(certificate)
+    for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[-1:]:  # Go takes the last one
+        name = str(attribute.value)
+        if name == "*" or not (is_address(name) or dns_subdomain(name.removeprefix("*."))):
+            found = (*found, name)
+    return found
 
 
 class ServerContexts:
@@ -101,8 +107,9 @@ class ServerContexts:
         self.settings = settings
         self._authorities: tuple[x509.Certificate, ...] = ()
         self._stamp: tuple[object, ...] = ()
-        #: by names and wildcards: those of the flag and else of certificates, then those that certificates are valid for
-        self._named: tuple[dict[str, SSL.Context], dict[str, SSL.Context]] = {}, {}
+        #: by names and wildcards, looked up in turn: the names given or found for SNI, those that the default certificate is
+        #: valid for, and those of the other certificates
+        self._named: list[dict[str, SSL.Context]] = []
         self._default: SSL.Context
         self._load()
 
@@ -128,14 +135,18 @@ class ServerContexts:
     def _load(self) -> None:
         stamp = self._fingerprint()
         default, default_chain = self._context(self.settings.default)
-        found: tuple[dict[str, SSL.Context], ...] = {}, {}, {}
-        own, flagged, valid = found
+        given: dict[str, SSL.Context] = {}
+        own: dict[str, SSL.Context] = {}
+        valid: dict[str, SSL.Context] = {}
         for pair in reversed(self.settings.sni):  # earlier ones take precedence
             context, chain = self._context(pair)
-            (flagged if pair.names else own).update(_by_name(pair.names or _own_names(chain[0]), context))
-            valid.update(_by_name(host_names(chain[0]), context))
-        valid.update(_by_name(host_names(default_chain[0]), default))
-        self._default, self._named, self._stamp = default, ({**own, **flagged}, valid), stamp
+            if pair.names:
+                given |= _by_name(pair.names, context)
+            else:
+                own |= _by_name(_own_names(chain[0]), context)
+            valid |= _by_name(host_names(chain[0]), context)
+        named = [own | given, _by_name(host_names(default_chain[0]), default), valid]
+        self._default, self._named, self._stamp = default, named, stamp
 
     def reload(self) -> bool:
         """Reads the files again.  Open connections stay.  Returns False when they are unchanged, or invalid (logged)."""
