@@ -180,7 +180,8 @@ def _map_reader(schema: Object) -> Reader:
     if schema.get("type") == "array":
         read = _items_reader(schema["items"])
     else:
-        read, _ = _reader(schema)  # no map has values of another wire type
+        read, wire = _reader(schema)
+        assert wire == BYTES, "no map of the API has numbers as its values"
     key_slot, value_slot = Slot("Key", BYTES), Slot("Value", BYTES)
 
     def pair(value: Value, depth: int) -> tuple[str, Tree]:
