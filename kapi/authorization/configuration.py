@@ -186,18 +186,19 @@ class _SettingsReader:
         self, tree: Object, key: str, path: Path, maximum: float, text: str, default: float | None = None
     ) -> float:
         """A duration in seconds; zero counts as absent."""
-        value, seconds = tree.get(key), 0.0
+        value = tree.get(key)
         try:
-            if value is not None:
-                seconds = parse_duration(str(value))
+            seconds = 0.0 if value is None else parse_duration(str(value))
         except ValueError as error:
             self.errors.append(invalid(path.child(key), value, str(error)))
-        else:
-            if not seconds and default is None:
-                self.errors.append(required(path.child(key), ""))
-            elif seconds < 0 or (maximum and seconds > maximum):
-                self.errors.append(invalid(path.child(key), duration_text(seconds), text))
-        return seconds or default or seconds
+            return 0.0
+        if not seconds and default is not None:
+            return default
+        if not seconds:
+            self.errors.append(required(path.child(key), ""))
+        elif seconds < 0 or (maximum and seconds > maximum):
+            self.errors.append(invalid(path.child(key), duration_text(seconds), text))
+        return seconds
 
     def _choice(self, tree: Object, key: str, path: Path, values: Collection[str]) -> str:
         value = tree.get(key) or ""

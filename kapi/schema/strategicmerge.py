@@ -204,7 +204,7 @@ def _strategy(field: Field | None) -> str:
     others = [name for name in strategies if name != "retainKeys"]
     if len(others) > 1:
         raise PatchError(f"unexpected patch strategy: [{' '.join(strategies)}]")
-    return "".join(others)
+    return others[0] if others else ""
 
 
 def _item_type(field: Field | None) -> Type | None:

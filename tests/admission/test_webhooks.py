@@ -73,6 +73,12 @@ class WebhookCase(WebhookTestCase):
         error = await self.refused(self.chain(check=hooks))
         self.assertEqual(error.message, 'admission webhook "h1.example.com" denied the request without explanation')
 
+    async def test_the_answer_is_the_refusal_that_comes_first(self) -> None:
+        later = self.hook(lambda review: respond(review, allowed=False))
+        dead = self.hook(respond, clientConfig={"url": "https://127.0.0.1:1/x"})
+        error = await self.refused(self.chain(check=(later, dead)))
+        self.assertIn('failed calling webhook "h1.example.com"', error.message)
+
     async def test_a_refusal_without_words(self) -> None:
         chain = self.chain(check=(self.hook(lambda review: respond(review, allowed=False)),))
         error = await self.refused(chain)

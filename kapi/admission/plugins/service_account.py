@@ -96,7 +96,8 @@ class ServiceAccount(InitializedPlugin):
             why = f'invalid resource name "{name}": [{", ".join(problems)}]'
             raise denied(attributes, f"error looking up service account {attributes.namespace}/{name}: {why}")
         reactor = self.initializer.reactor
-        for attempt in range(1 if name != "default" or reactor is None else _MAX_ATTEMPTS):
+        attempts = _MAX_ATTEMPTS if name == "default" and reactor is not None else 1
+        for attempt in range(attempts):
             if attempt:
                 assert reactor is not None
                 await deferLater(reactor, pause)

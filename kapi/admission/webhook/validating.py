@@ -51,5 +51,5 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             for call in calls:
                 call.cancel()
             raise
-        for first in failures:
-            first.raiseException()
+        if failures:
+            failures[0].raiseException()

@@ -208,7 +208,9 @@ def _mismatch(result: CelType, wanted: tuple[CelType, ...]) -> str:
     if not wanted or any(result == type_ for type_ in wanted):
         return ""
     shown = " ".join(map(str, wanted))
-    return f"must evaluate to {f'one of [{shown}]' if len(wanted) > 1 else shown} but got {result}"
+    if len(wanted) > 1:
+        shown = f"one of [{shown}]"
+    return f"must evaluate to {shown} but got {result}"
 
 
 class Composition:

@@ -50,8 +50,7 @@ def unless(ok: Callable[[Tree], object], rule: Rule) -> Rule:
 
 def _sequence(rules: tuple[Rule, ...]) -> Rule:
     if len(rules) == 1:
-        [rule] = rules
-        return rule
+        return rules[0]
 
     def sequence(value: object, path: Path, errors: Errors, ctx: object) -> None:
         for rule in rules:
