@@ -392,7 +392,7 @@ def test_the_mode_that_last_served_a_requestor_is_tried_first_for_him_alone() ->
         (Verdict(Decision.NO_OPINION, "why", "broken"), ": broken: why"),
     ],
 )
-def test_a_refusal_tells_error_and_reason(verdict: Verdict, told: str) -> None:
+def test_a_refusal_has_the_error_and_the_reason(verdict: Verdict, told: str) -> None:
     with pytest.raises(Forbidden) as caught:
         acting(impersonation(Asked(verdict=verdict), constrained=False), "jane")
     assert caught.value.message == (
@@ -427,7 +427,7 @@ def test_what_no_right_allows_in_a_constrained_mode(others: dict[str, Any], text
         ({"User": "", "Uid": "u"}, 'UID:"u", Groups:[]string(nil), Extra:map[string][]string(nil)'),
     ],
 )  # fmt: skip
-def test_what_lacks_a_user_name_is_told_as_upstream_does(headers: dict[str, Any], text: str) -> None:
+def test_what_lacks_a_user_name_is_refused_in_upstreams_words(headers: dict[str, Any], text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         run({f"Impersonate-{key}": value for key, value in headers.items()})
     assert caught.value.message == (f'requested &user.DefaultInfo{{Name:"", {text}}} without impersonating a user name')

@@ -157,7 +157,7 @@ A, B = Manager("a", "Apply", ""), Manager("b", "Update", "v1", "status")
          'Apply failed with 2 conflicts: conflicts with "a":\n- .y\nconflicts with "a" using v1:\n- .x'),
     ],
 )  # fmt: skip
-def test_conflicts_are_told_by_manager(given: list[tuple[Manager, str]], text: str) -> None:
+def test_conflicts_are_listed_by_manager(given: list[tuple[Manager, str]], text: str) -> None:
     found = Conflicts(conflicts(*given))
     assert str(found) == message(found.conflicts) == found.status().message == text
     assert found.fields == {f"f:{name}": {} for _, name in given}

@@ -225,7 +225,7 @@ def test_the_format_of_a_default_is_told_unless_it_is_that_of_the_number(
         ({"b": True}, {"b": 1}, True), ({"b": 1, "a": "x"}, {"b": 1, "a": "x"}, True),
     ],
 )  # fmt: skip
-def test_an_old_value_of_a_wrong_type_is_told(old: Object, new: Object, told: bool) -> None:
+def test_an_old_value_of_a_wrong_type_is_reported(old: Object, new: Object, told: bool) -> None:
     schema = {"type": "object", "properties": {"a": INT, "b": NUM}}
     calls: list[None] = []
     assert value_errors(new, schema, None, old, mistyped=lambda: calls.append(None)) == []

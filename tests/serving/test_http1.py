@@ -498,7 +498,7 @@ def test_how_a_connection_ends_when_the_server_stops() -> None:
     assert receiving.transport.closed == 1
 
 
-def test_a_lost_connection_is_told_to_its_request() -> None:
+def test_a_lost_connection_is_reported_to_its_request() -> None:
     bench = Bench()
     bench.give(GET)
     reason = Failure(ConnectionDone())

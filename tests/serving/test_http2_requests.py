@@ -226,7 +226,7 @@ def test_a_streamed_body_is_given_on_and_opens_its_window_as_it_is_taken() -> No
     assert bench.frames() == [], "nothing more comes"
 
 
-def test_the_end_of_a_streamed_body_is_told() -> None:
+def test_the_end_of_a_streamed_body_is_passed_on() -> None:
     bench, ends = Bench(), []
     found = bench.ask(1, (*POST[:2], (":path", "/streamed"), POST[3]), 0)
     assert found is not None

@@ -224,7 +224,7 @@ def test_the_rest_of_a_body_is_not_needed_once_the_answer_is_complete() -> None:
     assert calls[-1] == "stop" and "the answer is over" in calls[0]
 
 
-def test_a_client_that_leaves_is_told_to_all_who_wait_for_it() -> None:
+def test_all_who_wait_for_a_client_are_notified_when_it_leaves() -> None:
     bench = Bench()
     request, calls = bench.request, []  # type: ignore[var-annotated]
     bench.give(MIN_COUNTED_BYTES + 1)

@@ -100,7 +100,7 @@ class Starting(Case):
         self.assertEqual(str(failure.value), "there: cannot connect: ConnectionRefusedError")
         self.assertEqual((self.lines, self.clock.getDelayedCalls()), ([], []))
 
-    def test_each_other_reason_is_told_once_and_the_end_of_the_wait(self) -> None:
+    def test_each_other_reason_is_logged_once_and_the_end_of_the_wait(self) -> None:
         self.server.refuses = ConnectionRefusedError("refused")
         store, starting = self.starting(60.0)
         self.run_for(1)
@@ -113,7 +113,7 @@ class Starting(Case):
         self.assertEqual(self.lines, [waiting + "refused", waiting + "late", "the store is there: there"])
         self.stop(store)
 
-    def test_silence_is_told_after_three_seconds(self) -> None:
+    def test_silence_is_logged_after_three_seconds(self) -> None:
         for answers in (False, True):
             self.begin()
             self.server.answers = {"MGET" if answers else "INFO": ...}
@@ -209,7 +209,7 @@ class Running(Case):
         self.assertIn("store not available: there: connection lost: no answer for 8 s", "\n".join(self.lines))
         self.assertIn("store available again: there", self.lines)
 
-    def test_silence_of_a_server_that_is_tried_again_is_told_once(self) -> None:
+    def test_silence_of_a_server_that_is_tried_again_is_logged_once(self) -> None:
         """Attempt after attempt: whoever reads the log knows it by then."""
         self.started()
         self.server.silent = True

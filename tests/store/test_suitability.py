@@ -104,7 +104,7 @@ class Servers(SynchronousTestCase):
             self.assertEqual(str(self.failureResultOf(checking, UnsuitableStore).value), f"there: {why}")
         self.successResultOf(asked([[], []], lambda connection: check_rights(connection, keys, "there", "me")))
 
-    def test_what_a_setting_risks_is_told_when_it_changes(self) -> None:
+    def test_what_a_setting_risks_is_logged_when_it_changes(self) -> None:
         lines: list[str] = []
         observer = lambda event: lines.append(formatEvent(event))  # noqa: E731
         globalLogPublisher.addObserver(observer)

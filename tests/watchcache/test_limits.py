@@ -456,7 +456,7 @@ def test_initial_lists_are_counted_by_scope(seconds: float, place: int) -> None:
     assert sent.lists == {"cluster": [float(number == place) for number in range(len(LIST_SECONDS) + 1)] + [seconds]}
 
 
-def test_what_watches_were_sent_is_told_with_its_sums() -> None:
+def test_metrics_have_the_sums_of_what_watches_were_sent() -> None:
     sent = Sent()
     sent.listed("cluster", 0.25)
     sent.listed("cluster", 0.5)
@@ -509,7 +509,7 @@ def test_what_is_no_stored_form(data: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize(("group", "key"), [("", "pods/x/a"), ("apps", "apps/pods/x/a")])
-def test_how_an_unreadable_object_is_told(group: str, key: str) -> None:
+def test_how_an_unreadable_object_is_reported(group: str, key: str) -> None:
     error = Unreadable.of(GroupResource(group, "pods"), "x/a", 7, "bad")
     whole = (
         f"StorageError: corrupt object, Code: 7, Key: /registry/{key}, ResourceVersion: 0, "

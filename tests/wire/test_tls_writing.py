@@ -157,7 +157,7 @@ def test_what_is_written_in_a_handshake_waits_for_its_end(state: dict[str, Any])
 
 @pytest.mark.parametrize("problem", [SSL.WantWriteError(), SSL.WantReadError(), SSL.Error(), SSL.SysCallError(32, "")])
 @pytest.mark.parametrize("size", [3, 2 * _PIECE_BYTES])
-def test_a_lost_connection_is_told_by_the_next_attempt(problem: Exception, size: int) -> None:
+def test_a_lost_connection_is_noticed_by_the_next_attempt(problem: Exception, size: int) -> None:
     transport = Transport()
     transport._tlsConnection.problem = problem
     transport.write(b"x" * size)

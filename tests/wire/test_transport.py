@@ -91,6 +91,6 @@ def test_a_reader_may_give_up() -> None:
     assert bench.read() == [b"a"]
 
 
-def test_the_first_header_of_a_name_is_told() -> None:
+def test_the_first_header_of_a_name_counts() -> None:
     answer = Response(200, Headers({b"a": [b"one", b"two"]}))
     assert (answer.header(b"A"), answer.header(b"b"), answer.body, answer.stream) == ("one", "", b"", None)

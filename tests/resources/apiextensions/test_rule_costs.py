@@ -13,7 +13,7 @@ from kapi.resources.apiextensions.rule_costs import MAX_RULE_COST, MAX_SCHEMA_CO
 TEXT = {"type": "string"}
 
 
-def test_costs_are_added_and_the_four_largest_are_told() -> None:
+def test_costs_are_added_and_the_four_largest_are_listed() -> None:
     total = TotalCost()
     for number, cost in enumerate([999_999, 1_000_000, 5, 3_000_000, 2_000_000, 1_000_000, 4_000_000, 1_000_001]):
         total.add(Path(f"p{number}"), cost)

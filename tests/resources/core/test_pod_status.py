@@ -150,7 +150,7 @@ def test_policy_of_the_container(container: Object, code: int, may: bool) -> Non
     assert found == ([] if may else [f"containerStatuses[0].{FORBIDDEN}"])
 
 
-def test_a_code_that_is_not_told_is_zero() -> None:
+def test_a_missing_exit_code_is_zero() -> None:
     old = {"containerStatuses": [{"name": "c", "state": {"terminated": {}}}]}
     new = {"containerStatuses": [{"name": "c", "state": RUNNING}]}
     values = {"restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [0]}}]}
