@@ -66,7 +66,7 @@ class SharedRevisions:
         #: the number of connections when the store was last found to have our history; None: it may have another one
         self._agreed: int | None = None
         self._checked = b""  # the memory at the last complete check
-        self._newest: int  # the newest revision then
+        self._newest: int  # the newest revision then; not read while ``_checked`` is empty
 
     def show(self, revision: int) -> None:
         """Must be called before data of that revision leave this process."""

@@ -223,7 +223,7 @@ class Replies:
         self._shared = shared
         self._show_newest = show_newest
         self._connection: Connection | None = None
-        self._compares: bool
+        self._compares: bool  # set by ``begin``, like the next one
         self._last_written: int  # the revision of our latest write on this connection
         self._repairing = False
 
