@@ -13,7 +13,7 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from OpenSSL import SSL, crypto
 
 from kapi.options.options import Options
@@ -450,6 +450,28 @@ def test_which_certificate_is_for_a_server_name(tmp_path: Path) -> None:
     assert {name: subject(handshake(contexts, name.encode())) for name in found} == {
         name: f"CN={common}" for name, common in found.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("part", "other", "problem"),
+    [
+        (b"\x82\x04abcd", b"\xa3\x04\x30\x02\x05\x00", ""),  # an address of X.400
+        (b"\x06\x03\x55\x1d\x13", b"\x06\x03\x55\x1d\x11", "x509: certificate contains duplicate extensions"),
+    ],
+)
+def test_a_default_certificate_with_names_that_cannot_be_read(
+    part: bytes, other: bytes, problem: str, tmp_path: Path
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "key").write_bytes(key_pem(key))
+    der = sign(common_name("odd"), key, hosts=("abcd",)).public_bytes(Encoding.DER).replace(part, other)
+    (tmp_path / "crt").write_bytes(pem(x509.load_der_x509_certificate(der)))
+    settings = TLSSettings(KeyPair(str(tmp_path / "crt"), str(tmp_path / "key")))
+    if problem:
+        with pytest.raises(CertificateError, match=problem):
+            ServerContexts(settings)
+    else:
+        assert subject(handshake(ServerContexts(settings), b"abcd")) == "CN=odd"
 
 
 def test_reload_takes_a_new_certificate_and_keeps_the_old_one_when_it_is_broken(

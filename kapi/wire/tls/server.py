@@ -79,11 +79,16 @@ def load_pair(pair: KeyPair) -> tuple[list[x509.Certificate], Any]:
 
 
 def host_names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """The DNS names a certificate is for."""
+    """The DNS names a certificate is for.  Raises CertificateError when it has an extension twice."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    except (
+        x509.ExtensionNotFound,
+        x509.UnsupportedGeneralNameType,
+    ):  # without the names, it may still be the default one
         return ()
+    except x509.DuplicateExtension:
+        raise CertificateError("x509: certificate contains duplicate extensions") from None
     return tuple(names.get_values_for_type(x509.DNSName))
 
 
