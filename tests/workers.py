@@ -7,6 +7,7 @@ test.  Its options hold here, too; with another ``--dist`` than ``load`` its own
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import random
@@ -43,7 +44,7 @@ class _Worker:
         its_own.close()
 
     def give(self, piece: Sequence[int]) -> None:
-        """None ends it."""
+        """An empty one ends it."""
         self.pending.extend(piece)
         with contextlib.suppress(OSError):  # it has ended, which is seen soon
             self.connection.send(piece)
@@ -78,52 +79,24 @@ class Workers:
     def __init__(self, count: int, pieces: Callable[[Sequence[str], int], list[list[int]]]) -> None:
         """``pieces(nodeids, count)``: indices of tests that one worker runs in this order, the first pieces first."""
         self._count, self._pieces = count, pieces
-        self._started = 0
+        self._numbers = itertools.count()
         self._workers: list[_Worker] = []
+        self._waiting: deque[list[int]] = deque()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        config = session.config
-        if config.option.collectonly or not session.items:
+        if session.config.option.collectonly or not session.items:
             return None
-        if session.testsfailed and not config.option.continue_on_collection_errors:
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None  # told by pytest's own loop
-        base = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # forks make theirs in it
-        waiting = deque(self._pieces([item.nodeid for item in session.items], self._count))
-
-        def start() -> None:
-            number = self._started
-            self._started += 1
-            child = _Child(session, base / f"worker{number}", self._started)
-            self._workers.append(_Worker(child.run, self._workers))
-            self._workers[-1].give(waiting.popleft())
-
+        self._waiting.extend(self._pieces([item.nodeid for item in session.items], self._count))
         try:
-            while waiting and len(self._workers) < self._count:
-                start()
+            while self._waiting and len(self._workers) < self._count:
+                self._start(session)
             while self._workers:
-                for connection in wait([worker.connection for worker in self._workers]):
-                    worker = next(each for each in self._workers if each.connection is connection)
-                    try:
-                        message = worker.connection.recv_bytes()
-                    except (EOFError, OSError):
-                        self._workers.remove(worker)
-                        code = worker.wait_for(_MAX_SECONDS_TO_END)
-                        if worker.pending:
-                            _report_crash(session, worker.pending.popleft(), code)
-                            if worker.pending:
-                                waiting.appendleft(list(worker.pending))
-                            if waiting:
-                                start()
-                        continue
-                    if not message:  # it begins the last test that it knows of
-                        worker.give(waiting.popleft() if waiting else [])
-                        continue
-                    _report(session, worker.pending.popleft(), pickle.loads(message))
-                    if session.shouldfail:
-                        raise session.Failed(session.shouldfail)
-                    if session.shouldstop:
-                        raise session.Interrupted(session.shouldstop)
+                ready = wait([worker.connection for worker in self._workers])
+                for worker in [worker for worker in self._workers if worker.connection in ready]:
+                    self._hear(session, worker)
         finally:
             for worker in self._workers:
                 worker.interrupt()
@@ -131,6 +104,39 @@ class Workers:
                 worker.wait_for(_MAX_SECONDS_TO_END)
             self._workers.clear()
         return True
+
+    def _start(self, session: pytest.Session) -> None:
+        child = _Child(session, next(self._numbers))
+        self._workers.append(_Worker(child.run, self._workers))
+        self._workers[-1].give(self._waiting.popleft())
+
+    def _hear(self, session: pytest.Session, worker: _Worker) -> None:
+        """Raises pytest's exceptions when no more tests are to run."""
+        try:
+            message = worker.connection.recv_bytes()
+        except (EOFError, OSError):
+            self._workers.remove(worker)
+            self._replace(session, worker)
+            return
+        if not message:  # it begins the last test that it knows of
+            worker.give(self._waiting.popleft() if self._waiting else [])
+            return
+        _report(session, worker.pending.popleft(), pickle.loads(message))
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+
+    def _replace(self, session: pytest.Session, worker: _Worker) -> None:
+        """One that has ended: after its last test, or in the midst of one."""
+        code = worker.wait_for(_MAX_SECONDS_TO_END)
+        if not worker.pending:
+            return
+        _report_crash(session, worker.pending.popleft(), code)
+        if worker.pending:
+            self._waiting.appendleft(list(worker.pending))
+        if self._waiting:
+            self._start(session)
 
 
 def _report(session: pytest.Session, index: int, told: Sequence[tuple[str, Any]]) -> None:
@@ -155,8 +161,10 @@ def _report_crash(session: pytest.Session, index: int, code: int) -> None:
 class _Child:
     """A worker, as it sees itself."""
 
-    def __init__(self, session: pytest.Session, temporary: Any, number: int) -> None:
-        self._session, self._temporary, self._number = session, temporary, number
+    def __init__(self, session: pytest.Session, number: int) -> None:
+        self._session, self._number = session, number
+        factory = session.config._tmp_path_factory  # type: ignore[attr-defined]
+        self._temporary = factory.getbasetemp() / f"worker{number}"  # all are in that of the first process
         self._told: list[tuple[str, Any]] = []
 
     # -- what the hooks are told is passed on
@@ -196,7 +204,7 @@ class _Child:
         config: Any = self._session.config
         plugins = config.pluginmanager
         plugins.unregister(name="terminalreporter")
-        config.workerinput = {"workerid": f"gw{self._number - 1}"}  # by which plugins know that they are in a worker
+        config.workerinput = {"workerid": f"gw{self._number}"}  # by which plugins know that they are in a worker
         self._temporary.mkdir(mode=0o700)
         config._tmp_path_factory._basetemp = self._temporary
         capture = plugins.getplugin("capturemanager")

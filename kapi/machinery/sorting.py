@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from itertools import zip_longest
 from typing import Any, TypeVar
 
 from kapi.machinery.checkpoint import checkpoint, steps
@@ -34,9 +33,9 @@ def _sorted(found: list[Item], key: Callable[[Item], Any] | None) -> list[Item]:
         checkpoint()
         runs.append(sorted(found[start : start + _PIECE_ITEMS], key=key))
     while len(runs) > 1:
-        pairs = zip_longest(runs[::2], runs[1::2], fillvalue=list[Item]())
-        runs = [_merged(one, other, key) for one, other in pairs]
-    return runs.pop()
+        pairs = [runs[position : position + 2] for position in range(0, len(runs), 2)]
+        runs = [_merged(pair[0], pair[1], key) if len(pair) > 1 else pair[0] for pair in pairs]
+    return runs[0]
 
 
 def _merged(one: list[Item], other: list[Item], key: Callable[[Item], Any] | None) -> list[Item]:

@@ -9,62 +9,19 @@ import pytest
 from OpenSSL import SSL
 from twisted.internet import main, tcp
 from twisted.internet.error import ConnectionAborted, ConnectionDone
-from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from kapi.process.shares import Flow, Level
 from kapi.serving.tls_connection import TLSConnection
 from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES
+from tests.wire.scripted_tls import FULL, OpenSSL, Reactor
 
-FULL = b"x" * RECORD_BYTES
 PLAIN_HTTP = SSL.Error([("SSL routines", "", "http request")])
 
 
-class Reactor(Clock):
-    """Which descriptors it polls."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.readers: set[Any] = set()
-        self.writers: set[Any] = set()
-        self.addReader, self.removeReader = self.readers.add, self.readers.discard
-        self.addWriter, self.removeWriter = self.writers.add, self.writers.discard
-
-
-class OpenSSL:
-    """Reads what it is given; an error is raised."""
-
-    def __init__(self) -> None:
-        self.handshakes: list[Any] = []
-        self.records: list[Any] = []
-        self.ended = 0
-        self.alpn = b""
-        self.problem: Exception | None = None
-
-    def do_handshake(self) -> None:
-        _next(self.handshakes)
-
-    def recv(self, size: int) -> bytes:
-        assert size == RECORD_BYTES
-        return bytes(_next(self.records))
-
+class Unwritten(OpenSSL):
     def send(self, data: bytes) -> int:
         raise AssertionError("nothing is written here")
-
-    def shutdown(self) -> None:
-        self.ended += 1
-        if self.problem is not None:
-            raise self.problem
-
-    def get_alpn_proto_negotiated(self) -> bytes:
-        return self.alpn
-
-
-def _next(script: list[Any]) -> Any:
-    found = script.pop(0) if script else SSL.WantReadError()
-    if isinstance(found, Exception):
-        raise found
-    return found
 
 
 class Socket:
@@ -160,7 +117,7 @@ class Transport(TLSConnection):
 
     def __init__(self, *records: Any, h2: bool = False, established: bool = True) -> None:
         tcp.Connection.__init__(self, Socket(), None, Reactor())  # type: ignore[arg-type]
-        self._tlsConnection: Any = OpenSSL()
+        self._tlsConnection: Any = Unwritten()
         self._tlsConnection.records += records
         self.turn: Any = Turn()
         self.protocol: Any = Protocol()

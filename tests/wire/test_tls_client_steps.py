@@ -11,7 +11,6 @@ from OpenSSL import SSL
 from twisted.internet import main, tcp
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHandshakeListener, IReactorTCP
-from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -21,51 +20,7 @@ from kapi.wire.tls.client import TLSClient, in_memory, tls_reactor
 from kapi.wire.tls.faults import CertificateFaults
 from kapi.wire.tls.trust import client_options, context_of
 from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES
-
-FULL = b"x" * RECORD_BYTES
-
-
-class Reactor(Clock):
-    def __init__(self) -> None:
-        super().__init__()
-        self.readers: set[Any] = set()
-        self.writers: set[Any] = set()
-        self.addReader, self.removeReader = self.readers.add, self.readers.discard
-        self.addWriter, self.removeWriter = self.writers.add, self.writers.discard
-
-
-class OpenSSL:
-    """Does what its scripts say; an error is raised."""
-
-    def __init__(self) -> None:
-        self.handshakes: list[Any] = []
-        self.records: list[Any] = []
-        self.ended = 0
-        self.alpn = b""
-
-    def do_handshake(self) -> None:
-        _next(self.handshakes)
-
-    def recv(self, size: int) -> bytes:
-        assert size == RECORD_BYTES
-        return bytes(_next(self.records))
-
-    def send(self, data: bytes) -> int:
-        return len(data)
-
-    def shutdown(self) -> None:
-        self.ended += 1
-        raise SSL.Error
-
-    def get_alpn_proto_negotiated(self) -> bytes:
-        return self.alpn
-
-
-def _next(script: list[Any]) -> Any:
-    found = script.pop(0) if script else SSL.WantReadError()
-    if isinstance(found, Exception):
-        raise found
-    return found
+from tests.wire.scripted_tls import FULL, OpenSSL, Reactor
 
 
 class Protocol:
@@ -100,6 +55,7 @@ class Transport(TLSClient):
         )  # fmt: skip
         tcp.Connection.__init__(self, sock, None, Reactor())  # type: ignore[arg-type]
         self._tlsConnection: Any = OpenSSL()
+        self._tlsConnection.problem = SSL.Error()
         self._tlsConnection.records += records
         self.protocol: Any = protocol or Protocol()
         self.connected, self._established = 1, established

@@ -102,8 +102,8 @@ def intersection(one: Set, other: Set) -> Set:
         theirs = other.get(element)
         if theirs is None:
             continue
-        below = intersection(node, theirs) if node and theirs else {}
-        kept = make_node(is_member(node) and is_member(theirs), below)
+        children = intersection(node, theirs) if node and theirs else {}
+        kept = make_node(is_member(node) and is_member(theirs), children)
         if kept is not None:
             common[element] = kept
     return common
@@ -195,6 +195,10 @@ def _show_value(value: object) -> str:
     return golang.value_text(value)
 
 
+#: in structured-merge-diff's order; integers are compared with floats
+_KINDS, _TYPES = "fkvi", (float, str, bool, list, dict, type(None))
+
+
 @memoized(8192)
 def order(element: str) -> tuple[Tree, ...]:
     """The sort key of a path element: fields by name, then keys, then values, then positions."""
@@ -205,17 +209,6 @@ def order(element: str) -> tuple[Tree, ...]:
     if kind == "i":
         return place, int(content)
     return place, _value_order(orjson.loads(content))
-
-
-_KINDS = "fkvi"
-_TYPES = (
-    float,
-    str,
-    bool,
-    list,
-    dict,
-    type(None),
-)  # in structured-merge-diff's order; integers are compared with floats
 
 
 def _value_order(value: object) -> tuple[Tree, ...]:

@@ -20,8 +20,8 @@ from OpenSSL import SSL, _util, crypto
 from twisted.logger import Logger
 
 from kapi.machinery.names import dns_subdomain
+from kapi.machinery.netip import parse_ip
 from kapi.wire.tls.policy import CIPHERS, OLDEST, restrict
-from kapi.wire.tls.trust import is_address
 
 log = Logger()
 
@@ -82,10 +82,9 @@ def host_names(certificate: x509.Certificate) -> tuple[str, ...]:
     """The DNS names a certificate is for.  Raises CertificateError when it has an extension twice."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (
-        x509.ExtensionNotFound,
-        x509.UnsupportedGeneralNameType,
-    ):  # without the names, it may still be the default one
+    except x509.ExtensionNotFound:
+        return ()
+    except x509.UnsupportedGeneralNameType:  # without its names it may still be the default one
         return ()
     except x509.DuplicateExtension:
         raise CertificateError("x509: certificate contains duplicate extensions") from None
@@ -100,7 +99,7 @@ def _own_names(certificate: x509.Certificate) -> tuple[str, ...]:
     found = host_names(certificate)
     for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[-1:]:  # Go takes the last one
         name = str(attribute.value)
-        if name == "*" or not (is_address(name) or dns_subdomain(name.removeprefix("*."))):
+        if name == "*" or parse_ip(name) is None and not dns_subdomain(name.removeprefix("*.")):
             found = (*found, name)
     return found
 

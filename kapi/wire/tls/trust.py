@@ -113,7 +113,7 @@ class _Unverified:
 
     def __init__(self, context: SSL.Context, name: str) -> None:
         self._context = context
-        self._name = None if not name or is_address(name) else name.encode("idna")
+        self._name = None if not name or _is_address(name) else name.encode("idna")
         self._createConnection: Callable[[object], SSL.Connection] = self._create
 
     def _create(self, transport: object) -> SSL.Connection:
@@ -133,7 +133,7 @@ def unverified_options(name: str, own: Identity | None) -> IOpenSSLClientConnect
     return _Unverified(ssl.CertificateOptions(verify=False, **_options(own)).getContext(), name)
 
 
-def is_address(host: str) -> bool:
+def _is_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
