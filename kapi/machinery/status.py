@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.golang import aggregate, quote
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.tree import Object
 
@@ -222,8 +222,10 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
             break
     if causes:
         details["causes"] = causes
-    checkpoint()  # joining megabytes takes long, and formatting them again
-    summary = aggregate(distinct)
+    checkpoint()  # joining megabytes takes long, and formatting them again; ``aggregate`` would walk over them in one piece
+    summary = ", ".join(distinct)
+    if len(distinct) > 1:
+        summary = f"[{summary}]"
     message = f"{kind} {quote(name)} is invalid"
     checkpoint()
     return Invalid(f"{message}: {summary}" if summary else message, details=details)
